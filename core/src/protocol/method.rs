@@ -1,0 +1,167 @@
+//! The method table: one row for each method of the specification. Everything that depends on a method's name is read here.
+
+use core::fmt;
+
+use super::{Capability, ProtocolVersion, VersionSet};
+
+/// Who sends a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Party {
+    /// Only clients.
+    Client,
+    /// Only servers.
+    Server,
+    /// Either side.
+    Both,
+}
+
+impl Party {
+    /// Whether a client sends it.
+    #[must_use]
+    pub const fn is_client(self) -> bool {
+        matches!(self, Self::Client | Self::Both)
+    }
+
+    /// Whether a server sends it.
+    #[must_use]
+    pub const fn is_server(self) -> bool {
+        matches!(self, Self::Server | Self::Both)
+    }
+}
+
+/// Whether a method is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// It carries an id and is answered.
+    Request,
+    /// It carries no id and is never answered.
+    Notification,
+}
+
+const LEGACY: VersionSet = VersionSet::LEGACY;
+const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
+const ALL: VersionSet = VersionSet::ALL;
+const NOVEMBER: VersionSet = VersionSet::only(ProtocolVersion::V2025_11_25);
+const ELICITING: VersionSet = VersionSet::between(ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25);
+
+macro_rules! methods {
+    (@option) => { None };
+    (@option $need:ident) => { Some(Capability::$need) };
+    ($($variant:ident = $name:literal, $kind:ident from $from:ident in $versions:ident $(, needs $need:ident)?;)*) => {
+        /// A method of the specification, in any revision.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+
+        impl Method {
+            /// Every method, in the order of the table.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The name on the wire.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// The method with this name, compared byte for byte; `None` if the specification has none.
+            #[must_use]
+            pub fn parse(name: &str) -> Option<Self> {
+                match name { $($name => Some(Self::$variant),)* _ => None }
+            }
+
+            const fn row(self) -> Row {
+                match self {
+                    $(Self::$variant => Row {
+                        kind: Kind::$kind,
+                        from: Party::$from,
+                        versions: $versions,
+                        needs: methods!(@option $($need)?),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+struct Row {
+    kind: Kind,
+    from: Party,
+    versions: VersionSet,
+    needs: Option<Capability>,
+}
+
+// The capability is that of the side which answers the request or sends the notification.
+methods! {
+    Initialize = "initialize", Request from Client in LEGACY;
+    Initialized = "notifications/initialized", Notification from Client in LEGACY;
+    Ping = "ping", Request from Both in LEGACY;
+    Discover = "server/discover", Request from Client in MODERN;
+    ListTools = "tools/list", Request from Client in ALL, needs Tools;
+    CallTool = "tools/call", Request from Client in ALL, needs Tools;
+    ListPrompts = "prompts/list", Request from Client in ALL, needs Prompts;
+    GetPrompt = "prompts/get", Request from Client in ALL, needs Prompts;
+    ListResources = "resources/list", Request from Client in ALL, needs Resources;
+    ListResourceTemplates = "resources/templates/list", Request from Client in ALL, needs Resources;
+    ReadResource = "resources/read", Request from Client in ALL, needs Resources;
+    Subscribe = "resources/subscribe", Request from Client in LEGACY, needs ResourcesSubscribe;
+    Unsubscribe = "resources/unsubscribe", Request from Client in LEGACY, needs ResourcesSubscribe;
+    Listen = "subscriptions/listen", Request from Client in MODERN;
+    Complete = "completion/complete", Request from Client in ALL, needs Completions;
+    SetLevel = "logging/setLevel", Request from Client in LEGACY, needs Logging;
+    ListRoots = "roots/list", Request from Server in LEGACY, needs Roots;
+    CreateMessage = "sampling/createMessage", Request from Server in LEGACY, needs Sampling;
+    Elicit = "elicitation/create", Request from Server in ELICITING, needs Elicitation;
+    GetTask = "tasks/get", Request from Both in NOVEMBER, needs Tasks;
+    GetTaskResult = "tasks/result", Request from Both in NOVEMBER, needs Tasks;
+    ListTasks = "tasks/list", Request from Both in NOVEMBER, needs TasksList;
+    CancelTask = "tasks/cancel", Request from Both in NOVEMBER, needs TasksCancel;
+    Cancelled = "notifications/cancelled", Notification from Both in ALL;
+    Progress = "notifications/progress", Notification from Both in ALL;
+    LogMessage = "notifications/message", Notification from Server in ALL, needs Logging;
+    ToolsListChanged = "notifications/tools/list_changed", Notification from Server in ALL, needs ToolsListChanged;
+    PromptsListChanged = "notifications/prompts/list_changed", Notification from Server in ALL, needs PromptsListChanged;
+    ResourcesListChanged = "notifications/resources/list_changed", Notification from Server in ALL, needs ResourcesListChanged;
+    ResourceUpdated = "notifications/resources/updated", Notification from Server in ALL, needs ResourcesSubscribe;
+    RootsListChanged = "notifications/roots/list_changed", Notification from Client in LEGACY, needs RootsListChanged;
+    ElicitationComplete = "notifications/elicitation/complete", Notification from Server in NOVEMBER;
+    TaskStatus = "notifications/tasks/status", Notification from Both in NOVEMBER, needs Tasks;
+    SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", Notification from Server in MODERN;
+}
+
+impl Method {
+    /// Whether it is answered.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        self.row().kind
+    }
+
+    /// Who sends it.
+    #[must_use]
+    pub const fn from(self) -> Party {
+        self.row().from
+    }
+
+    /// The revisions that have it.
+    #[must_use]
+    pub const fn versions(self) -> VersionSet {
+        self.row().versions
+    }
+
+    /// The capability without which it is not used in `version`: of the side that answers the request or sends
+    /// the notification. `None` if it is always allowed.
+    ///
+    /// `completion/complete` stands for itself in 2024-11-05, which has the method but not the capability.
+    #[must_use]
+    pub fn needs(self, version: ProtocolVersion) -> Option<Capability> {
+        if self == Self::Complete && version == ProtocolVersion::V2024_11_05 {
+            return None;
+        }
+        self.row().needs
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

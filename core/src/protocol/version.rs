@@ -1,0 +1,199 @@
+//! Revisions of the specification and the two eras they belong to.
+//!
+//! No other file compares version strings: a version is parsed here once and is an enum from then on.
+
+use core::fmt;
+
+/// A published revision of the Model Context Protocol, oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// The first published revision.
+    V2024_11_05,
+    /// Audio, tool annotations, JSON-RPC batches.
+    V2025_03_26,
+    /// Elicitation, structured tool output, titles; no more batches.
+    V2025_06_18,
+    /// Tasks, icons, url elicitation, tools in sampling. The last one with a handshake.
+    V2025_11_25,
+    /// The stateless revision: no handshake, no session, no requests from the server.
+    V2026_07_28,
+}
+
+/// How a revision opens a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Era {
+    /// A session: `initialize`, symmetric requests, negotiated capabilities.
+    Legacy,
+    /// A request stands alone: version, identity and capabilities ride in its `_meta`.
+    Modern,
+}
+
+impl ProtocolVersion {
+    /// Every revision, oldest first.
+    pub const ALL: [Self; 5] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
+
+    /// The revisions with a handshake, oldest first.
+    pub const LEGACY: [Self; 4] =
+        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
+
+    /// The newest revision that is opened by `initialize`.
+    pub const LATEST_LEGACY: Self = Self::V2025_11_25;
+
+    /// The newest revision.
+    pub const LATEST: Self = Self::V2026_07_28;
+
+    /// The identifier on the wire, for example `2025-11-25`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::V2024_11_05 => "2024-11-05",
+            Self::V2025_03_26 => "2025-03-26",
+            Self::V2025_06_18 => "2025-06-18",
+            Self::V2025_11_25 => "2025-11-25",
+            Self::V2026_07_28 => "2026-07-28",
+        }
+    }
+
+    /// The revision with this identifier, compared as a whole string; `None` for any other text.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|version| version.as_str() == text)
+    }
+
+    /// The era this revision belongs to.
+    #[must_use]
+    pub const fn era(self) -> Era {
+        match self {
+            Self::V2024_11_05 | Self::V2025_03_26 | Self::V2025_06_18 | Self::V2025_11_25 => Era::Legacy,
+            Self::V2026_07_28 => Era::Modern,
+        }
+    }
+}
+
+impl fmt::Display for ProtocolVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A set of revisions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct VersionSet(u8);
+
+impl VersionSet {
+    /// No revision.
+    pub const NONE: Self = Self(0);
+    /// Every revision that is opened by `initialize`.
+    pub const LEGACY: Self = Self::between(ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25);
+    /// Every revision.
+    pub const ALL: Self = Self::since(ProtocolVersion::V2024_11_05);
+
+    /// The set of one revision.
+    #[must_use]
+    pub const fn only(version: ProtocolVersion) -> Self {
+        Self(1 << version as u8)
+    }
+
+    /// `first` and all later revisions.
+    #[must_use]
+    pub const fn since(first: ProtocolVersion) -> Self {
+        Self::between(first, ProtocolVersion::LATEST)
+    }
+
+    /// The revisions from `first` to `last`, both included.
+    #[must_use]
+    pub const fn between(first: ProtocolVersion, last: ProtocolVersion) -> Self {
+        Self((u8::MAX << first as u8) & (u8::MAX >> (7 - last as u8)))
+    }
+
+    /// Whether `version` is in the set.
+    #[must_use]
+    pub const fn contains(self, version: ProtocolVersion) -> bool {
+        self.0 & (1 << version as u8) != 0
+    }
+
+    /// The revisions that are in both sets.
+    #[must_use]
+    pub const fn intersection(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The revisions that are in either set.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the set is empty.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The members, oldest first.
+    pub fn iter(self) -> impl DoubleEndedIterator<Item = ProtocolVersion> + Clone {
+        ProtocolVersion::ALL.into_iter().filter(move |version| self.contains(*version))
+    }
+
+    /// The newest member.
+    #[must_use]
+    pub fn newest(self) -> Option<ProtocolVersion> {
+        self.iter().next_back()
+    }
+}
+
+impl FromIterator<ProtocolVersion> for VersionSet {
+    fn from_iter<I: IntoIterator<Item = ProtocolVersion>>(versions: I) -> Self {
+        versions.into_iter().fold(Self::NONE, |set, version| set.union(Self::only(version)))
+    }
+}
+
+impl fmt::Debug for VersionSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.iter().map(ProtocolVersion::as_str)).finish()
+    }
+}
+
+/// The version a server answers `initialize` with: the requested one if it serves it, else its newest legacy one.
+///
+/// `None` if the server serves no legacy revision at all.
+#[must_use]
+pub fn negotiate(requested: &str, served: VersionSet) -> Option<ProtocolVersion> {
+    let served = served.intersection(VersionSet::LEGACY);
+    ProtocolVersion::parse(requested).filter(|version| served.contains(*version)).or_else(|| served.newest())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ProtocolVersion as V;
+
+    #[test]
+    fn sets_hold_what_their_bounds_say() {
+        for (first, a) in V::ALL.into_iter().enumerate() {
+            for (last, b) in V::ALL.into_iter().enumerate().skip(first) {
+                let set = VersionSet::between(a, b);
+                for (i, version) in V::ALL.into_iter().enumerate() {
+                    assert_eq!(set.contains(version), (first..=last).contains(&i), "{version} in {set:?}");
+                }
+            }
+        }
+    }
+
+    // req: LIFE-012 LIFE-013 LIFE-014 LIFE-016 LIFE-017
+    #[test]
+    fn negotiation_repeats_a_served_version_and_else_offers_the_newest() {
+        let junk = ["", "2025", "2025-06-18 ", "2024-11-5", "1.0", "2031-01-01", "DRAFT"];
+        for bits in 0..32u8 {
+            let served = VersionSet(bits);
+            let fallback = V::LEGACY.into_iter().rev().find(|version| served.contains(*version));
+            for text in V::ALL.map(V::as_str).into_iter().chain(junk) {
+                let expected =
+                    V::LEGACY.into_iter().find(|v| v.as_str() == text && served.contains(*v)).or(fallback);
+                assert_eq!(negotiate(text, served), expected, "{text:?} of {served:?}");
+            }
+        }
+    }
+}

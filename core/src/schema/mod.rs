@@ -1,0 +1,1 @@
+//! Typed params and results of every method and revision.

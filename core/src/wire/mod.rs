@@ -1,0 +1,5 @@
+//! JSON-RPC syntax: ids, messages, batches, error codes, encoding.
+
+mod json;
+
+pub use json::{Json, JsonObject};
