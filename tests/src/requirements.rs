@@ -1,0 +1,172 @@
+//! The requirement tables of `tests/requirements` and the rows that count for coverage.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+/// One row of a requirement table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    /// Area and number, for example `LIFE-012`.
+    pub id: String,
+    /// The topic.
+    pub area: String,
+    /// `MUST`, `MUST NOT`, `SHOULD`, `SHOULD NOT` or `MAY`.
+    pub level: String,
+    /// The sentence that a test confirms or refutes.
+    pub text: String,
+}
+
+impl Requirement {
+    /// Whether the row counts for the coverage of the protocol over a byte pipe: a MUST or MUST NOT which a library can be
+    /// tested for without HTTP.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.level.starts_with("MUST")
+            && !self.text.starts_with("(withdrawn)")
+            && !self.area.ends_with("-HOST")
+            && !HTTP_AREAS.contains(&self.area.as_str())
+            && !HTTP_ROWS.contains(&self.id.as_str())
+    }
+}
+
+/// Areas of the HTTP transports and of OAuth.
+const HTTP_AREAS: [&str; 3] = ["HTTP", "SSE", "AUTH"];
+
+/// Rows of the area `SEC` about HTTP sessions, bearer tokens and OAuth URLs.
+const HTTP_ROWS: [&str; 9] =
+    ["SEC-001", "SEC-002", "SEC-003", "SEC-004", "SEC-005", "SEC-006", "SEC-007", "SEC-008", "SEC-009"];
+
+/// The rows of the table at `path`, in its order.
+///
+/// # Errors
+/// If the file cannot be read, is not such a table, or has an id twice.
+pub fn read_table(path: &Path) -> io::Result<Vec<Requirement>> {
+    parse_table(&std::fs::read_to_string(path)?)
+}
+
+/// The rows of a table given as text.
+///
+/// # Errors
+/// If it is not such a table or has an id twice.
+pub fn parse_table(text: &str) -> io::Result<Vec<Requirement>> {
+    let mut rows = Vec::new();
+    let mut seen = BTreeMap::new();
+    for row in records(text, &["id", "area", "level", "requirement"])? {
+        let [id, area, level, text] = row.try_into().expect("as many as asked for");
+        if seen.insert(id.clone(), ()).is_some() {
+            return Err(io::Error::other(format!("{id} is there twice")));
+        }
+        rows.push(Requirement { id, area, level, text });
+    }
+    Ok(rows)
+}
+
+/// The reasons why rows are not cited, by id: the table `uncovered.csv`.
+///
+/// # Errors
+/// If it is not such a table, has an id twice, or has an empty reason.
+pub fn parse_reasons(text: &str) -> io::Result<BTreeMap<String, String>> {
+    let mut reasons = BTreeMap::new();
+    for row in records(text, &["id", "reason"])? {
+        let [id, reason] = row.try_into().expect("as many as asked for");
+        if reason.trim().is_empty() {
+            return Err(io::Error::other(format!("{id} has no reason")));
+        }
+        if reasons.insert(id.clone(), reason).is_some() {
+            return Err(io::Error::other(format!("{id} is there twice")));
+        }
+    }
+    Ok(reasons)
+}
+
+/// The named columns of every row.
+fn records(text: &str, columns: &[&str]) -> io::Result<Vec<Vec<String>>> {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let headers = reader.headers()?.clone();
+    let places = columns
+        .iter()
+        .map(|column| {
+            headers
+                .iter()
+                .position(|header| header == *column)
+                .ok_or_else(|| io::Error::other(format!("no column {column}")))
+        })
+        .collect::<io::Result<Vec<usize>>>()?;
+    reader
+        .records()
+        .map(|record| {
+            let record = record?;
+            Ok(places.iter().map(|place| record.get(*place).unwrap_or_default().to_owned()).collect())
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "id,area,party,level,revisions,requirement,source\n\
+        PING-001,PING,both,MUST,2025-11-25,\"Answers, \"\"promptly\"\".\",basic\n\
+        PING-002,PING,both,SHOULD,2025-11-25,Pings.,basic\n\
+        PING-003,PING-HOST,host,MUST,2025-11-25,Shows it.,basic\n\
+        HTTP-001,HTTP,server,MUST NOT,2025-11-25,Listens.,basic\n\
+        PING-004,PING,both,MUST,2025-11-25,(withdrawn) The text says so nowhere.,basic\n\
+        SEC-002,SEC,server,MUST,2025-11-25,Guesses.,basic\n\
+        SEC-015,SEC,server,MUST NOT,2025-11-25,Trusts.,basic\n";
+
+    #[test]
+    fn a_table_is_read_with_its_quotes() {
+        let rows = parse_table(TABLE).expect("a table");
+        assert_eq!(rows.len(), 7);
+        let first = Requirement {
+            id: "PING-001".into(),
+            area: "PING".into(),
+            level: "MUST".into(),
+            text: "Answers, \"promptly\".".into(),
+        };
+        assert_eq!(rows[0], first);
+    }
+
+    #[test]
+    fn only_testable_musts_away_from_http_count() {
+        let rows = parse_table(TABLE).expect("a table");
+        let counted: Vec<_> = rows.iter().filter(|row| row.counts()).map(|row| row.id.as_str()).collect();
+        assert_eq!(counted, ["PING-001", "SEC-015"]);
+    }
+
+    #[test]
+    fn broken_tables_are_refused() {
+        let twice = format!("{TABLE}PING-001,PING,both,MUST,2025-11-25,Again.,basic\n");
+        assert!(parse_table(&twice).is_err());
+        assert!(parse_table("id,area\nA,B\n").is_err());
+        assert!(parse_table("id,area,level,requirement\nA,B\n").is_err());
+    }
+
+    #[test]
+    fn every_reason_has_a_text_and_one_row() {
+        let reasons = parse_reasons("id,reason\nA-001,\"by design, see B\"\n").expect("a table");
+        assert_eq!(reasons["A-001"], "by design, see B");
+        assert!(parse_reasons("id,reason\nA-001, \n").is_err());
+        assert!(parse_reasons("id,reason\nA-001,x\nA-001,y\n").is_err());
+    }
+
+    #[test]
+    fn the_tables_of_the_project_are_sound() {
+        let folder = crate::workspace::root().join("tests/requirements");
+        for (name, prefix) in [("requirements-legacy.csv", ""), ("requirements-modern.csv", "M-")] {
+            let rows = read_table(&folder.join(name)).expect(name);
+            assert!(rows.len() > 600, "{name}");
+            for row in rows {
+                let area = row.area.trim_end_matches("-HOST");
+                assert!(row.id.starts_with(&format!("{prefix}{area}-")), "{} in {area}", row.id);
+                assert!(
+                    ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY"].contains(&row.level.as_str()),
+                    "{}",
+                    row.id
+                );
+                assert!(!row.text.is_empty(), "{}", row.id);
+            }
+        }
+    }
+}
