@@ -72,7 +72,7 @@ fn walk(trees: &[TokenTree], module: &[String], found: &mut Vec<Place>) {
                 continue;
             }
             Some("crate" | "super" | "self") if !after_colons => {
-                at = follow(trees, at, module.to_vec(), module, found);
+                at = follow(trees, at, module.to_vec(), found);
                 continue;
             }
             _ => {}
@@ -85,7 +85,7 @@ fn walk(trees: &[TokenTree], module: &[String], found: &mut Vec<Place>) {
 }
 
 /// Follows the path that starts at `at`, as seen from the module `base`, and returns where it ends.
-fn follow(trees: &[TokenTree], at: usize, mut base: Vec<String>, module: &[String], found: &mut Vec<Place>) -> usize {
+fn follow(trees: &[TokenTree], at: usize, mut base: Vec<String>, found: &mut Vec<Place>) -> usize {
     let mut at = at;
     loop {
         match ident(trees.get(at)).as_deref() {
@@ -103,7 +103,7 @@ fn follow(trees: &[TokenTree], at: usize, mut base: Vec<String>, module: &[Strin
     }
     if let Some(inner) = group(trees.get(at), Delimiter::Brace) {
         for item in inner.split(|tree| is_punct(Some(tree), ',')).filter(|item| !item.is_empty()) {
-            follow(item, 0, base.clone(), module, found);
+            follow(item, 0, base.clone(), found);
         }
         return at + 1;
     }
