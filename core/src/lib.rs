@@ -6,6 +6,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod codec;
 pub mod protocol;
 pub mod schema;
 pub mod wire;

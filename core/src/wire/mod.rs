@@ -1,5 +1,15 @@
 //! JSON-RPC syntax: ids, messages, batches, error codes, encoding.
 
+pub(crate) mod encode;
+mod error;
+mod id;
 mod json;
+mod message;
+mod raw;
+pub(crate) mod scan;
 
+pub use error::{ErrorCode, ErrorObject};
+pub use id::RequestId;
 pub use json::{Json, JsonObject};
+pub use message::{Defect, Malformed, Members, Message, Reply};
+pub use raw::{RawJson, decode_params};

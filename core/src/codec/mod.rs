@@ -1,0 +1,5 @@
+//! Bytes to frames. No JSON in here.
+
+mod lines;
+
+pub use lines::{Frame, FrameEnd, LineDecoder};

@@ -1,0 +1,78 @@
+//! Messages as bytes. Each function appends one message, without a line break.
+
+use alloc::vec::Vec;
+
+use serde_core::Serialize;
+
+use super::{ErrorObject, RequestId};
+
+/// Appends the JSON text of `value`.
+pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
+    #[cfg(feature = "std")]
+    return serde_json::to_writer(out, value);
+    #[cfg(not(feature = "std"))]
+    serde_json::to_vec(value).map(|text| out.extend_from_slice(&text))
+}
+
+/// Appends `{"jsonrpc":"2.0","id":…,"method":…` and leaves the object open.
+pub(crate) fn open_request(out: &mut Vec<u8>, id: &RequestId, method: &str) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(b",\"method\":");
+    text(out, method);
+}
+
+/// Appends `{"jsonrpc":"2.0","method":…` and leaves the object open.
+pub(crate) fn open_notification(out: &mut Vec<u8>, method: &str) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"method\":");
+    text(out, method);
+}
+
+/// Appends `{"jsonrpc":"2.0","id":…,"result":` and leaves the object open.
+pub(crate) fn open_response(out: &mut Vec<u8>, id: &RequestId) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
+    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(b",\"result\":");
+}
+
+/// How an error says that it belongs to no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MissingId {
+    /// Without the member, as the schema has it from 2025-11-25 on.
+    Absent,
+    /// `"id":null`, as plain JSON-RPC has it.
+    Null,
+}
+
+/// Appends an error response.
+pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error: &ErrorObject) {
+    out.extend_from_slice(b"{\"jsonrpc\":\"2.0\"");
+    match id {
+        Ok(id) => {
+            out.extend_from_slice(b",\"id\":");
+            out.extend_from_slice(id.as_json().as_bytes());
+        }
+        Err(MissingId::Null) => out.extend_from_slice(b",\"id\":null"),
+        Err(MissingId::Absent) => {}
+    }
+    out.extend_from_slice(b",\"error\":{\"code\":");
+    number(out, error.code.0);
+    out.extend_from_slice(b",\"message\":");
+    text(out, &error.message);
+    if let Some(data) = &error.data {
+        out.extend_from_slice(b",\"data\":");
+        out.extend_from_slice(data.get().as_bytes());
+    }
+    out.extend_from_slice(b"}}");
+}
+
+/// Appends a JSON string.
+pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
+    // A str always has a JSON text.
+    let _ = value(out, text);
+}
+
+/// Appends a JSON integer.
+pub(crate) fn number(out: &mut Vec<u8>, number: i64) {
+    let _ = value(out, &number);
+}

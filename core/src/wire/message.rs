@@ -1,0 +1,330 @@
+//! The envelope: which kind of message a frame holds, found in one pass over its bytes.
+
+use alloc::borrow::Cow;
+
+use super::{
+    ErrorCode, ErrorObject, Json, RawJson, RequestId,
+    scan::{ScanError, Scanner, StringToken},
+};
+
+/// A JSON-RPC message. Method, params and result borrow from the frame.
+#[derive(Clone, Debug)]
+pub enum Message<'a> {
+    /// `method` and `id`.
+    Request {
+        /// To be repeated in the answer.
+        id: RequestId,
+        /// The method, unescaped.
+        method: Cow<'a, str>,
+        /// An object, or absent.
+        params: Option<RawJson<'a>>,
+    },
+    /// `method` without `id`.
+    Notification {
+        /// The method, unescaped.
+        method: Cow<'a, str>,
+        /// An object, or absent.
+        params: Option<RawJson<'a>>,
+    },
+    /// `id` and `result`.
+    Response {
+        /// The id of the request that is answered.
+        id: RequestId,
+        /// Any value; whoever asked decides whether it fits.
+        result: RawJson<'a>,
+    },
+    /// `error`, usually with `id`.
+    Error {
+        /// The id of the request that failed; `None` if the peer could not read it.
+        id: Option<RequestId>,
+        /// Why.
+        error: ErrorObject,
+    },
+}
+
+/// What is wrong with a frame that holds no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Defect {
+    /// Not UTF-8, or not JSON: the byte offset of the first error.
+    Syntax(usize),
+    /// Brackets are nested deeper than the limit.
+    TooDeep,
+    /// JSON, but neither an object nor an array.
+    NotAnObject,
+    /// An array where the revision has no batches.
+    Array,
+    /// `jsonrpc` is missing or is not `"2.0"`.
+    Version,
+    /// A member of the envelope occurs twice.
+    Duplicate,
+    /// `id` is neither a string nor an integer, or too long.
+    Id,
+    /// `method` is not a string.
+    Method,
+    /// `params` is neither an object nor null.
+    Params,
+    /// The members do not make up a request, a notification or a response.
+    Shape,
+    /// `error` has no integer `code` or no string `message`.
+    Error,
+}
+
+/// Whether a malformed message can be answered, and under which id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Notifications and responses are never answered.
+    Never,
+    /// It is not a notification, but no id could be read.
+    WithoutId,
+    /// It is a request with this id.
+    To(RequestId),
+}
+
+/// A frame that holds no message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What is wrong.
+    pub defect: Defect,
+    /// Whether it can be answered.
+    pub reply: Reply,
+    /// The request of ours that it meant to answer, if that much is clear.
+    pub answers: Option<RequestId>,
+}
+
+impl Defect {
+    /// The error code that reports it.
+    #[must_use]
+    pub const fn code(self) -> ErrorCode {
+        match self {
+            Self::Syntax(_) => ErrorCode::PARSE_ERROR,
+            Self::Params => ErrorCode::INVALID_PARAMS,
+            _ => ErrorCode::INVALID_REQUEST,
+        }
+    }
+
+    /// One short sentence.
+    #[must_use]
+    pub const fn message(self) -> &'static str {
+        match self {
+            Self::Syntax(_) => "Parse error",
+            Self::TooDeep => "Invalid request: nested too deeply",
+            Self::NotAnObject => "Invalid request: not an object",
+            Self::Array => "Invalid request: batches are not supported",
+            Self::Version => "Invalid request: jsonrpc must be \"2.0\"",
+            Self::Duplicate => "Invalid request: a member occurs twice",
+            Self::Id => "Invalid request: id must be a string or an integer",
+            Self::Method => "Invalid request: method must be a string",
+            Self::Params => "Invalid params: params must be an object",
+            Self::Shape => "Invalid request: neither a request, a notification nor a response",
+            Self::Error => "Invalid request: error needs code and message",
+        }
+    }
+}
+
+/// The members of the envelope, as found.
+#[derive(Default)]
+struct Envelope<'a> {
+    jsonrpc: Option<&'a str>,
+    id: Option<&'a str>,
+    method: Option<&'a str>,
+    params: Option<&'a str>,
+    result: Option<&'a str>,
+    error: Option<&'a str>,
+    duplicate: bool,
+}
+
+impl<'a> Envelope<'a> {
+    fn slot(&mut self, name: &str) -> Option<&mut Option<&'a str>> {
+        match name {
+            "jsonrpc" => Some(&mut self.jsonrpc),
+            "id" => Some(&mut self.id),
+            "method" => Some(&mut self.method),
+            "params" => Some(&mut self.params),
+            "result" => Some(&mut self.result),
+            "error" => Some(&mut self.error),
+            _ => None,
+        }
+    }
+
+    /// Reads the members behind the opening brace. On failure, what was read before it stays.
+    fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
+        let mut first = true;
+        while let Some(name) = scanner.next_member(first)? {
+            first = false;
+            let value = scanner.value(1)?;
+            // A name may be spelled with escapes; what counts is the name.
+            if let Some(slot) = self.slot(&unescape(name)) {
+                self.duplicate |= slot.replace(value).is_some();
+            }
+        }
+        scanner.expect_end()
+    }
+
+    fn request_id(&self) -> Option<RequestId> {
+        self.id.and_then(RequestId::from_token)
+    }
+
+    fn malformed(&self, defect: Defect) -> Malformed {
+        let response = self.result.is_some() || self.error.is_some();
+        let reply = match (self.method, self.id) {
+            (None, _) if response => Reply::Never,
+            (Some(method), None) if method.starts_with('"') && !response => Reply::Never,
+            // Which of the two ids was meant is anybody's guess.
+            _ if self.duplicate => Reply::WithoutId,
+            _ => self.request_id().map_or(Reply::WithoutId, Reply::To),
+        };
+        let answers = if self.method.is_none() && response && !self.duplicate { self.request_id() } else { None };
+        Malformed { defect, reply, answers }
+    }
+
+    fn classify(self) -> Result<Message<'a>, Malformed> {
+        let fail = |defect| Err(self.malformed(defect));
+        if self.duplicate {
+            return fail(Defect::Duplicate);
+        }
+        if self.jsonrpc != Some("\"2.0\"") {
+            return fail(Defect::Version);
+        }
+        match (self.method, self.id, self.result, self.error) {
+            (Some(method), id, None, None) => {
+                let Some(method) = string(method) else { return fail(Defect::Method) };
+                let id = match id.map(RequestId::from_token) {
+                    Some(None) => return fail(Defect::Id),
+                    Some(id) => id,
+                    None => None,
+                };
+                let params = match self.params {
+                    None | Some("null") => None,
+                    Some(params) if params.starts_with('{') => Some(RawJson::trusted(params)),
+                    Some(_) => return fail(Defect::Params),
+                };
+                Ok(match id {
+                    Some(id) => Message::Request { id, method, params },
+                    None => Message::Notification { method, params },
+                })
+            }
+            (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
+                Some(id) => Ok(Message::Response { id, result: RawJson::trusted(result) }),
+                None => fail(Defect::Id),
+            },
+            (None, id, None, Some(error)) => {
+                let id = match id {
+                    None | Some("null") => None,
+                    Some(token) => match RequestId::from_token(token) {
+                        Some(id) => Some(id),
+                        None => return fail(Defect::Id),
+                    },
+                };
+                match error_object(error) {
+                    Some(error) => Ok(Message::Error { id, error }),
+                    None => fail(Defect::Error),
+                }
+            }
+            _ => fail(Defect::Shape),
+        }
+    }
+}
+
+fn unescape(token: StringToken<'_>) -> Cow<'_, str> {
+    if !token.escaped {
+        return Cow::Borrowed(token.inner);
+    }
+    // An escape that stands for no character cannot be part of a name that we know.
+    Cow::Owned(serde_json::from_str(&alloc::format!("\"{}\"", token.inner)).unwrap_or_default())
+}
+
+/// The text of a JSON string token; `None` for any other value.
+fn string(token: &str) -> Option<Cow<'_, str>> {
+    let inner = token.strip_prefix('"')?.strip_suffix('"')?;
+    if inner.contains('\\') { serde_json::from_str(token).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+}
+
+fn error_object(text: &str) -> Option<ErrorObject> {
+    let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
+    if !scanner.eat(b'{') {
+        return None;
+    }
+    let (mut code, mut message, mut data) = (None, None, None);
+    let mut first = true;
+    while let Some(name) = scanner.next_member(first).ok()? {
+        first = false;
+        let value = scanner.value(1).ok()?;
+        match &*unescape(name) {
+            "code" => code = RequestId::from_token(value).and_then(|number| number.as_i64()),
+            "message" => message = string(value),
+            "data" => data = Json::parse(value).ok(),
+            _ => {}
+        }
+    }
+    Some(ErrorObject { code: ErrorCode(code?), message: Cow::Owned(message?.into_owned()), data })
+}
+
+impl<'a> Message<'a> {
+    /// Reads one message.
+    ///
+    /// Member names are compared exactly; members that JSON-RPC does not define are ignored. Nesting deeper than
+    /// `max_depth` is refused.
+    ///
+    /// # Errors
+    /// Says what is wrong and whether it can be answered. Arrays are a [`Defect::Array`]: see [`Members`].
+    pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
+        let mut scanner = Scanner::new(text, max_depth);
+        scanner.skip_white_space();
+        let mut envelope = Envelope::default();
+        let outcome = if scanner.eat(b'{') {
+            envelope.read(&mut scanner)
+        } else {
+            let array = scanner.peek() == Some(b'[');
+            match scanner.value(0).and_then(|_| scanner.expect_end()) {
+                Ok(()) => return Err(envelope.malformed(if array { Defect::Array } else { Defect::NotAnObject })),
+                Err(error) => Err(error),
+            }
+        };
+        match outcome {
+            Ok(()) => envelope.classify(),
+            Err(ScanError { too_deep: true, .. }) => Err(envelope.malformed(Defect::TooDeep)),
+            // Whatever was read before a syntax error may mean something else.
+            Err(ScanError { at, .. }) => Err(Envelope::default().malformed(Defect::Syntax(at))),
+        }
+    }
+
+    /// The id of a request whose beginning is all there is: an oversized frame.
+    pub(crate) fn id_in_beginning(text: &'a str) -> Option<RequestId> {
+        let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
+        scanner.skip_white_space();
+        let mut envelope = Envelope::default();
+        let read = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
+        match envelope.malformed(Defect::Shape).reply {
+            Reply::To(id) if read.is_err() && envelope.method.is_some() => Some(id),
+            _ => None,
+        }
+    }
+}
+
+/// The members of a batch, as texts (2025-03-26).
+#[derive(Clone)]
+pub struct Members<'a> {
+    scanner: Scanner<'a>,
+    first: bool,
+}
+
+impl<'a> Members<'a> {
+    /// The members of the array `text`, which [`Message::parse`] has refused with [`Defect::Array`].
+    #[must_use]
+    pub fn new(text: &'a str, max_depth: u32) -> Self {
+        let mut scanner = Scanner::new(text, max_depth);
+        scanner.skip_white_space();
+        scanner.eat(b'[');
+        Self { scanner, first: true }
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let first = core::mem::replace(&mut self.first, false);
+        self.scanner.next_element(first, 1).ok().flatten()
+    }
+}

@@ -1,0 +1,75 @@
+//! A JSON value as a piece of the frame it came in.
+
+use alloc::borrow::Cow;
+use core::fmt;
+
+use serde_core::{Deserialize, de};
+
+use super::Json;
+
+/// The text of one JSON value, usually borrowed from the frame that holds it.
+///
+/// The syntax has been checked; what it means is decoded once, by the type that wants it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RawJson<'a>(Cow<'a, str>);
+
+impl<'a> RawJson<'a> {
+    /// `text` must be one JSON value that the scanner has accepted.
+    pub(crate) const fn trusted(text: &'a str) -> Self {
+        Self(Cow::Borrowed(text))
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn get(&self) -> &str {
+        &self.0
+    }
+
+    /// Decodes the text as `T`, which may borrow from it.
+    ///
+    /// # Errors
+    /// What `T` has against the text.
+    pub fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// A copy that does not borrow.
+    #[must_use]
+    pub fn into_owned(self) -> RawJson<'static> {
+        RawJson(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// Whether the value is an object.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.0.starts_with('{')
+    }
+}
+
+/// Decodes params, which a message may leave out: absent is decoded like `{}`.
+///
+/// # Errors
+/// What `T` has against the text.
+pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) -> Result<T, serde_json::Error> {
+    serde_json::from_str(params.map_or("{}", RawJson::get))
+}
+
+impl<'a> From<&'a Json> for RawJson<'a> {
+    fn from(json: &'a Json) -> Self {
+        Self(Cow::Borrowed(json.get()))
+    }
+}
+
+impl TryFrom<RawJson<'_>> for Json {
+    type Error = serde_json::Error;
+
+    fn try_from(raw: RawJson<'_>) -> Result<Self, serde_json::Error> {
+        Self::parse(raw.0.into_owned()).map_err(|error| de::Error::custom(error))
+    }
+}
+
+impl fmt::Debug for RawJson<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

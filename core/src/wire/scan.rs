@@ -1,0 +1,332 @@
+//! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
+
+use core::ops::Range;
+
+/// Where and why a text is not the JSON that was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanError {
+    /// Byte offset.
+    pub(crate) at: usize,
+    /// The nesting limit was hit; otherwise the syntax is wrong.
+    pub(crate) too_deep: bool,
+}
+
+/// One bit for each open bracket is all the state that nesting needs.
+pub(crate) const MAX_DEPTH: u32 = u128::BITS;
+
+type Scanned<T> = Result<T, ScanError>;
+
+#[derive(Clone)]
+pub(crate) struct Scanner<'a> {
+    text: &'a str,
+    at: usize,
+    max_depth: u32,
+}
+
+/// A string token: the text between the quotes.
+#[derive(Clone, Copy)]
+pub(crate) struct StringToken<'a> {
+    pub(crate) inner: &'a str,
+    pub(crate) escaped: bool,
+}
+
+impl<'a> Scanner<'a> {
+    pub(crate) fn new(text: &'a str, max_depth: u32) -> Self {
+        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH) }
+    }
+
+    fn fail<T>(&self) -> Scanned<T> {
+        Err(ScanError { at: self.at, too_deep: false })
+    }
+
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    pub(crate) fn skip_white_space(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
+            self.at += 1;
+        }
+    }
+
+    /// Takes `byte` if it is next.
+    pub(crate) fn eat(&mut self, byte: u8) -> bool {
+        let found = self.peek() == Some(byte);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(crate) fn expect(&mut self, byte: u8) -> Scanned<()> {
+        if self.eat(byte) { Ok(()) } else { self.fail() }
+    }
+
+    /// Nothing but white space may follow.
+    pub(crate) fn expect_end(&mut self) -> Scanned<()> {
+        self.skip_white_space();
+        if self.at == self.text.len() { Ok(()) } else { self.fail() }
+    }
+
+    /// The string that begins here.
+    pub(crate) fn string(&mut self) -> Scanned<StringToken<'a>> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let escaped = self.skip_string_body()?;
+        Ok(StringToken { inner: &self.text[start..self.at - 1], escaped })
+    }
+
+    /// Steps over a string behind its opening quote; whether it has escapes.
+    fn skip_string_body(&mut self) -> Scanned<bool> {
+        const BLOCK: usize = 32;
+        let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
+        let bytes = self.text.as_bytes();
+        let mut escaped = false;
+        loop {
+            // A fold without an early exit becomes a few vector instructions.
+            while let Some(block) = bytes.get(self.at..self.at + BLOCK) {
+                if block.iter().fold(false, |any, byte| any | special(*byte)) {
+                    break;
+                }
+                self.at += BLOCK;
+            }
+            while self.peek().is_some_and(|byte| !special(byte)) {
+                self.at += 1;
+            }
+            match self.peek() {
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(escaped);
+                }
+                Some(b'\\') => {
+                    escaped = true;
+                    self.at += 1;
+                    self.skip_escape()?;
+                }
+                _ => return self.fail(),
+            }
+        }
+    }
+
+    fn skip_escape(&mut self) -> Scanned<()> {
+        match self.peek() {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
+            Some(b'u') => {
+                let digits = self.text.as_bytes().get(self.at + 1..self.at + 5);
+                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
+                    return self.fail();
+                }
+                self.at += 5;
+            }
+            _ => return self.fail(),
+        }
+        Ok(())
+    }
+
+    fn skip_digits(&mut self) -> Scanned<()> {
+        let start = self.at;
+        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            self.at += 1;
+        }
+        if self.at > start { Ok(()) } else { self.fail() }
+    }
+
+    fn skip_number(&mut self) -> Scanned<()> {
+        self.eat(b'-');
+        if !self.eat(b'0') {
+            self.skip_digits()?;
+        }
+        if self.eat(b'.') {
+            self.skip_digits()?;
+        }
+        if self.eat(b'e') || self.eat(b'E') {
+            if !self.eat(b'+') {
+                self.eat(b'-');
+            }
+            self.skip_digits()?;
+        }
+        Ok(())
+    }
+
+    fn skip_literal(&mut self, literal: &str) -> Scanned<()> {
+        if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
+            return self.fail();
+        }
+        self.at += literal.len();
+        Ok(())
+    }
+
+    fn skip_scalar(&mut self) -> Scanned<()> {
+        match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                self.skip_string_body().map(|_| ())
+            }
+            Some(b'-' | b'0'..=b'9') => self.skip_number(),
+            Some(b't') => self.skip_literal("true"),
+            Some(b'f') => self.skip_literal("false"),
+            Some(b'n') => self.skip_literal("null"),
+            _ => self.fail(),
+        }
+    }
+
+    /// The value that begins here.
+    ///
+    /// `outer` is the number of brackets that are already open around it.
+    pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
+        let range = self.value_range(outer)?;
+        Ok(&self.text[range])
+    }
+
+    fn value_range(&mut self, outer: u32) -> Scanned<Range<usize>> {
+        let start = self.at;
+        // One bit for each open bracket, the innermost lowest: 1 is an object.
+        let mut open: u128 = 0;
+        let mut depth = outer;
+        loop {
+            // A value begins here.
+            match self.peek() {
+                Some(bracket @ (b'{' | b'[')) => {
+                    if depth == self.max_depth {
+                        return Err(ScanError { at: self.at, too_deep: true });
+                    }
+                    self.at += 1;
+                    self.skip_white_space();
+                    let object = bracket == b'{';
+                    if !self.eat(if object { b'}' } else { b']' }) {
+                        open = open << 1 | u128::from(object);
+                        depth += 1;
+                        if object {
+                            self.member_name()?;
+                        }
+                        continue;
+                    }
+                }
+                _ => self.skip_scalar()?,
+            }
+            // A value has ended here: close what ends with it, or step to the next one.
+            loop {
+                if depth == outer {
+                    return Ok(start..self.at);
+                }
+                self.skip_white_space();
+                let object = open & 1 == 1;
+                if self.eat(b',') {
+                    self.skip_white_space();
+                    if object {
+                        self.member_name()?;
+                    }
+                    break;
+                }
+                self.expect(if object { b'}' } else { b']' })?;
+                open >>= 1;
+                depth -= 1;
+            }
+        }
+    }
+
+    fn member_name(&mut self) -> Scanned<()> {
+        self.expect(b'"')?;
+        self.skip_string_body()?;
+        self.colon()
+    }
+
+    fn colon(&mut self) -> Scanned<()> {
+        self.skip_white_space();
+        self.expect(b':')?;
+        self.skip_white_space();
+        Ok(())
+    }
+
+    /// The next member of the object that the scanner is in, or `None` behind its closing brace.
+    ///
+    /// `first` is true directly behind the opening brace. Leaves the scanner behind the colon.
+    pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
+        self.skip_white_space();
+        if self.eat(b'}') {
+            return Ok(None);
+        }
+        if !first {
+            self.expect(b',')?;
+            self.skip_white_space();
+        }
+        let name = self.string()?;
+        self.colon()?;
+        Ok(Some(name))
+    }
+
+    /// The next element of the array that the scanner is in, or `None` behind its closing bracket.
+    pub(crate) fn next_element(&mut self, first: bool, outer: u32) -> Scanned<Option<&'a str>> {
+        self.skip_white_space();
+        if self.eat(b']') {
+            return Ok(None);
+        }
+        if !first {
+            self.expect(b',')?;
+            self.skip_white_space();
+        }
+        self.value(outer).map(Some)
+    }
+
+    /// Byte offset from the start of the text.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{format, string::String};
+    use serde_json::value::RawValue;
+
+    fn accepts(text: &str) -> bool {
+        let mut scanner = Scanner::new(text, MAX_DEPTH);
+        scanner.skip_white_space();
+        scanner.value(0).is_ok() && scanner.expect_end().is_ok()
+    }
+
+    #[test]
+    fn accepts_exactly_what_serde_json_accepts() {
+        let parts = [
+            "{", "}", "[", "]", ",", ":", "\"", "\\", "a", "\"a\"", "\"\\u00e9\"", "\\u12", "1", "0", "-", ".", "e", "E", "+", "true",
+            "false", "null", "nul", " ", "\t", "\n", "\u{1}", "é", "\"b\":1", "-0.5e-7", "01", "1.", "/",
+        ];
+        let mut state = 1u64;
+        let mut valid = 0;
+        for _ in 0..200_000 {
+            let mut text = String::new();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            for i in 0..(state >> 60) % 9 {
+                text.push_str(parts[(state >> (5 * i)) as usize % parts.len()]);
+            }
+            let expected = serde_json::from_str::<&RawValue>(&text).is_ok();
+            assert_eq!(accepts(&text), expected, "{text:?}");
+            valid += usize::from(expected);
+        }
+        assert!(valid > 1000, "the sample has too few valid texts: {valid}");
+    }
+
+    #[test]
+    fn strings_are_checked_at_every_offset_of_a_block() {
+        for length in 0..100 {
+            let filler = "x".repeat(length);
+            assert!(accepts(&format!("\"{filler}\"")));
+            assert!(accepts(&format!("\"{filler}\\\"{filler}\"")));
+            assert!(accepts(&format!("[\"{filler}é\",\"{filler}\"]")));
+            assert!(!accepts(&format!("\"{filler}\u{1f}{filler}\"")));
+            assert!(!accepts(&format!("\"{filler}\\x{filler}\"")));
+            assert!(!accepts(&format!("\"{filler}")));
+        }
+    }
+
+    #[test]
+    fn nesting_is_bounded() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let nest = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
+            let scan = |depth, limit| Scanner::new(&nest(depth), limit).value(0).map(|_| ());
+            assert_eq!(scan(128, 128), Ok(()));
+            assert_eq!(scan(5, 5), Ok(()));
+            assert!(scan(6, 5).is_err_and(|error| error.too_deep && error.at == 5 * open.len()));
+            assert!(scan(100_000, 1_000_000).is_err_and(|error| error.too_deep));
+        }
+    }
+}
