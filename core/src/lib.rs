@@ -8,5 +8,6 @@ extern crate std;
 
 pub mod codec;
 pub mod protocol;
+pub mod rpc;
 pub mod schema;
 pub mod wire;

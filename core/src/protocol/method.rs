@@ -1,5 +1,6 @@
 //! The method table: one row for each method of the specification. Everything that depends on a method's name is read here.
 
+use alloc::borrow::Cow;
 use core::fmt;
 
 use super::{Capability, ProtocolVersion, VersionSet};
@@ -161,6 +162,63 @@ impl Method {
 }
 
 impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The method of a message: one of the specification, or anybody's own.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum MethodName<'a> {
+    /// The specification has it, in some revision.
+    Known(Method),
+    /// It does not.
+    Custom(Cow<'a, str>),
+}
+
+impl<'a> MethodName<'a> {
+    /// The method with this name.
+    #[must_use]
+    pub fn new(name: impl Into<Cow<'a, str>>) -> Self {
+        let name = name.into();
+        Method::parse(&name).map_or(Self::Custom(name), Self::Known)
+    }
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Known(method) => method.as_str(),
+            Self::Custom(name) => name,
+        }
+    }
+
+    /// The method, if the specification has it.
+    #[must_use]
+    pub const fn known(&self) -> Option<Method> {
+        match self {
+            Self::Known(method) => Some(*method),
+            Self::Custom(_) => None,
+        }
+    }
+
+    /// A copy that does not borrow.
+    #[must_use]
+    pub fn into_owned(self) -> MethodName<'static> {
+        match self {
+            Self::Known(method) => MethodName::Known(method),
+            Self::Custom(name) => MethodName::Custom(Cow::Owned(name.into_owned())),
+        }
+    }
+}
+
+impl From<Method> for MethodName<'_> {
+    fn from(method: Method) -> Self {
+        Self::Known(method)
+    }
+}
+
+impl fmt::Display for MethodName<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }

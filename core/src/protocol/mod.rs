@@ -5,5 +5,5 @@ mod method;
 mod version;
 
 pub use capability::{Capability, CapabilitySet};
-pub use method::{Kind, Method, Party};
+pub use method::{Kind, Method, MethodName, Party};
 pub use version::{Era, ProtocolVersion, VersionSet, negotiate};

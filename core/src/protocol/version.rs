@@ -72,6 +72,37 @@ impl ProtocolVersion {
     }
 }
 
+/// What else depends on the revision: the only place that says so.
+impl ProtocolVersion {
+    /// Whether several messages may come in one JSON array.
+    #[must_use]
+    pub const fn has_batches(self) -> bool {
+        matches!(self, Self::V2025_03_26)
+    }
+
+    /// Whether an error response leaves `id` out when it could not be read. Before, it is `null`.
+    #[must_use]
+    pub const fn omits_unreadable_id(self) -> bool {
+        self as u8 >= Self::V2025_11_25 as u8
+    }
+
+    /// Whether arguments that do not fit a tool's schema are an `isError` result, which the model sees.
+    /// Before, they are a JSON-RPC error.
+    #[must_use]
+    pub const fn reports_bad_arguments_as_result(self) -> bool {
+        self as u8 >= Self::V2025_11_25 as u8
+    }
+
+    /// The error code for a resource that does not exist.
+    #[must_use]
+    pub const fn resource_not_found(self) -> i64 {
+        match self.era() {
+            Era::Legacy => -32002,
+            Era::Modern => -32602,
+        }
+    }
+}
+
 impl fmt::Display for ProtocolVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -18,6 +18,8 @@ pub enum Message<'a> {
         method: Cow<'a, str>,
         /// An object, or absent.
         params: Option<RawJson<'a>>,
+        /// The member `_meta` of the params.
+        meta: Option<RawJson<'a>>,
     },
     /// `method` without `id`.
     Notification {
@@ -131,7 +133,11 @@ struct Envelope<'a> {
     params: Option<&'a str>,
     result: Option<&'a str>,
     error: Option<&'a str>,
+    /// The member `_meta` of the params.
+    meta: Option<&'a str>,
     duplicate: bool,
+    /// The text ends inside the value of `result` or `error`.
+    cut_in_response: bool,
 }
 
 impl<'a> Envelope<'a> {
@@ -152,13 +158,35 @@ impl<'a> Envelope<'a> {
         let mut first = true;
         while let Some(name) = scanner.next_member(first)? {
             first = false;
-            let value = scanner.value(1)?;
             // A name may be spelled with escapes; what counts is the name.
-            if let Some(slot) = self.slot(&unescape(name)) {
+            let name = unescape(name);
+            let value = if name == "params" && scanner.peek() == Some(b'{') {
+                self.read_params(scanner)
+            } else {
+                scanner.value(1)
+            };
+            self.cut_in_response = value.is_err() && (name == "result" || name == "error");
+            let value = value?;
+            if let Some(slot) = self.slot(&name) {
                 self.duplicate |= slot.replace(value).is_some();
             }
         }
         scanner.expect_end()
+    }
+
+    /// Steps over the params and remembers where their `_meta` is.
+    fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
+        let start = scanner.position();
+        scanner.expect(b'{')?;
+        let mut first = true;
+        while let Some(name) = scanner.next_member(first)? {
+            first = false;
+            let value = scanner.value(2)?;
+            if unescape(name) == "_meta" {
+                self.meta = Some(value);
+            }
+        }
+        Ok(scanner.since(start))
     }
 
     fn request_id(&self) -> Option<RequestId> {
@@ -200,7 +228,7 @@ impl<'a> Envelope<'a> {
                     Some(_) => return fail(Defect::Params),
                 };
                 Ok(match id {
-                    Some(id) => Message::Request { id, method, params },
+                    Some(id) => Message::Request { id, method, params, meta: self.meta.map(RawJson::trusted) },
                     None => Message::Notification { method, params },
                 })
             }
@@ -289,16 +317,19 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// The id of a request whose beginning is all there is: an oversized frame.
-    pub(crate) fn id_in_beginning(text: &'a str) -> Option<RequestId> {
+    /// What can be said of a message whose beginning is all there is: an oversized frame.
+    pub(crate) fn beginning(text: &'a str) -> Malformed {
         let mut scanner = Scanner::new(text, super::scan::MAX_DEPTH);
         scanner.skip_white_space();
         let mut envelope = Envelope::default();
-        let read = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
-        match envelope.malformed(Defect::Shape).reply {
-            Reply::To(id) if read.is_err() && envelope.method.is_some() => Some(id),
-            _ => None,
+        // It fails where the text was cut off; what was read before that stands.
+        let _ = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
+        let mut malformed = envelope.malformed(Defect::Shape);
+        if envelope.method.is_none() {
+            malformed.reply = Reply::Never;
+            malformed.answers = envelope.request_id().filter(|_| envelope.cut_in_response && !envelope.duplicate);
         }
+        malformed
     }
 }
 

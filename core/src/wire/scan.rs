@@ -267,8 +267,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Byte offset from the start of the text.
-    pub(crate) fn position(&self) -> usize {
+    pub(crate) const fn position(&self) -> usize {
         self.at
+    }
+
+    /// The text from `start` to here.
+    pub(crate) fn since(&self, start: usize) -> &'a str {
+        &self.text[start..self.at]
     }
 }
 

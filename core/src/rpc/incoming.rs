@@ -1,0 +1,194 @@
+//! Requests of the peer.
+
+use core::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
+use hashbrown::HashTable;
+use slab::Slab;
+
+use crate::wire::RequestId;
+
+/// A request of the peer, which is owed exactly one answer.
+///
+/// It stays valid after the peer has cancelled the request: answering it then is swallowed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyKey {
+    // The serial number comes first: keys sort by arrival.
+    serial: u64,
+    slot: u32,
+}
+
+/// Where a request of the peer stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// It is owed an answer.
+    Open,
+    /// Its answer waits in the outbox. A cancellation can still take it back.
+    Answered,
+    /// The peer does not want it any more; whoever works on it has not said anything yet.
+    Cancelled,
+}
+
+/// One request of the peer. `T` is what its owner wants to remember of it.
+#[derive(Debug)]
+pub(crate) struct Entry<T> {
+    pub(crate) id: RequestId,
+    pub(crate) tag: T,
+    serial: u64,
+    state: State,
+}
+
+/// What became of a new request.
+pub(crate) enum Inserted {
+    New(ReplyKey),
+    /// A request with this id is in flight.
+    Duplicate,
+}
+
+/// The table of the peer's requests.
+///
+/// Ids are the peer's choice, so they are hashed with a seed that the peer does not know.
+#[derive(Debug)]
+pub(crate) struct Incoming<T> {
+    slots: Slab<Entry<T>>,
+    by_id: HashTable<u32>,
+    hasher: FixedState,
+    next_serial: u64,
+}
+
+impl<T> Incoming<T> {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { slots: Slab::new(), by_id: HashTable::new(), hasher: FixedState::with_seed(seed), next_serial: 0 }
+    }
+
+    /// Requests that hold a slot, cancelled ones included.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Requests whose id is taken.
+    pub(crate) fn live_ids(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(crate) fn insert(&mut self, id: RequestId, tag: T) -> Inserted {
+        if self.find(&id).is_some() {
+            return Inserted::Duplicate;
+        }
+        let hash = self.hasher.hash_one(&id);
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        // A table is bounded far below this by the limits of its owner.
+        let slot = u32::try_from(self.slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
+        let (slots, hasher) = (&self.slots, &self.hasher);
+        self.by_id.insert_unique(hash, slot, |slot| hasher.hash_one(&slots[*slot as usize].id));
+        Inserted::New(ReplyKey { serial, slot })
+    }
+
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<(&Entry<T>, State)> {
+        self.slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial).map(|entry| (entry, entry.state))
+    }
+
+    pub(crate) fn get_mut(&mut self, key: ReplyKey) -> Option<(&mut Entry<T>, State)> {
+        self.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial).map(|entry| {
+            let state = entry.state;
+            (entry, state)
+        })
+    }
+
+    /// The live request with this id.
+    pub(crate) fn find(&self, id: &RequestId) -> Option<ReplyKey> {
+        let slot = *self.by_id.find(self.hasher.hash_one(id), |slot| self.slots[*slot as usize].id == *id)?;
+        Some(ReplyKey { serial: self.slots[slot as usize].serial, slot })
+    }
+
+    /// The answer of an open request has been queued.
+    pub(crate) fn answered(&mut self, key: ReplyKey) {
+        if let Some((entry, State::Open)) = self.get_mut(key) {
+            entry.state = State::Answered;
+        }
+    }
+
+    /// The peer does not want it any more. Its id is free again at once; the slot is, when it was already answered.
+    pub(crate) fn cancel(&mut self, key: ReplyKey) {
+        match self.get(key) {
+            Some((_, State::Open)) => {
+                self.release_id(key);
+                if let Some((entry, _)) = self.get_mut(key) {
+                    entry.state = State::Cancelled;
+                }
+            }
+            Some((_, State::Answered)) => self.retire(key),
+            Some((_, State::Cancelled)) | None => {}
+        }
+    }
+
+    /// The only way out of the table.
+    pub(crate) fn retire(&mut self, key: ReplyKey) {
+        self.release_id(key);
+        if self.get(key).is_some() {
+            self.slots.remove(key.slot as usize);
+        }
+    }
+
+    fn release_id(&mut self, key: ReplyKey) {
+        let Some((entry, State::Open | State::Answered)) = self.get(key) else { return };
+        let hash = self.hasher.hash_one(&entry.id);
+        if let Ok(found) = self.by_id.find_entry(hash, |slot| *slot == key.slot) {
+            found.remove();
+        }
+    }
+
+    /// Every request in this state, in the order of arrival.
+    pub(crate) fn keys(&self, state: State) -> alloc::vec::Vec<ReplyKey> {
+        let mut keys: alloc::vec::Vec<_> = self
+            .slots
+            .iter()
+            .filter(|(_, entry)| entry.state == state)
+            .map(|(slot, entry)| ReplyKey { serial: entry.serial, slot: u32::try_from(slot).unwrap_or(u32::MAX) })
+            .collect();
+        keys.sort_unstable();
+        keys
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn insert(table: &mut Incoming<()>, id: &str) -> ReplyKey {
+        match table.insert(RequestId::from(id), ()) {
+            Inserted::New(key) => key,
+            Inserted::Duplicate => panic!("{id} is free"),
+        }
+    }
+
+    #[test]
+    fn an_id_is_free_again_when_its_request_has_ended_or_was_cancelled() {
+        let mut table = Incoming::new(1);
+        let first = insert(&mut table, "a");
+        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate));
+        table.cancel(first);
+        let second = insert(&mut table, "a");
+        assert_eq!(table.get(first).map(|(_, state)| state), Some(State::Cancelled));
+        table.retire(first);
+        assert_eq!(table.find(&RequestId::from("a")), Some(second));
+        table.answered(second);
+        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate));
+        table.cancel(second);
+        assert_eq!((table.len(), table.live_ids()), (0, 0));
+        assert!(table.get(second).is_none());
+    }
+
+    #[test]
+    fn a_key_never_names_the_next_tenant_of_its_slot() {
+        let mut table = Incoming::new(1);
+        let old = insert(&mut table, "a");
+        table.retire(old);
+        let new = insert(&mut table, "b");
+        assert_eq!(old.slot, new.slot);
+        assert!(table.get(old).is_none());
+        table.retire(old);
+        assert!(table.get(new).is_some());
+    }
+}

@@ -1,0 +1,15 @@
+//! What a JSON-RPC peer needs whatever is spoken over it: requests both ways, deadlines, the outbox. No MCP word in here.
+
+mod deadlines;
+mod incoming;
+mod outbox;
+mod outgoing;
+mod time;
+
+pub(crate) use deadlines::Deadlines;
+pub(crate) use incoming::{Incoming, Inserted, State};
+pub(crate) use outbox::{Lane, Outbox, Owner};
+pub(crate) use outgoing::{Call, Outgoing};
+pub use incoming::ReplyKey;
+pub use outgoing::CallId;
+pub use time::Timestamp;

@@ -1,0 +1,250 @@
+//! What waits to be written: frames as bytes, in order, in two lanes.
+
+use alloc::{collections::VecDeque, vec::Vec};
+
+use super::{CallId, ReplyKey};
+
+/// Which queue a frame waits in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Answers, notifications, cancellations: they end work or keep it alive, and go first.
+    Control,
+    /// New requests of ours.
+    Request,
+}
+
+/// What a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// Nothing in particular.
+    Nobody,
+    /// A request of the peer, and whether this frame is its answer.
+    Reply { key: ReplyKey, last: bool },
+    /// Several requests of the peer, answered in one frame: the slot of their batch.
+    Batch(u32),
+    /// A request of ours, which this frame is.
+    Call(CallId),
+}
+
+#[derive(Debug)]
+struct Queued {
+    len: usize,
+    owner: Owner,
+    /// Taken back, and to be skipped.
+    dead: bool,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// The frames one behind the other. Reused: it is emptied, not dropped.
+    bytes: Vec<u8>,
+    head: usize,
+    frames: VecDeque<Queued>,
+    dead_bytes: usize,
+}
+
+impl Queue {
+    fn live_bytes(&self) -> usize {
+        self.bytes.len() - self.head - self.dead_bytes
+    }
+
+    fn pop(&mut self, out: &mut Vec<u8>) -> Option<Owner> {
+        while let Some(frame) = self.frames.pop_front() {
+            let range = self.head..self.head + frame.len;
+            self.head = range.end;
+            if frame.dead {
+                self.dead_bytes -= frame.len;
+            } else {
+                out.extend_from_slice(&self.bytes[range]);
+            }
+            self.tidy();
+            if !frame.dead {
+                return Some(frame.owner);
+            }
+        }
+        None
+    }
+
+    /// Gives back the space of what has left, at a cost that is constant for each byte.
+    fn tidy(&mut self) {
+        if self.head == self.bytes.len() {
+            self.bytes.clear();
+            self.head = 0;
+        } else if self.head > self.bytes.len() / 2 {
+            self.bytes.drain(..self.head);
+            self.head = 0;
+        }
+    }
+
+    fn take_back(&mut self, matches: impl Fn(Owner) -> bool) -> usize {
+        let mut taken = 0;
+        for frame in &mut self.frames {
+            if !frame.dead && matches(frame.owner) {
+                frame.dead = true;
+                self.dead_bytes += frame.len;
+                taken += 1;
+            }
+        }
+        if self.dead_bytes > 4096 && self.dead_bytes > self.live_bytes() {
+            self.compact();
+        }
+        taken
+    }
+
+    fn compact(&mut self) {
+        let mut bytes = Vec::with_capacity(self.live_bytes());
+        let mut at = self.head;
+        for frame in &self.frames {
+            if !frame.dead {
+                bytes.extend_from_slice(&self.bytes[at..at + frame.len]);
+            }
+            at += frame.len;
+        }
+        self.frames.retain(|frame| !frame.dead);
+        (self.bytes, self.head, self.dead_bytes) = (bytes, 0, 0);
+    }
+}
+
+/// The frames that wait to be written.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    control: Queue,
+    requests: Queue,
+}
+
+impl Outbox {
+    fn queue(&mut self, lane: Lane) -> &mut Queue {
+        match lane {
+            Lane::Control => &mut self.control,
+            Lane::Request => &mut self.requests,
+        }
+    }
+
+    /// Queues the frame that `encode` appends, with a line feed behind it.
+    ///
+    /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.
+    pub(crate) fn push<E>(
+        &mut self,
+        lane: Lane,
+        owner: Owner,
+        max_len: usize,
+        encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+    ) -> Result<Option<usize>, E> {
+        let queue = self.queue(lane);
+        let start = queue.bytes.len();
+        let encoded = encode(&mut queue.bytes);
+        let len = queue.bytes.len() - start;
+        if let Err(error) = encoded {
+            queue.bytes.truncate(start);
+            return Err(error);
+        }
+        if len > max_len {
+            queue.bytes.truncate(start);
+            queue.bytes.shrink_to(2 * start);
+            return Ok(None);
+        }
+        queue.bytes.push(b'\n');
+        queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
+        Ok(Some(len + 1))
+    }
+
+    /// Moves the next frame to the end of `out`.
+    pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Owner> {
+        self.control.pop(out).or_else(|| self.requests.pop(out))
+    }
+
+    /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
+    pub(crate) fn take_back(&mut self, lane: Lane, matches: impl Fn(Owner) -> bool) -> usize {
+        self.queue(lane).take_back(matches)
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.control.live_bytes() + self.requests.live_bytes()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes() == 0
+    }
+
+    /// Frames that wait.
+    pub(crate) fn frames(&self) -> usize {
+        [&self.control, &self.requests].iter().flat_map(|queue| &queue.frames).filter(|frame| !frame.dead).count()
+    }
+
+    /// Forgets everything: there is nobody to write to.
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
+        let queued = outbox.push::<()>(lane, owner, usize::MAX, |out| {
+            out.extend_from_slice(text.as_bytes());
+            Ok(())
+        });
+        assert_eq!(queued, Ok(Some(text.len() + 1)));
+    }
+
+    fn drain(outbox: &mut Outbox) -> String {
+        let mut out = Vec::new();
+        while outbox.pop(&mut out).is_some() {}
+        String::from_utf8(out).expect("text went in")
+    }
+
+    fn call(id: u64) -> Owner {
+        Owner::Call(CallId::from_raw(id))
+    }
+
+    #[test]
+    fn control_goes_first_and_each_lane_keeps_its_order() {
+        let mut outbox = Outbox::default();
+        push(&mut outbox, Lane::Request, call(1), "r1");
+        push(&mut outbox, Lane::Control, Owner::Nobody, "c1");
+        push(&mut outbox, Lane::Request, call(2), "r2");
+        push(&mut outbox, Lane::Control, Owner::Nobody, "c2");
+        assert_eq!(outbox.bytes(), 12);
+        assert_eq!(drain(&mut outbox), "c1\nc2\nr1\nr2\n");
+        assert!(outbox.is_empty());
+    }
+
+    #[test]
+    fn what_is_taken_back_never_leaves_and_costs_no_space() {
+        let mut outbox = Outbox::default();
+        let text = "x".repeat(100);
+        for id in 0..100_000 {
+            push(&mut outbox, Lane::Request, call(id), &text);
+            if id != 7 {
+                assert_eq!(outbox.take_back(Lane::Request, |owner| owner == call(id)), 1);
+            }
+            assert!(outbox.requests.bytes.len() < 10_000);
+        }
+        assert_eq!(outbox.frames(), 1);
+        let mut out = Vec::new();
+        assert_eq!(outbox.pop(&mut out), Some(call(7)));
+        assert_eq!(outbox.pop(&mut out), None);
+        assert_eq!(out.len(), 101);
+    }
+
+    #[test]
+    fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
+        let mut outbox = Outbox::default();
+        push(&mut outbox, Lane::Control, Owner::Nobody, "kept");
+        let failed = outbox.push(Lane::Control, Owner::Nobody, 99, |out| {
+            out.extend_from_slice(b"half");
+            Err("no")
+        });
+        assert_eq!(failed, Err("no"));
+        let long = outbox.push::<()>(Lane::Control, Owner::Nobody, 3, |out| {
+            out.extend_from_slice(b"long");
+            Ok(())
+        });
+        assert_eq!(long, Ok(None));
+        assert_eq!(drain(&mut outbox), "kept\n");
+    }
+}

@@ -1,0 +1,162 @@
+//! Requests of ours.
+
+use core::time::Duration;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::{Deadlines, Timestamp};
+
+/// A request of ours. Never reused within a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u64);
+
+impl CallId {
+    pub(crate) const fn from_raw(id: u64) -> Self {
+        Self(id)
+    }
+
+    /// The number that is the request's id, and its progress token, on the wire.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
+}
+
+/// One request of ours in flight. `T` is what its owner wants to remember of it.
+#[derive(Debug)]
+pub(crate) struct Call<T> {
+    pub(crate) tag: T,
+    /// The frame has left the outbox.
+    pub(crate) sent: bool,
+    /// Progress moves the idle deadline.
+    pub(crate) progress: bool,
+    idle: Option<Duration>,
+    idle_at: Option<Timestamp>,
+    total_at: Option<Timestamp>,
+}
+
+impl<T> Call<T> {
+    fn deadline(&self) -> Option<Timestamp> {
+        match (self.idle_at, self.total_at) {
+            (Some(idle), Some(total)) => Some(idle.min(total)),
+            (idle, total) => idle.or(total),
+        }
+    }
+}
+
+/// The table of our requests. The key is the id on the wire: a number that only grows.
+#[derive(Debug)]
+pub(crate) struct Outgoing<T> {
+    calls: HashMap<u64, Call<T>, FixedState>,
+    deadlines: Deadlines,
+    with_deadline: usize,
+    next_id: u64,
+}
+
+impl<T> Outgoing<T> {
+    pub(crate) fn new(first_id: u64, seed: u64) -> Self {
+        Self {
+            calls: HashMap::with_hasher(FixedState::with_seed(seed)),
+            deadlines: Deadlines::default(),
+            with_deadline: 0,
+            next_id: first_id,
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(crate) fn deadlines(&self) -> usize {
+        self.deadlines.len()
+    }
+
+    /// The id that the next call will have.
+    pub(crate) const fn next_id(&self) -> CallId {
+        CallId(self.next_id)
+    }
+
+    /// Whether this id was issued, in flight or not.
+    pub(crate) const fn was_issued(&self, id: u64, first_id: u64) -> bool {
+        id >= first_id && id < self.next_id
+    }
+
+    /// Enters a call under [`next_id`](Self::next_id).
+    pub(crate) fn insert(
+        &mut self,
+        now: Timestamp,
+        tag: T,
+        progress: bool,
+        idle: Option<Duration>,
+        total: Option<Duration>,
+    ) -> CallId {
+        let id = self.next_id;
+        self.next_id += 1;
+        let idle_at = idle.map(|idle| now + idle);
+        let call = Call { tag, sent: false, progress, idle, idle_at, total_at: total.map(|total| now + total) };
+        if let Some(at) = call.deadline() {
+            self.deadlines.set(at, id);
+            self.with_deadline += 1;
+        }
+        self.calls.insert(id, call);
+        CallId(id)
+    }
+
+    pub(crate) fn get(&self, id: CallId) -> Option<&Call<T>> {
+        self.calls.get(&id.0)
+    }
+
+    pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Call<T>> {
+        self.calls.get_mut(&id.0)
+    }
+
+    /// The peer is still at it: the idle deadline starts anew.
+    pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
+        if let Some(call) = self.calls.get_mut(&id.0) {
+            call.idle_at = call.idle.map(|idle| now + idle).max(call.idle_at);
+            self.settle();
+        }
+    }
+
+    /// The only way out of the table.
+    pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
+        let call = self.calls.remove(&id.0)?;
+        self.with_deadline -= usize::from(call.deadline().is_some());
+        self.settle();
+        Some(call)
+    }
+
+    fn settle(&mut self) {
+        let calls = &self.calls;
+        self.deadlines.settle(self.with_deadline, |id| calls.get(&id).and_then(Call::deadline));
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.deadlines.next().map(|(at, _)| at)
+    }
+
+    /// A call whose deadline has passed, and whether that is its total one.
+    pub(crate) fn expired(&self, now: Timestamp) -> Option<(CallId, bool)> {
+        let (at, id) = self.deadlines.next()?;
+        let total = self.calls.get(&id)?.total_at.is_some_and(|total| total <= at);
+        (at <= now).then_some((CallId(id), total))
+    }
+
+    /// The oldest call in flight.
+    pub(crate) fn oldest(&self) -> Option<CallId> {
+        // Looking for the smallest key is independent of the order in which the map is walked.
+        self.calls.keys().min().copied().map(CallId)
+    }
+
+    /// Every call in flight, oldest first.
+    pub(crate) fn ids(&self) -> alloc::vec::Vec<CallId> {
+        let mut ids: alloc::vec::Vec<_> = self.calls.keys().copied().map(CallId).collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn clear_deadlines(&mut self) {
+        self.deadlines.clear();
+    }
+}

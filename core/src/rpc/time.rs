@@ -1,0 +1,53 @@
+//! The clock, as an argument.
+
+use core::{fmt, ops, time::Duration};
+
+/// A point in time: nanoseconds since a moment that the caller chooses once and keeps.
+///
+/// The core never reads a clock. Points that go backwards are harmless: deadlines then pass a little later.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The moment that time is counted from.
+    pub const ZERO: Self = Self(0);
+
+    /// `nanos` nanoseconds after [`ZERO`](Self::ZERO). The range is 584 years.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// `since_zero` after [`ZERO`](Self::ZERO), at most 584 years.
+    #[must_use]
+    pub fn after_zero(since_zero: Duration) -> Self {
+        Self::ZERO + since_zero
+    }
+
+    /// Nanoseconds since [`ZERO`](Self::ZERO).
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to this point, zero if it is not earlier.
+    #[must_use]
+    pub const fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl ops::Add<Duration> for Timestamp {
+    type Output = Self;
+
+    /// Saturates at the end of the range.
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Duration::from_nanos(self.0).fmt(f)
+    }
+}
