@@ -124,7 +124,7 @@ methods! {
     ResourcesListChanged = "notifications/resources/list_changed", Notification from Server in ALL, needs ResourcesListChanged;
     ResourceUpdated = "notifications/resources/updated", Notification from Server in ALL, needs ResourcesSubscribe;
     RootsListChanged = "notifications/roots/list_changed", Notification from Client in LEGACY, needs RootsListChanged;
-    ElicitationComplete = "notifications/elicitation/complete", Notification from Server in NOVEMBER;
+    ElicitationComplete = "notifications/elicitation/complete", Notification from Server in NOVEMBER, needs ElicitationUrl;
     TaskStatus = "notifications/tasks/status", Notification from Both in NOVEMBER, needs Tasks;
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", Notification from Server in MODERN;
 }

@@ -1,9 +1,11 @@
 //! What MCP means: revisions and eras, the method table, capabilities, `_meta`, lifecycle. Tables and pure functions.
 
 mod capability;
+mod lifecycle;
 mod method;
 mod version;
 
 pub use capability::{Capability, CapabilitySet};
+pub use lifecycle::{Phase, Refusal, Role, check};
 pub use method::{Kind, Method, MethodName, Party};
 pub use version::{Era, ProtocolVersion, VersionSet, negotiate};

@@ -54,16 +54,22 @@ pub(crate) struct Incoming<T> {
     by_id: HashTable<u32>,
     hasher: FixedState,
     next_serial: u64,
+    open: usize,
 }
 
 impl<T> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { slots: Slab::new(), by_id: HashTable::new(), hasher: FixedState::with_seed(seed), next_serial: 0 }
+        Self { slots: Slab::new(), by_id: HashTable::new(), hasher: FixedState::with_seed(seed), next_serial: 0, open: 0 }
     }
 
     /// Requests that hold a slot, cancelled ones included.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    /// Requests that are owed an answer.
+    pub(crate) const fn open(&self) -> usize {
+        self.open
     }
 
     /// Requests whose id is taken.
@@ -81,6 +87,7 @@ impl<T> Incoming<T> {
         // A table is bounded far below this by the limits of its owner.
         let slot = u32::try_from(self.slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
         let (slots, hasher) = (&self.slots, &self.hasher);
+        self.open += 1;
         self.by_id.insert_unique(hash, slot, |slot| hasher.hash_one(&slots[*slot as usize].id));
         Inserted::New(ReplyKey { serial, slot })
     }
@@ -106,29 +113,25 @@ impl<T> Incoming<T> {
     pub(crate) fn answered(&mut self, key: ReplyKey) {
         if let Some((entry, State::Open)) = self.get_mut(key) {
             entry.state = State::Answered;
+            self.open -= 1;
         }
     }
 
-    /// The peer does not want it any more. Its id is free again at once; the slot is, when it was already answered.
+    /// The peer does not want the answer of an open request any more. Its id is free again at once.
     pub(crate) fn cancel(&mut self, key: ReplyKey) {
-        match self.get(key) {
-            Some((_, State::Open)) => {
-                self.release_id(key);
-                if let Some((entry, _)) = self.get_mut(key) {
-                    entry.state = State::Cancelled;
-                }
-            }
-            Some((_, State::Answered)) => self.retire(key),
-            Some((_, State::Cancelled)) | None => {}
+        self.release_id(key);
+        if let Some((entry, State::Open)) = self.get_mut(key) {
+            entry.state = State::Cancelled;
+            self.open -= 1;
         }
     }
 
     /// The only way out of the table.
-    pub(crate) fn retire(&mut self, key: ReplyKey) {
+    pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
-        if self.get(key).is_some() {
-            self.slots.remove(key.slot as usize);
-        }
+        let (_, state) = self.get(key)?;
+        self.open -= usize::from(state == State::Open);
+        Some(self.slots.remove(key.slot as usize).tag)
     }
 
     fn release_id(&mut self, key: ReplyKey) {
@@ -175,8 +178,8 @@ mod tests {
         assert_eq!(table.find(&RequestId::from("a")), Some(second));
         table.answered(second);
         assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate));
-        table.cancel(second);
-        assert_eq!((table.len(), table.live_ids()), (0, 0));
+        table.retire(second);
+        assert_eq!((table.len(), table.live_ids(), table.open()), (0, 0, 0));
         assert!(table.get(second).is_none());
     }
 

@@ -20,8 +20,6 @@ pub(crate) enum Owner {
     Nobody,
     /// A request of the peer, and whether this frame is its answer.
     Reply { key: ReplyKey, last: bool },
-    /// Several requests of the peer, answered in one frame: the slot of their batch.
-    Batch(u32),
     /// A request of ours, which this frame is.
     Call(CallId),
 }
@@ -148,9 +146,9 @@ impl Outbox {
         Ok(Some(len + 1))
     }
 
-    /// Moves the next frame to the end of `out`.
-    pub(crate) fn pop(&mut self, out: &mut Vec<u8>) -> Option<Owner> {
-        self.control.pop(out).or_else(|| self.requests.pop(out))
+    /// Moves the next frame of a lane to the end of `out`.
+    pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
+        self.queue(lane).pop(out)
     }
 
     /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
@@ -193,7 +191,7 @@ mod tests {
 
     fn drain(outbox: &mut Outbox) -> String {
         let mut out = Vec::new();
-        while outbox.pop(&mut out).is_some() {}
+        while outbox.pop(Lane::Control, &mut out).or_else(|| outbox.pop(Lane::Request, &mut out)).is_some() {}
         String::from_utf8(out).expect("text went in")
     }
 
@@ -226,8 +224,8 @@ mod tests {
         }
         assert_eq!(outbox.frames(), 1);
         let mut out = Vec::new();
-        assert_eq!(outbox.pop(&mut out), Some(call(7)));
-        assert_eq!(outbox.pop(&mut out), None);
+        assert_eq!(outbox.pop(Lane::Request, &mut out), Some(call(7)));
+        assert_eq!(outbox.pop(Lane::Request, &mut out), None);
         assert_eq!(out.len(), 101);
     }
 

@@ -6,7 +6,10 @@ use core::{
     hash::{Hash, Hasher},
 };
 
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smallvec::SmallVec;
+
+use super::Json;
 
 /// The id of a request: a JSON string or an integer (specification, base protocol, requests).
 ///
@@ -188,6 +191,20 @@ impl From<&str> for RequestId {
         let token = serde_json::to_string(text).unwrap_or_default();
         let form = if token.contains('\\') { Form::Escaped } else { Form::String };
         Self { text: SmallVec::from_slice(token.as_bytes()), form }
+    }
+}
+
+impl Serialize for RequestId {
+    /// Writes the id as it was spelled.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Json::parse(self.as_json()).map_err(serde_core::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RequestId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        Self::from_token(json.get()).ok_or_else(|| de::Error::custom("expected a string or an integer"))
     }
 }
 

@@ -4,7 +4,7 @@ use alloc::borrow::Cow;
 
 use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId,
-    scan::{ScanError, Scanner, StringToken},
+    scan::{ScanError, Scanner},
 };
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
@@ -159,7 +159,7 @@ impl<'a> Envelope<'a> {
         while let Some(name) = scanner.next_member(first)? {
             first = false;
             // A name may be spelled with escapes; what counts is the name.
-            let name = unescape(name);
+            let name = name.text();
             let value = if name == "params" && scanner.peek() == Some(b'{') {
                 self.read_params(scanner)
             } else {
@@ -182,7 +182,7 @@ impl<'a> Envelope<'a> {
         while let Some(name) = scanner.next_member(first)? {
             first = false;
             let value = scanner.value(2)?;
-            if unescape(name) == "_meta" {
+            if name.text() == "_meta" {
                 self.meta = Some(value);
             }
         }
@@ -254,14 +254,6 @@ impl<'a> Envelope<'a> {
     }
 }
 
-fn unescape(token: StringToken<'_>) -> Cow<'_, str> {
-    if !token.escaped {
-        return Cow::Borrowed(token.inner);
-    }
-    // An escape that stands for no character cannot be part of a name that we know.
-    Cow::Owned(serde_json::from_str(&alloc::format!("\"{}\"", token.inner)).unwrap_or_default())
-}
-
 /// The text of a JSON string token; `None` for any other value.
 fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
@@ -278,7 +270,7 @@ fn error_object(text: &str) -> Option<ErrorObject> {
     while let Some(name) = scanner.next_member(first).ok()? {
         first = false;
         let value = scanner.value(1).ok()?;
-        match &*unescape(name) {
+        match &*name.text() {
             "code" => code = RequestId::from_token(value).and_then(|number| number.as_i64()),
             "message" => message = string(value),
             "data" => data = Json::parse(value).ok(),

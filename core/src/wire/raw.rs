@@ -5,7 +5,10 @@ use core::fmt;
 
 use serde_core::{Deserialize, de};
 
-use super::Json;
+use super::{
+    Json,
+    scan::{MAX_DEPTH, Scanner},
+};
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
 ///
@@ -37,6 +40,24 @@ impl<'a> RawJson<'a> {
     #[must_use]
     pub fn into_owned(self) -> RawJson<'static> {
         RawJson(Cow::Owned(self.0.into_owned()))
+    }
+
+    /// The value of a member, if this is an object that has it.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
+        let mut scanner = Scanner::new(&self.0, MAX_DEPTH);
+        let mut first = true;
+        if !scanner.eat(b'{') {
+            return None;
+        }
+        while let Some(found) = scanner.next_member(first).ok()? {
+            first = false;
+            let value = scanner.value(1).ok()?;
+            if found.text() == name {
+                return Some(RawJson::trusted(value));
+            }
+        }
+        None
     }
 
     /// Whether the value is an object.

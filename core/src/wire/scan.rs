@@ -1,5 +1,6 @@
 //! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
 
+use alloc::borrow::Cow;
 use core::ops::Range;
 
 /// Where and why a text is not the JSON that was expected.
@@ -28,6 +29,17 @@ pub(crate) struct Scanner<'a> {
 pub(crate) struct StringToken<'a> {
     pub(crate) inner: &'a str,
     pub(crate) escaped: bool,
+}
+
+impl<'a> StringToken<'a> {
+    /// The text that the token stands for; empty if an escape in it stands for no character.
+    pub(crate) fn text(self) -> Cow<'a, str> {
+        if self.escaped {
+            Cow::Owned(serde_json::from_str(&alloc::format!("\"{}\"", self.inner)).unwrap_or_default())
+        } else {
+            Cow::Borrowed(self.inner)
+        }
+    }
 }
 
 impl<'a> Scanner<'a> {
