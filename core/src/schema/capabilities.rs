@@ -1,0 +1,326 @@
+//! What the two sides say that they can do.
+//!
+//! An object that is there, even an empty one, declares the capability; `set` boils that down to the bits in which the
+//! [method table](crate::protocol::Method::needs) asks. Keys that are not known are kept and mean nothing.
+//!
+//! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
+
+use super::{Map, macros::*};
+use crate::{
+    protocol::{Capability, CapabilitySet, ProtocolVersion},
+    wire::JsonObject,
+};
+
+/// The name of the tasks extension among the `extensions`.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+object! {
+    /// What a client can do.
+    pub struct ClientCapabilities: data {
+        /// It has roots and answers `roots/list`.
+        "roots" => roots: optional RootsCapability;
+        /// It has a model and answers `sampling/createMessage`.
+        "sampling" => sampling: optional SamplingCapability;
+        /// It has a user and answers `elicitation/create`. Since 2025-06-18.
+        "elicitation" => elicitation: optional ElicitationCapability, since(V2025_06_18),
+            fits(ElicitationCapability::exists_in);
+        /// It runs requests as tasks. Only 2025-11-25.
+        "tasks" => tasks: optional ClientTasksCapability, only(V2025_11_25);
+        /// What is not in the specification.
+        "experimental" => experimental: optional Map<JsonObject>;
+        /// Extensions and their settings. Since 2026-07-28.
+        "extensions" => extensions: optional Map<JsonObject>, since(V2026_07_28);
+    }
+}
+
+object! {
+    /// What a server can do.
+    pub struct ServerCapabilities: data {
+        /// It has prompts.
+        "prompts" => prompts: optional ListCapability;
+        /// It has resources.
+        "resources" => resources: optional ResourcesCapability;
+        /// It has tools.
+        "tools" => tools: optional ListCapability;
+        /// It sends log messages.
+        "logging" => logging: optional JsonObject;
+        /// It completes arguments. Since 2025-03-26; a server of 2024-11-05 may do so without saying.
+        "completions" => completions: optional JsonObject, since(V2025_03_26);
+        /// It runs requests as tasks. Only 2025-11-25.
+        "tasks" => tasks: optional ServerTasksCapability, only(V2025_11_25);
+        /// What is not in the specification.
+        "experimental" => experimental: optional Map<JsonObject>;
+        /// Extensions and their settings. Since 2026-07-28.
+        "extensions" => extensions: optional Map<JsonObject>, since(V2026_07_28);
+    }
+}
+
+object! {
+    /// Client capability `roots`.
+    pub struct RootsCapability: data {
+        /// It says when the roots change. Up to 2025-11-25.
+        "listChanged" => list_changed: optional bool, until(V2025_11_25);
+    }
+}
+
+object! {
+    /// Client capability `sampling`.
+    pub struct SamplingCapability: data {
+        /// It understands `includeContext`. Since 2025-11-25.
+        "context" => context: optional JsonObject, since(V2025_11_25);
+        /// It accepts tools. Since 2025-11-25.
+        "tools" => tools: optional JsonObject, since(V2025_11_25);
+    }
+}
+
+object! {
+    /// Client capability `elicitation`. Without members it means forms.
+    pub struct ElicitationCapability: data {
+        /// It shows forms. Since 2025-11-25, before that by the object itself.
+        "form" => form: optional JsonObject, since(V2025_11_25);
+        /// It opens URLs. Since 2025-11-25.
+        "url" => url: optional JsonObject, since(V2025_11_25);
+    }
+}
+
+impl ElicitationCapability {
+    /// Whether forms are declared.
+    #[must_use]
+    pub const fn has_form(&self) -> bool {
+        self.form.is_some() || self.url.is_none()
+    }
+
+    /// 2025-06-18 has no words for a client that opens URLs and shows no forms.
+    fn exists_in(&self, version: ProtocolVersion) -> bool {
+        self.has_form() || version >= ProtocolVersion::V2025_11_25
+    }
+}
+
+object! {
+    /// Server capabilities `prompts` and `tools`.
+    pub struct ListCapability: data {
+        /// It says when the list changes.
+        "listChanged" => list_changed: optional bool;
+    }
+}
+
+object! {
+    /// Server capability `resources`.
+    pub struct ResourcesCapability: data {
+        /// It says when a resource changes, to those who ask for it.
+        "subscribe" => subscribe: optional bool;
+        /// It says when the list changes.
+        "listChanged" => list_changed: optional bool;
+    }
+}
+
+object! {
+    /// Client capability `tasks`. Only 2025-11-25.
+    pub struct ClientTasksCapability: data, only(V2025_11_25) {
+        /// It answers `tasks/list`.
+        "list" => list: optional JsonObject;
+        /// It answers `tasks/cancel`.
+        "cancel" => cancel: optional JsonObject;
+        /// Which requests can become tasks.
+        "requests" => requests: optional ClientTaskRequests;
+    }
+}
+
+object! {
+    /// Which requests to a client can become tasks. Only 2025-11-25.
+    pub struct ClientTaskRequests: data, only(V2025_11_25) {
+        /// Requests of sampling.
+        "sampling" => sampling: optional SamplingTasks;
+        /// Requests of elicitation.
+        "elicitation" => elicitation: optional ElicitationTasks;
+    }
+}
+
+object! {
+    /// Which requests of sampling can become tasks. Only 2025-11-25.
+    pub struct SamplingTasks: data, only(V2025_11_25) {
+        /// `sampling/createMessage`.
+        "createMessage" => create_message: optional JsonObject;
+    }
+}
+
+object! {
+    /// Which requests of elicitation can become tasks. Only 2025-11-25.
+    pub struct ElicitationTasks: data, only(V2025_11_25) {
+        /// `elicitation/create`.
+        "create" => create: optional JsonObject;
+    }
+}
+
+object! {
+    /// Server capability `tasks`. Only 2025-11-25.
+    pub struct ServerTasksCapability: data, only(V2025_11_25) {
+        /// It answers `tasks/list`.
+        "list" => list: optional JsonObject;
+        /// It answers `tasks/cancel`.
+        "cancel" => cancel: optional JsonObject;
+        /// Which requests can become tasks.
+        "requests" => requests: optional ServerTaskRequests;
+    }
+}
+
+object! {
+    /// Which requests to a server can become tasks. Only 2025-11-25.
+    pub struct ServerTaskRequests: data, only(V2025_11_25) {
+        /// Requests of tools.
+        "tools" => tools: optional ToolTasks;
+    }
+}
+
+object! {
+    /// Which requests of tools can become tasks. Only 2025-11-25.
+    pub struct ToolTasks: data, only(V2025_11_25) {
+        /// `tools/call`.
+        "call" => call: optional JsonObject;
+    }
+}
+
+fn declared(extensions: Option<&Map<JsonObject>>) -> bool {
+    extensions.is_some_and(|extensions| extensions.get(TASKS_EXTENSION).is_some())
+}
+
+impl ClientCapabilities {
+    /// What is declared.
+    #[must_use]
+    pub fn set(&self) -> CapabilitySet {
+        let mut set = CapabilitySet::EMPTY;
+        if let Some(roots) = &self.roots {
+            set = set.with(Capability::Roots).with_if(Capability::RootsListChanged, roots.list_changed == Some(true));
+        }
+        if let Some(sampling) = &self.sampling {
+            set = set
+                .with(Capability::Sampling)
+                .with_if(Capability::SamplingContext, sampling.context.is_some())
+                .with_if(Capability::SamplingTools, sampling.tools.is_some());
+        }
+        if let Some(elicitation) = &self.elicitation {
+            set = set
+                .with(Capability::Elicitation)
+                .with_if(Capability::ElicitationForm, elicitation.has_form())
+                .with_if(Capability::ElicitationUrl, elicitation.url.is_some());
+        }
+        if let Some(tasks) = &self.tasks {
+            let requests = tasks.requests.as_ref();
+            let sampling = requests.and_then(|requests| requests.sampling.as_ref()?.create_message.as_ref());
+            let elicitation = requests.and_then(|requests| requests.elicitation.as_ref()?.create.as_ref());
+            set = set
+                .with(Capability::Tasks)
+                .with_if(Capability::TasksList, tasks.list.is_some())
+                .with_if(Capability::TasksCancel, tasks.cancel.is_some())
+                .with_if(Capability::TasksSampling, sampling.is_some())
+                .with_if(Capability::TasksElicitation, elicitation.is_some());
+        }
+        set.with_if(Capability::TasksExtension, declared(self.extensions.as_ref()))
+    }
+
+    /// Declares one more capability, together with those that contain it. A capability of servers changes nothing.
+    #[must_use]
+    pub fn with(mut self, capability: Capability) -> Self {
+        let empty = JsonObject::empty;
+        match capability {
+            Capability::Roots => _ = self.roots.get_or_insert_default(),
+            Capability::RootsListChanged => self.roots.get_or_insert_default().list_changed = Some(true),
+            Capability::Sampling => _ = self.sampling.get_or_insert_default(),
+            Capability::SamplingContext => self.sampling.get_or_insert_default().context = Some(empty()),
+            Capability::SamplingTools => self.sampling.get_or_insert_default().tools = Some(empty()),
+            Capability::Elicitation => _ = self.elicitation.get_or_insert_default(),
+            Capability::ElicitationForm => self.elicitation.get_or_insert_default().form = Some(empty()),
+            Capability::ElicitationUrl => self.elicitation.get_or_insert_default().url = Some(empty()),
+            Capability::Tasks => _ = self.tasks.get_or_insert_default(),
+            Capability::TasksList => self.tasks.get_or_insert_default().list = Some(empty()),
+            Capability::TasksCancel => self.tasks.get_or_insert_default().cancel = Some(empty()),
+            Capability::TasksSampling => {
+                let requests = self.tasks.get_or_insert_default().requests.get_or_insert_default();
+                requests.sampling.get_or_insert_default().create_message = Some(empty());
+            }
+            Capability::TasksElicitation => {
+                let requests = self.tasks.get_or_insert_default().requests.get_or_insert_default();
+                requests.elicitation.get_or_insert_default().create = Some(empty());
+            }
+            Capability::TasksExtension => {
+                _ = self.extensions.get_or_insert_default().insert(TASKS_EXTENSION, empty());
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl ServerCapabilities {
+    /// What is declared.
+    #[must_use]
+    pub fn set(&self) -> CapabilitySet {
+        let mut set = CapabilitySet::EMPTY;
+        if let Some(prompts) = &self.prompts {
+            set = set
+                .with(Capability::Prompts)
+                .with_if(Capability::PromptsListChanged, prompts.list_changed == Some(true));
+        }
+        if let Some(resources) = &self.resources {
+            set = set
+                .with(Capability::Resources)
+                .with_if(Capability::ResourcesSubscribe, resources.subscribe == Some(true))
+                .with_if(Capability::ResourcesListChanged, resources.list_changed == Some(true));
+        }
+        if let Some(tools) = &self.tools {
+            set = set.with(Capability::Tools).with_if(Capability::ToolsListChanged, tools.list_changed == Some(true));
+        }
+        if let Some(tasks) = &self.tasks {
+            let call = tasks.requests.as_ref().and_then(|requests| requests.tools.as_ref()?.call.as_ref());
+            set = set
+                .with(Capability::Tasks)
+                .with_if(Capability::TasksList, tasks.list.is_some())
+                .with_if(Capability::TasksCancel, tasks.cancel.is_some())
+                .with_if(Capability::TasksToolsCall, call.is_some());
+        }
+        set.with_if(Capability::Logging, self.logging.is_some())
+            .with_if(Capability::Completions, self.completions.is_some())
+            .with_if(Capability::TasksExtension, declared(self.extensions.as_ref()))
+    }
+
+    /// Declares one more capability, together with those that contain it. A capability of clients changes nothing.
+    #[must_use]
+    pub fn with(mut self, capability: Capability) -> Self {
+        let empty = JsonObject::empty;
+        match capability {
+            Capability::Prompts => _ = self.prompts.get_or_insert_default(),
+            Capability::PromptsListChanged => self.prompts.get_or_insert_default().list_changed = Some(true),
+            Capability::Resources => _ = self.resources.get_or_insert_default(),
+            Capability::ResourcesSubscribe => self.resources.get_or_insert_default().subscribe = Some(true),
+            Capability::ResourcesListChanged => self.resources.get_or_insert_default().list_changed = Some(true),
+            Capability::Tools => _ = self.tools.get_or_insert_default(),
+            Capability::ToolsListChanged => self.tools.get_or_insert_default().list_changed = Some(true),
+            Capability::Logging => self.logging = Some(empty()),
+            Capability::Completions => self.completions = Some(empty()),
+            Capability::Tasks => _ = self.tasks.get_or_insert_default(),
+            Capability::TasksList => self.tasks.get_or_insert_default().list = Some(empty()),
+            Capability::TasksCancel => self.tasks.get_or_insert_default().cancel = Some(empty()),
+            Capability::TasksToolsCall => {
+                let requests = self.tasks.get_or_insert_default().requests.get_or_insert_default();
+                requests.tools.get_or_insert_default().call = Some(empty());
+            }
+            Capability::TasksExtension => {
+                _ = self.extensions.get_or_insert_default().insert(TASKS_EXTENSION, empty());
+            }
+            _ => {}
+        }
+        self
+    }
+}
+
+impl FromIterator<Capability> for ClientCapabilities {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Self {
+        capabilities.into_iter().fold(Self::default(), Self::with)
+    }
+}
+
+impl FromIterator<Capability> for ServerCapabilities {
+    fn from_iter<I: IntoIterator<Item = Capability>>(capabilities: I) -> Self {
+        capabilities.into_iter().fold(Self::default(), Self::with)
+    }
+}

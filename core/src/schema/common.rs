@@ -1,0 +1,94 @@
+//! What many objects have in common.
+
+use alloc::{string::String, vec::Vec};
+
+use serde_json::Number;
+
+use super::{
+    format::{has_scheme, is_fraction},
+    macros::*,
+};
+
+open_enum! {
+    /// Who speaks, or who is meant.
+    pub enum Role {
+        /// The human side of the conversation.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+    }
+}
+
+open_enum! {
+    /// What kind of result a result is. Since 2026-07-28.
+    pub enum ResultType {
+        /// The final one.
+        Complete = "complete",
+        /// A question: the request is repeated with the answers.
+        InputRequired = "input_required",
+        /// A task of the tasks extension, to be polled.
+        Task = "task",
+    }
+}
+
+object! {
+    /// Hints about the use and display of an object.
+    ///
+    /// Spec: [annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations)
+    pub struct Annotations: data {
+        /// Whom the object is meant for.
+        "audience" => audience: optional Vec<Role>;
+        /// How important the object is, from 0 (can be left out) to 1 (needed).
+        "priority" => priority: optional Number, is(Fraction);
+        /// When the object was last changed, in ISO 8601. Since 2025-06-18.
+        "lastModified" => last_modified: optional String, since(V2025_06_18), is(Timestamp);
+    }
+}
+
+impl Annotations {
+    /// Whether the priority, if there is one, is from 0 to 1.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.priority.as_ref().is_none_or(is_fraction)
+    }
+}
+
+open_enum! {
+    /// The background that an icon was drawn for. Since 2025-11-25.
+    pub enum IconTheme {
+        /// A light background.
+        Light = "light",
+        /// A dark background.
+        Dark = "dark",
+    }
+}
+
+object! {
+    /// A picture for user interfaces. Since 2025-11-25.
+    ///
+    /// Spec: [icons](https://modelcontextprotocol.io/specification/2025-11-25/basic#icons)
+    pub struct Icon: data, since(V2025_11_25) {
+        /// Where the picture is: an `https:` or `http:` URL, or a `data:` URI with the picture itself.
+        "src" => src: required String, is(Uri);
+        /// The type of the picture, if the server of the picture says nothing or something wrong.
+        "mimeType" => mime_type: optional String;
+        /// The sizes it can be shown in, each `48x48` or `any`.
+        "sizes" => sizes: optional Vec<String>;
+        /// The background it was drawn for; any, if missing.
+        "theme" => theme: optional IconTheme;
+    }
+}
+
+impl Icon {
+    /// Whether a sender may use this `src`: `https:`, `http:` or `data:`.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.is_safe() || has_scheme(&self.src, "http")
+    }
+
+    /// Whether a client may load this `src`: only `https:` and `data:`.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        has_scheme(&self.src, "https") || has_scheme(&self.src, "data")
+    }
+}

@@ -1,0 +1,151 @@
+//! Content blocks: what tools return and prompts consist of.
+
+use alloc::{string::String, vec::Vec};
+
+use super::{Annotations, Icon, Meta, ResourceContents, macros::*};
+
+union! {
+    /// One piece of content, in tool results and prompts.
+    ///
+    /// Which kinds there are depends on the revision: [`AudioContent`] came with 2025-03-26, [`ResourceLink`] with
+    /// 2025-06-18. They cannot be sent to older peers.
+    ///
+    /// Spec: [tool results](https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result)
+    pub enum ContentBlock by "type" {
+        /// Text.
+        Text(TextContent) = "text",
+        /// A picture.
+        Image(ImageContent) = "image",
+        /// Sound. Since 2025-03-26.
+        Audio(AudioContent) = "audio",
+        /// The name of a resource. Since 2025-06-18.
+        ResourceLink(ResourceLink) = "resource_link",
+        /// A resource and what is in it.
+        Resource(EmbeddedResource) = "resource",
+    }
+}
+
+impl ContentBlock {
+    /// A block of text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        TextContent::new(text).into()
+    }
+
+    /// A picture: its bytes in base64, and their type.
+    #[must_use]
+    pub fn image(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
+        ImageContent::new(data, mime_type).into()
+    }
+
+    /// Sound: its bytes in base64, and their type.
+    #[must_use]
+    pub fn audio(data: impl Into<String>, mime_type: impl Into<String>) -> Self {
+        AudioContent::new(data, mime_type).into()
+    }
+
+    /// A resource and what is in it.
+    #[must_use]
+    pub fn resource(contents: impl Into<ResourceContents>) -> Self {
+        EmbeddedResource::new(contents).into()
+    }
+
+    /// The text, if it is a block of text.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(content) => Some(&content.text),
+            _ => None,
+        }
+    }
+}
+
+impl From<&str> for ContentBlock {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for ContentBlock {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}
+
+object! {
+    /// Text.
+    pub struct TextContent: data("type" = "text") {
+        /// The text.
+        "text" => text: required String;
+        /// Whom it is for and how important it is.
+        "annotations" => annotations: optional Annotations;
+        /// Metadata. Since 2025-06-18.
+        "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+object! {
+    /// A picture.
+    pub struct ImageContent: data("type" = "image") {
+        /// The bytes of the picture in base64, see [`is_base64`](super::is_base64).
+        "data" => data: required String, is(Base64);
+        /// The type of the bytes, for example `image/png`.
+        "mimeType" => mime_type: required String;
+        /// Whom it is for and how important it is.
+        "annotations" => annotations: optional Annotations;
+        /// Metadata. Since 2025-06-18.
+        "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+object! {
+    /// Sound. Since 2025-03-26.
+    pub struct AudioContent: data("type" = "audio"), since(V2025_03_26) {
+        /// The bytes of the sound in base64, see [`is_base64`](super::is_base64).
+        "data" => data: required String, is(Base64);
+        /// The type of the bytes, for example `audio/wav`.
+        "mimeType" => mime_type: required String;
+        /// Whom it is for and how important it is.
+        "annotations" => annotations: optional Annotations;
+        /// Metadata. Since 2025-06-18.
+        "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+object! {
+    /// A resource that the server can read, whether or not it is in `resources/list`. Since 2025-06-18.
+    ///
+    /// It has the members of a [`Resource`](super::Resource).
+    pub struct ResourceLink: data("type" = "resource_link"), since(V2025_06_18) {
+        /// The URI of the resource.
+        "uri" => uri: required String, is(Uri);
+        /// The name of the resource, for programs.
+        "name" => name: required String;
+        /// The name of the resource, for people.
+        "title" => title: optional String;
+        /// What the resource is, for models.
+        "description" => description: optional String;
+        /// The type of the content, if known.
+        "mimeType" => mime_type: optional String;
+        /// The number of bytes of the content, before any encoding, if known.
+        "size" => size: optional u64;
+        /// Pictures for user interfaces. Since 2025-11-25.
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        /// Whom it is for and how important it is.
+        "annotations" => annotations: optional Annotations;
+        /// Metadata.
+        "_meta" => meta: optional Meta;
+    }
+}
+
+object! {
+    /// A resource and what is in it.
+    pub struct EmbeddedResource: data("type" = "resource") {
+        /// What is in it.
+        "resource" => resource: required ResourceContents;
+        /// Whom it is for and how important it is.
+        "annotations" => annotations: optional Annotations;
+        /// Metadata. Since 2025-06-18.
+        "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}

@@ -1,0 +1,269 @@
+//! How objects are written: with what a revision has, without what it does not have.
+
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+use serde_core::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeMap},
+};
+use serde_json::Number;
+
+use super::{Extra, format::Format};
+use crate::{
+    protocol::{Method, ProtocolVersion, VersionSet},
+    wire::{Json, JsonObject, RequestId},
+};
+
+/// A value that is written differently for different revisions.
+///
+/// With a revision, what that revision does not have is left out where it only adds to the picture (a title, an
+/// icon), and is an error where the message would mean something else without it. With `None` everything is written.
+pub trait Encode {
+    /// Writes the value in the form that `version` has for it.
+    ///
+    /// # Errors
+    /// If `version` has no form for it, and those of the serializer.
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
+}
+
+/// A value together with the revision to write it for, for whoever wants a [`Serialize`].
+#[derive(Debug)]
+pub struct At<'a, T: ?Sized>(pub &'a T, pub Option<ProtocolVersion>);
+
+impl<T: Encode + ?Sized> Serialize for At<'_, T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.encode_at(self.1, serializer)
+    }
+}
+
+macro_rules! in_every_revision {
+    ($($Type:ty),*) => {
+        $(impl Encode for $Type {
+            fn encode_at<S: Serializer>(&self, _version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+                self.serialize(serializer)
+            }
+        })*
+    };
+}
+
+in_every_revision!(String, bool, u64, Number, Json, JsonObject, RequestId);
+
+impl<T: Encode> Encode for Vec<T> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter().map(|item| At(item, version)))
+    }
+}
+
+impl<T: Encode> Encode for Option<T> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Some(value) => value.encode_at(version, serializer),
+            None => serializer.serialize_none(),
+        }
+    }
+}
+
+impl<T: Encode + ?Sized> Encode for Box<T> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        (**self).encode_at(version, serializer)
+    }
+}
+
+/// What holds for a member: which revisions have it, and what is done about the others.
+pub(crate) struct Rule<T> {
+    versions: VersionSet,
+    refuse: bool,
+    needed: bool,
+    fits: Option<fn(&T, ProtocolVersion) -> bool>,
+    fallback: Option<fn() -> T>,
+    #[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "only the generator asks"))]
+    format: Option<Format>,
+}
+
+impl<T> Rule<T> {
+    /// In every revision.
+    pub(crate) const fn new() -> Self {
+        Self { versions: VersionSet::ALL, refuse: false, needed: false, fits: None, fallback: None, format: None }
+    }
+
+    /// In `version` and all later ones.
+    pub(crate) const fn since(mut self, version: ProtocolVersion) -> Self {
+        self.versions = self.versions.intersection(VersionSet::since(version));
+        self
+    }
+
+    /// In `version` and all earlier ones.
+    pub(crate) const fn until(mut self, version: ProtocolVersion) -> Self {
+        self.versions = self.versions.intersection(VersionSet::between(ProtocolVersion::V2024_11_05, version));
+        self
+    }
+
+    /// Only in `version`.
+    pub(crate) const fn only(mut self, version: ProtocolVersion) -> Self {
+        self.versions = VersionSet::only(version);
+        self
+    }
+
+    /// Where `method` exists, also inside of another message.
+    pub(crate) const fn method(mut self, method: Method) -> Self {
+        self.versions = super::messages::versions(method);
+        self
+    }
+
+    /// Without it the message would mean something else: writing it for another revision is an error.
+    pub(crate) const fn or_refuse(mut self) -> Self {
+        self.refuse = true;
+        self
+    }
+
+    /// Optional in the type, required by the revisions that have it.
+    pub(crate) const fn needed(mut self) -> Self {
+        self.needed = true;
+        self
+    }
+
+    /// Only values of this kind exist in a revision.
+    pub(crate) const fn fits(mut self, fits: fn(&T, ProtocolVersion) -> bool) -> Self {
+        self.fits = Some(fits);
+        self
+    }
+
+    /// What a missing member stands for. A required one may be missing from the input; an optional one is written
+    /// for the revisions that have it.
+    pub(crate) const fn or(mut self, fallback: fn() -> T) -> Self {
+        self.fallback = Some(fallback);
+        self
+    }
+
+    /// What the text or number has to look like.
+    pub(crate) const fn is(mut self, format: Format) -> Self {
+        self.format = Some(format);
+        self
+    }
+
+    /// The revisions that have the member.
+    pub(crate) const fn versions(&self) -> VersionSet {
+        self.versions
+    }
+
+    /// What a missing member stands for.
+    pub(crate) const fn fallback(&self) -> Option<fn() -> T> {
+        self.fallback
+    }
+
+    /// Whether the member is written with this value.
+    pub(crate) fn admits(&self, value: &T, version: ProtocolVersion) -> bool {
+        self.versions.contains(version) && self.fits.is_none_or(|fits| fits(value, version))
+    }
+
+    /// Whether a member that had an unexpected form may be written out again.
+    pub(crate) fn may_be_odd(&self, version: Option<ProtocolVersion>) -> bool {
+        version.is_none_or(|version| self.versions.contains(version) && !self.must_be_there(version))
+    }
+
+    /// Whether `version` wants the member in every object.
+    pub(crate) fn must_be_there(&self, version: ProtocolVersion) -> bool {
+        self.versions.contains(version) && (self.needed || self.fallback.is_some())
+    }
+
+    /// What the text or number has to look like.
+    #[cfg(feature = "arbitrary")]
+    pub(crate) const fn format(&self) -> Option<Format> {
+        self.format
+    }
+}
+
+/// An object while it is written.
+pub(crate) struct Members<M> {
+    map: M,
+    version: Option<ProtocolVersion>,
+    owner: &'static str,
+}
+
+impl<M: SerializeMap> Members<M> {
+    /// Opens an object that exists in `versions`.
+    pub(crate) fn new<S: Serializer<SerializeMap = M, Error = M::Error>>(
+        serializer: S,
+        version: Option<ProtocolVersion>,
+        owner: &'static str,
+        versions: VersionSet,
+    ) -> Result<Self, M::Error> {
+        match version {
+            Some(version) if !versions.contains(version) => Err(absent(owner, version)),
+            _ => Ok(Self { map: serializer.serialize_map(None)?, version, owner }),
+        }
+    }
+
+    /// Writes the member that says which kind of object this is.
+    pub(crate) fn tag(&mut self, name: &'static str, kind: &'static str) -> Result<(), M::Error> {
+        self.map.serialize_entry(name, kind)
+    }
+
+    /// Writes a member that is always there.
+    pub(crate) fn required<T: Encode>(
+        &mut self,
+        name: &'static str,
+        value: &T,
+        rule: &Rule<T>,
+    ) -> Result<(), M::Error> {
+        match self.version {
+            Some(version) if !rule.admits(value, version) => Err(self.refused(name, version)),
+            version => self.map.serialize_entry(name, &At(value, version)),
+        }
+    }
+
+    /// Writes a member that is always there and may be `null`.
+    pub(crate) fn nullable<T: Encode>(
+        &mut self,
+        name: &'static str,
+        value: &Option<T>,
+        _rule: &Rule<T>,
+    ) -> Result<(), M::Error> {
+        self.map.serialize_entry(name, &At(value, self.version))
+    }
+
+    /// Writes a member if there is one and the revision has it.
+    pub(crate) fn optional<T: Encode>(
+        &mut self,
+        name: &'static str,
+        value: &Option<T>,
+        rule: &Rule<T>,
+    ) -> Result<(), M::Error> {
+        match (value, self.version) {
+            (Some(value), None) => self.map.serialize_entry(name, &At(value, None)),
+            (Some(value), Some(version)) if rule.admits(value, version) => {
+                self.map.serialize_entry(name, &At(value, Some(version)))
+            }
+            (Some(_), Some(version)) if rule.refuse => Err(self.refused(name, version)),
+            (None, Some(version)) if rule.must_be_there(version) => match rule.fallback() {
+                Some(fallback) => self.map.serialize_entry(name, &At(&fallback(), Some(version))),
+                None => Err(M::Error::custom(format_args!("{}.{name} is required by {version}", self.owner))),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the other members, except for those whose place is taken.
+    pub(crate) fn extra(&mut self, extra: &Extra, is_free: impl Fn(&str) -> bool) -> Result<(), M::Error> {
+        for (name, value) in extra.iter().filter(|(name, _)| is_free(name)) {
+            self.map.serialize_entry(name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Closes the object.
+    pub(crate) fn end(self) -> Result<M::Ok, M::Error> {
+        self.map.end()
+    }
+
+    #[cold]
+    fn refused(&self, name: &str, version: ProtocolVersion) -> M::Error {
+        M::Error::custom(format_args!("{}.{name} in this form is not part of {version}", self.owner))
+    }
+}
+
+/// The error for something that a revision does not have.
+#[cold]
+pub(crate) fn absent<E: serde_core::ser::Error>(what: &str, version: ProtocolVersion) -> E {
+    E::custom(format_args!("{what} is not part of {version}"))
+}

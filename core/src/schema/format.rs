@@ -1,0 +1,68 @@
+//! What a text or a number of the schema has to look like beyond its type.
+//!
+//! Decoding does not insist on any of this, since a peer with one odd value is still worth talking to. The checks are
+//! for those who build messages, and for those who want to refuse odd ones.
+
+use serde_json::Number;
+
+/// What a text or a number has to look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "documents the fields; only the generator asks"))]
+pub(crate) enum Format {
+    /// A URI of RFC 3986.
+    Uri,
+    /// A URI template of RFC 6570.
+    UriTemplate,
+    /// A URI that starts with `file://`.
+    FileUri,
+    /// Bytes in base64.
+    Base64,
+    /// A time of ISO 8601.
+    Timestamp,
+    /// A number from 0 to 1.
+    Fraction,
+    /// A JSON Schema whose root is an object.
+    ObjectSchema,
+}
+
+/// Whether `text` is base64 in the standard alphabet, with padding.
+#[must_use]
+pub fn is_base64(text: &str) -> bool {
+    let body = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
+    text.len().is_multiple_of(4) && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
+}
+
+/// Whether `number` is from 0 to 1, as priorities have to be.
+#[must_use]
+pub fn is_fraction(number: &Number) -> bool {
+    number.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
+}
+
+/// Whether `uri` has this scheme, which is compared without regard to case.
+#[must_use]
+pub fn has_scheme(uri: &str, scheme: &str) -> bool {
+    uri.split_once(':').is_some_and(|(found, _)| found.eq_ignore_ascii_case(scheme))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: CONT-011
+    #[test]
+    fn base64_has_one_alphabet_and_its_padding() {
+        for good in ["", "aGk=", "aGkh", "aA==", "+/+/", "0000"] {
+            assert!(is_base64(good), "{good:?}");
+        }
+        for bad in ["a", "aG", "aGk", "aGk==", "a===", "====", "aG-_", "aG k", "aGk=aGk=", "aGk\n", "äää"] {
+            assert!(!is_base64(bad), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn fractions_include_both_ends() {
+        let fraction = |text| is_fraction(&serde_json::from_str(text).expect("a number"));
+        assert!(["0", "1", "0.0", "1.0", "0.5", "1e-320"].into_iter().all(fraction));
+        assert!(!["-0.1", "1.01", "2", "-1", "1e300"].into_iter().any(fraction));
+    }
+}

@@ -1,0 +1,74 @@
+//! The handshake of a legacy session.
+//!
+//! Spec: [lifecycle](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle)
+
+use alloc::{string::String, vec::Vec};
+
+use super::{ClientCapabilities, Icon, ServerCapabilities, macros::*};
+
+object! {
+    /// The name and version of a program that speaks the protocol.
+    pub struct Implementation: data {
+        /// The name, for programs.
+        "name" => name: required String;
+        /// The name, for people. Since 2025-06-18.
+        "title" => title: optional String, since(V2025_06_18);
+        /// The version.
+        "version" => version: required String;
+        /// What the program does. Since 2025-11-25.
+        "description" => description: optional String, since(V2025_11_25);
+        /// The home page of the program. Since 2025-11-25.
+        "websiteUrl" => website_url: optional String, since(V2025_11_25), is(Uri);
+        /// Pictures for user interfaces. Since 2025-11-25.
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+    }
+}
+
+impl Implementation {
+    /// The name to show: the title if there is one.
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        self.title.as_deref().unwrap_or(&self.name)
+    }
+}
+
+object! {
+    /// Params of `initialize`: how a client opens a session. Up to 2025-11-25.
+    pub struct InitializeParams: params(Initialize => InitializeResult) {
+        /// The revision that the client wants to use, the newest one it knows.
+        "protocolVersion" => protocol_version: required String;
+        /// What the client can do.
+        "capabilities" => capabilities: required ClientCapabilities;
+        /// Who the client is.
+        "clientInfo" => client_info: required Implementation;
+    }
+}
+
+object! {
+    /// The result of `initialize`: how a server accepts a session. Up to 2025-11-25.
+    pub struct InitializeResult: result, until(V2025_11_25) {
+        /// The revision that will be used. A client that does not know it has to leave.
+        "protocolVersion" => protocol_version: required String;
+        /// What the server can do.
+        "capabilities" => capabilities: required ServerCapabilities;
+        /// Who the server is.
+        "serverInfo" => server_info: required Implementation;
+        /// How to use the server, for models.
+        "instructions" => instructions: optional String;
+    }
+}
+
+object! {
+    /// Params of `notifications/initialized`: the client is ready. Up to 2025-11-25.
+    pub struct InitializedParams: params(Initialized) {}
+}
+
+object! {
+    /// Params of `ping`: are you there? Up to 2025-11-25.
+    pub struct PingParams: params(Ping => EmptyResult) {}
+}
+
+object! {
+    /// A result that says nothing but that it is one.
+    pub struct EmptyResult: result {}
+}

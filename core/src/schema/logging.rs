@@ -1,0 +1,126 @@
+//! Log messages of the server.
+//!
+//! Spec: [logging](https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/logging)
+
+use alloc::string::String;
+use core::fmt;
+
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::{
+    EmptyResult, Encode,
+    decode::{Member, Name},
+    macros::*,
+};
+use crate::{protocol::ProtocolVersion, wire::Json};
+
+/// How severe a log message is, as in RFC 5424. The set is closed, and ordered from the least to the most severe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LoggingLevel {
+    /// Details for those who look for a fault.
+    Debug,
+    /// Ordinary operation.
+    Info,
+    /// Ordinary, but worth a look.
+    Notice,
+    /// Something may go wrong.
+    Warning,
+    /// Something went wrong.
+    Error,
+    /// A part does not work any more.
+    Critical,
+    /// Someone has to act at once.
+    Alert,
+    /// Nothing works any more.
+    Emergency,
+}
+
+impl LoggingLevel {
+    /// Every level, the least severe first.
+    pub const ALL: [Self; 8] = [
+        Self::Debug,
+        Self::Info,
+        Self::Notice,
+        Self::Warning,
+        Self::Error,
+        Self::Critical,
+        Self::Alert,
+        Self::Emergency,
+    ];
+
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Notice => "notice",
+            Self::Warning => "warning",
+            Self::Error => "error",
+            Self::Critical => "critical",
+            Self::Alert => "alert",
+            Self::Emergency => "emergency",
+        }
+    }
+
+    /// The level with this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|level| level.as_str() == word)
+    }
+}
+
+impl fmt::Display for LoggingLevel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for LoggingLevel {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl Encode for LoggingLevel {
+    fn encode_at<S: Serializer>(&self, _version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        self.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for LoggingLevel {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let word = Name::deserialize(deserializer)?.0;
+        Self::parse(&word).ok_or_else(|| de::Error::custom(format_args!("`{word}` is not a logging level")))
+    }
+}
+
+impl Member for LoggingLevel {}
+
+#[cfg(feature = "arbitrary")]
+impl super::ArbitraryAt for LoggingLevel {
+    fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, _version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
+        u.choose(&Self::ALL).copied()
+    }
+}
+
+object! {
+    /// Params of `logging/setLevel`: the client wants messages of this level and of more severe ones.
+    /// Up to 2025-11-25; later each request carries the level in its `_meta`.
+    pub struct SetLevelParams: params(SetLevel => EmptyResult) {
+        /// The least severe level that is wanted.
+        "level" => level: required LoggingLevel;
+    }
+}
+
+object! {
+    /// Params of `notifications/message`: one log message.
+    pub struct LogMessageParams: params(LogMessage) {
+        /// How severe it is.
+        "level" => level: required LoggingLevel;
+        /// The part of the server that it comes from.
+        "logger" => logger: optional String;
+        /// The message: a text, or anything else that JSON can hold.
+        "data" => data: required Json;
+    }
+}

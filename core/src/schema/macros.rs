@@ -1,0 +1,458 @@
+//! The language in which the schema is written down.
+//!
+//! One declaration of an object says everything that there is to know about it:
+//!
+//! ```text
+//! object! {
+//!     /// A tool that a server offers.
+//!     pub struct Tool: data {
+//!         /// The name in `tools/call`.
+//!         "name" => name: required String;
+//!         /// How the tool can be executed.
+//!         "execution" => execution: optional ToolExecution, only(V2025_11_25);
+//!     }
+//! }
+//! ```
+//!
+//! The word after the name is its flavour:
+//!
+//! - `params(ListTools => ListToolsResult)`: params of a request, and the result that answers it
+//! - `params(Progress)`: params of a notification
+//! - `result`: a result of a server, `answer`: a result of a client
+//! - `data`: anything inside of them
+//! - `data("type" = "text")`, `params("mode" = "url")`: one of several forms, known by this member
+//!
+//! Params are decoded strictly: an optional member of the wrong type is an error, which becomes the answer -32602.
+//! In all other flavours such a member moves to `extra`, as it came, and its field stays empty.
+//!
+//! A member is `required`, `optional` or `nullable` (always there, perhaps `null`). The words behind its type are
+//! the methods of [`Rule`](super::encode::Rule); behind the flavour they concern the object as a whole.
+
+/// Declares an object of the specification: its struct, constructor, decoder, encoder and generator.
+macro_rules! object {
+    ($(#[$attr:meta])* pub struct $Name:ident: params($method:ident => $Result:ty) { $($body:tt)* }) => {
+        object! { @meta strict, [method(crate::protocol::Method::$method)], [], $(#[$attr])* $Name { $($body)* } }
+
+        impl crate::schema::Request for $Name {
+            const METHOD: crate::protocol::Method = crate::protocol::Method::$method;
+            type Result = $Result;
+
+            fn is_empty(&self) -> bool {
+                crate::schema::decode::Object::is_empty(self)
+            }
+        }
+    };
+    ($(#[$attr:meta])* pub struct $Name:ident: params($method:ident) { $($body:tt)* }) => {
+        object! { @meta strict, [method(crate::protocol::Method::$method)], [], $(#[$attr])* $Name { $($body)* } }
+
+        impl crate::schema::Notification for $Name {
+            const METHOD: crate::protocol::Method = crate::protocol::Method::$method;
+
+            fn is_empty(&self) -> bool {
+                crate::schema::decode::Object::is_empty(self)
+            }
+        }
+    };
+    (
+        $(#[$attr:meta])*
+        pub struct $Name:ident: params $(($tag:literal = $kind:literal))? $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }
+    ) => {
+        object! {
+            @meta strict, [$($rule($($($args)*)?))*], [$($tag = $kind)?], $(#[$attr])* $Name { $($body)* }
+        }
+    };
+    ($(#[$attr:meta])* pub struct $Name:ident: result $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }) => {
+        object! {
+            @meta lenient, [$($rule($($($args)*)?))*], [], $(#[$attr])* $Name {
+                /// What kind of result this is. The protocol engine fills it in where the revision asks for it.
+                /// Since 2026-07-28; a missing one means `complete`.
+                "resultType" => result_type: optional crate::schema::ResultType, since(V2026_07_28);
+                $($body)*
+            }
+        }
+    };
+    ($(#[$attr:meta])* pub struct $Name:ident: answer $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }) => {
+        object! { @meta lenient, [$($rule($($($args)*)?))*], [], $(#[$attr])* $Name { $($body)* } }
+    };
+    (
+        $(#[$attr:meta])*
+        pub struct $Name:ident: data $(($tag:literal = $kind:literal))? $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }
+    ) => {
+        object! {
+            @declare lenient, [$($rule($($($args)*)?))*], [], [$($tag = $kind)?], $(#[$attr])* $Name { $($body)* }
+        }
+    };
+
+    // `_meta` comes first in params and results: the engine adds its own keys to the bytes behind `{"_meta":{`.
+    (@meta $mode:ident, $rules:tt, $tag:tt, $(#[$attr:meta])* $Name:ident { $($body:tt)* }) => {
+        object! {
+            @declare $mode, $rules, [
+                /// Metadata of the protocol, of extensions and of applications.
+                "_meta" => meta: optional crate::schema::Meta;
+            ], $tag, $(#[$attr])* $Name { $($body)* }
+        }
+    };
+
+    (
+        @declare $mode:ident, [$($own:ident($($own_args:tt)*))*],
+        [$($(#[$first_doc:meta])* $first_wire:literal => $first:ident: optional $First:ty;)?],
+        [$($tag:literal = $kind:literal)?],
+        $(#[$attr:meta])* $Name:ident {
+            $(
+                $(#[$doc:meta])*
+                $wire:literal => $field:ident: $presence:ident $Type:ty $(, $rule:ident $(($($args:tt)*))?)*;
+            )*
+        }
+    ) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $Name {
+            $($(#[$first_doc])* pub $first: Option<$First>,)?
+            $($(#[$doc])* pub $field: field_type!($presence $Type),)*
+            /// Members that are not listed above, and those that are but had an unexpected form. They are kept as
+            /// they came and written out again.
+            pub extra: crate::schema::Extra,
+        }
+
+        constructor! { $Name [] [$($first: None,)?] $($presence $field: $Type;)* }
+
+        const _: () = {
+            #[allow(unused_imports, reason = "declarations without rules need none of it")]
+            use crate::{protocol::ProtocolVersion::*, schema::{decode, encode::{self, Encode, Rule}, format::Format::*}};
+
+            /// What holds for each member.
+            struct Rules {
+                $($first: Rule<$First>,)?
+                $($field: Rule<$Type>,)*
+            }
+
+            const RULES: Rules = Rules {
+                $($first: Rule::new(),)?
+                $($field: Rule::new()$(.$rule($($($args)*)?))*,)*
+            };
+
+            /// What holds for the object itself.
+            const OWN: Rule<$Name> = Rule::new()$(.$own($($own_args)*))*;
+
+            /// The members that were found so far.
+            #[derive(Default)]
+            pub(crate) struct Slots {
+                $($first: Option<Option<$First>>,)?
+                $($field: Option<field_type!($presence $Type)>,)*
+                #[allow(dead_code, reason = "only objects of several forms have a tag")]
+                tagged: bool,
+                extra: crate::schema::Extra,
+            }
+
+            impl decode::Object for $Name {
+                type Slots = Slots;
+                const NAME: &'static str = stringify!($Name);
+                const STRICT: bool = decode::$mode::STRICT;
+                const VERSIONS: crate::protocol::VersionSet = OWN.versions();
+
+                fn member<'de, D: serde_core::Deserializer<'de>>(
+                    slots: &mut Slots,
+                    name: &str,
+                    value: D,
+                ) -> Result<(), D::Error> {
+                    match name {
+                        $($tag => decode::tag(&mut slots.tagged, $kind, value),)?
+                        $($first_wire => decode::$mode::optional(&mut slots.$first, &mut slots.extra, name, value),)?
+                        $($wire => decode::$mode::$presence(&mut slots.$field, &mut slots.extra, name, value),)*
+                        _ => decode::unknown(&mut slots.extra, name, value),
+                    }
+                }
+
+                fn finish<E: serde_core::de::Error>(slots: Slots) -> Result<Self, E> {
+                    $(decode::tagged::<E>(slots.tagged, Self::NAME, $tag)?;)?
+                    Ok(Self {
+                        $($first: slots.$first.flatten(),)?
+                        $($field: finish!($presence slots.$field, RULES.$field, Self::NAME, $wire),)*
+                        extra: slots.extra,
+                    })
+                }
+
+                fn is_empty(&self) -> bool {
+                    $(self.$first.is_none() &&)?
+                    $(is_absent!($presence self.$field) &&)*
+                    self.extra.is_empty()
+                }
+            }
+
+            impl Encode for $Name {
+                fn encode_at<S: serde_core::Serializer>(
+                    &self,
+                    version: Option<crate::protocol::ProtocolVersion>,
+                    serializer: S,
+                ) -> Result<S::Ok, S::Error> {
+                    let mut members = encode::Members::new(serializer, version, stringify!($Name), OWN.versions())?;
+                    $(members.optional($first_wire, &self.$first, &RULES.$first)?;)?
+                    $(members.tag($tag, $kind)?;)?
+                    $(members.$presence($wire, &self.$field, &RULES.$field)?;)*
+                    members.extra(&self.extra, |name| match name {
+                        $($tag => false,)?
+                        $($first_wire => self.$first.is_none(),)?
+                        $($wire => is_absent!($presence self.$field) && RULES.$field.may_be_odd(version),)*
+                        _ => true,
+                    })?;
+                    members.end()
+                }
+            }
+
+            #[cfg(feature = "arbitrary")]
+            impl crate::schema::ArbitraryAt for $Name {
+                fn arbitrary_at(
+                    u: &mut arbitrary::Unstructured<'_>,
+                    version: Option<crate::protocol::ProtocolVersion>,
+                ) -> arbitrary::Result<Self> {
+                    Ok(Self {
+                        $($first: crate::schema::arbitrary::optional(u, version, &RULES.$first)?,)?
+                        $($field: crate::schema::arbitrary::$presence(u, version, &RULES.$field)?,)*
+                        extra: crate::schema::arbitrary::extra(u)?,
+                    })
+                }
+            }
+
+            impl decode::Member for $Name {}
+        };
+
+        through_decode_and_encode! { $Name, crate::schema::decode::object }
+    };
+}
+
+/// The type of the field behind a member.
+macro_rules! field_type {
+    (required $Type:ty) => { $Type };
+    (optional $Type:ty) => { Option<$Type> };
+    (nullable $Type:ty) => { Option<$Type> };
+}
+
+/// Whether a member would not be written.
+macro_rules! is_absent {
+    (required $field:expr) => {
+        false
+    };
+    (optional $field:expr) => {
+        $field.is_none()
+    };
+    (nullable $field:expr) => {
+        false
+    };
+}
+
+/// The value of a field, once all members have been seen.
+macro_rules! finish {
+    (required $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
+        match ($slot, $rule.fallback()) {
+            (Some(value), _) => value,
+            (None, Some(fallback)) => fallback(),
+            (None, None) => return Err(crate::schema::decode::missing($owner, $wire)),
+        }
+    };
+    (optional $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
+        $slot.flatten()
+    };
+    (nullable $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
+        match $slot {
+            Some(value) => value,
+            None => return Err(crate::schema::decode::missing($owner, $wire)),
+        }
+    };
+}
+
+/// `new` with the required members, or `Default` if there are none.
+macro_rules! constructor {
+    ($Name:ident [] [$($init:tt)*]) => {
+        impl Default for $Name {
+            fn default() -> Self {
+                Self { $($init)* extra: crate::schema::Extra::new() }
+            }
+        }
+    };
+    ($Name:ident [$($arg:ident: $Type:ty,)+] [$($init:tt)*]) => {
+        impl $Name {
+            /// With the members that the specification requires; all others are left out.
+            #[must_use]
+            pub fn new($($arg: impl Into<$Type>),+) -> Self {
+                Self { $($init)* extra: crate::schema::Extra::new() }
+            }
+        }
+    };
+    ($Name:ident [$($args:tt)*] [$($init:tt)*] required $field:ident: $Type:ty; $($rest:tt)*) => {
+        constructor! { $Name [$($args)* $field: $Type,] [$($init)* $field: $field.into(),] $($rest)* }
+    };
+    ($Name:ident [$($args:tt)*] [$($init:tt)*] $presence:ident $field:ident: $Type:ty; $($rest:tt)*) => {
+        constructor! { $Name [$($args)*] [$($init)* $field: None,] $($rest)* }
+    };
+}
+
+/// The traits of serde, and `Arbitrary`, in terms of our own.
+macro_rules! through_decode_and_encode {
+    ($Name:ident, $decode:path) => {
+        impl<'de> serde_core::Deserialize<'de> for $Name {
+            fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                $decode(deserializer)
+            }
+        }
+
+        impl serde_core::Serialize for $Name {
+            fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                crate::schema::Encode::encode_at(self, None, serializer)
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl<'a> arbitrary::Arbitrary<'a> for $Name {
+            fn arbitrary(u: &mut arbitrary::Unstructured<'a>) -> arbitrary::Result<Self> {
+                crate::schema::ArbitraryAt::arbitrary_at(u, None)
+            }
+        }
+    };
+}
+
+/// Declares a set of words that later revisions and other implementations may extend.
+macro_rules! open_enum {
+    (
+        $(#[$attr:meta])*
+        pub enum $Name:ident {
+            $($(#[$doc:meta])* $Variant:ident = $text:literal,)+
+        }
+    ) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        pub enum $Name {
+            $($(#[$doc])* $Variant,)+
+            /// A word that this version of the library does not know.
+            Other(alloc::string::String),
+        }
+
+        impl $Name {
+            /// The word on the wire.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$Variant => $text,)+
+                    Self::Other(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $Name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($text => Self::$Variant,)+
+                    other => Self::Other(other.into()),
+                }
+            }
+        }
+
+        impl core::fmt::Display for $Name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl crate::schema::Encode for $Name {
+            fn encode_at<S: serde_core::Serializer>(
+                &self,
+                _version: Option<crate::protocol::ProtocolVersion>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl crate::schema::ArbitraryAt for $Name {
+            fn arbitrary_at(
+                u: &mut arbitrary::Unstructured<'_>,
+                _version: Option<crate::protocol::ProtocolVersion>,
+            ) -> arbitrary::Result<Self> {
+                u.choose(&[$(Self::$Variant,)+]).cloned()
+            }
+        }
+
+        impl crate::schema::decode::Member for $Name {}
+
+        through_decode_and_encode! { $Name, crate::schema::decode::word }
+    };
+}
+
+/// Declares objects that are told apart by the value of one member.
+macro_rules! union {
+    (
+        $(#[$attr:meta])*
+        pub enum $Name:ident by $tag:literal $(or $default:ident)? {
+            $($(#[$doc:meta])* $Variant:ident($Type:ident) = $kind:literal,)+
+        }
+    ) => {
+        $(#[$attr])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $Name {
+            $($(#[$doc])* $Variant($Type),)+
+            /// A kind that this version of the library does not know, with all its members.
+            Other(crate::schema::Extra),
+        }
+
+        $(
+            impl From<$Type> for $Name {
+                fn from(value: $Type) -> Self {
+                    Self::$Variant(value)
+                }
+            }
+        )+
+
+        impl crate::schema::decode::Union for $Name {
+            const NAME: &'static str = stringify!($Name);
+            const TAG: &'static str = $tag;
+
+            fn variant<'de, A: serde_core::de::MapAccess<'de>>(
+                kind: Option<&str>,
+                members: crate::schema::decode::Opened<'_, 'de, A>,
+            ) -> Result<Self, A::Error> {
+                match kind {
+                    $(Some($kind) => members.finish(Self::$Variant),)+
+                    Some(_) => members.keep().map(Self::Other),
+                    None => {
+                        $(return members.finish(Self::$default);)?
+                        #[allow(unreachable_code, reason = "a union with a default has no missing tag")]
+                        Err(crate::schema::decode::missing(Self::NAME, Self::TAG))
+                    }
+                }
+            }
+        }
+
+        impl crate::schema::Encode for $Name {
+            fn encode_at<S: serde_core::Serializer>(
+                &self,
+                version: Option<crate::protocol::ProtocolVersion>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                match self {
+                    $(Self::$Variant(value) => value.encode_at(version, serializer),)+
+                    Self::Other(members) => members.encode_at(version, serializer),
+                }
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl crate::schema::ArbitraryAt for $Name {
+            fn arbitrary_at(
+                u: &mut arbitrary::Unstructured<'_>,
+                version: Option<crate::protocol::ProtocolVersion>,
+            ) -> arbitrary::Result<Self> {
+                crate::schema::arbitrary::one_of(u, version, &[
+                    $((<$Type as crate::schema::decode::Object>::VERSIONS, |u, version| {
+                        crate::schema::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant)
+                    }),)+
+                ])
+            }
+        }
+
+        impl crate::schema::decode::Member for $Name {}
+
+        through_decode_and_encode! { $Name, crate::schema::decode::union }
+    };
+}
+
+pub(super) use {constructor, field_type, finish, is_absent, object, open_enum, through_decode_and_encode, union};

@@ -1,0 +1,184 @@
+//! A small map in the order of the text.
+
+use alloc::{string::String, vec, vec::Vec};
+use core::{fmt, marker::PhantomData, slice};
+
+use serde_core::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+    ser::SerializeMap,
+};
+
+use super::{At, Encode, decode::Member, decode::Name};
+use crate::{protocol::ProtocolVersion, wire::Json};
+
+/// A JSON object with names of the user's choice. Members keep the order in which they came.
+///
+/// It is meant for a handful of members: looking one up walks over all of them. If a peer wrote a name twice, both
+/// members are kept and the later one is found.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Map<V>(Vec<(String, V)>);
+
+/// Members that a type of the schema has no field for.
+pub type Extra = Map<Json>;
+
+impl<V> Map<V> {
+    /// An object without members.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// How many members there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are no members.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The value of the member `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&V> {
+        self.iter().rfind(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// Sets the member `name` and hands back its former value.
+    pub fn insert(&mut self, name: impl Into<String>, value: V) -> Option<V> {
+        let name = name.into();
+        match self.0.iter_mut().rfind(|(known, _)| *known == name) {
+            Some((_, slot)) => Some(core::mem::replace(slot, value)),
+            None => {
+                self.0.push((name, value));
+                None
+            }
+        }
+    }
+
+    /// Removes the member `name` and hands back its value.
+    pub fn remove(&mut self, name: &str) -> Option<V> {
+        let found = self.0.iter().rposition(|(known, _)| known == name).map(|at| self.0.remove(at));
+        self.0.retain(|(known, _)| known != name);
+        found.map(|(_, value)| value)
+    }
+
+    /// The members in their order.
+    pub fn iter(&self) -> MapIter<'_, V> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
+    /// Adds a member behind the others, without a look at their names.
+    pub(crate) fn push(&mut self, name: impl Into<String>, value: V) {
+        self.0.push((name.into(), value));
+    }
+}
+
+/// The members of a [`Map`] in their order.
+pub type MapIter<'a, V> = core::iter::Map<slice::MapIter<'a, (String, V)>, fn(&'a (String, V)) -> (&'a str, &'a V)>;
+
+impl<V> Default for Map<V> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<V: fmt::Debug> fmt::Debug for Map<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, V> IntoIterator for &'a Map<V> {
+    type Item = (&'a str, &'a V);
+    type IntoIter = MapIter<'a, V>;
+
+    fn into_iter(self) -> MapIter<'a, V> {
+        self.iter()
+    }
+}
+
+impl<V> IntoIterator for Map<V> {
+    type Item = (String, V);
+    type IntoIter = vec::IntoIter<(String, V)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<K: Into<String>, V> FromIterator<(K, V)> for Map<V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(members: I) -> Self {
+        Self(members.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    }
+}
+
+impl<K: Into<String>, V, const N: usize> From<[(K, V); N]> for Map<V> {
+    fn from(members: [(K, V); N]) -> Self {
+        members.into_iter().collect()
+    }
+}
+
+impl<V: Encode> Encode for Map<V> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.len()))?;
+        for (name, value) in self {
+            map.serialize_entry(name, &At(value, version))?;
+        }
+        map.end()
+    }
+}
+
+impl<V: Encode> Serialize for Map<V> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.encode_at(None, serializer)
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<V>(PhantomData<V>);
+
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for Members<V> {
+            type Value = Map<V>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Map<V>, A::Error> {
+                let mut members = Map::new();
+                while let Some(name) = map.next_key::<Name<'de>>()? {
+                    members.push(name.0, map.next_value()?);
+                }
+                Ok(members)
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
+
+impl<V: Member> Member for Map<V> {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn members_keep_their_order_and_the_last_of_two_counts() {
+        let mut map: Map<String> = serde_json::from_str(r#"{"b":"1","a":"2","b":"3"}"#).expect("an object");
+        assert_eq!(serde_json::to_string(&map).expect("text"), r#"{"b":"1","a":"2","b":"3"}"#);
+        assert_eq!((map.len(), map.get("b").map(String::as_str), map.get("c")), (3, Some("3"), None));
+
+        assert_eq!(map.insert("a", "4".to_string()), Some("2".to_string()));
+        assert_eq!(map.insert("c", "5".to_string()), None);
+        assert_eq!(map.remove("b"), Some("3".to_string()));
+        assert_eq!(map, Map::from([("a", "4".to_string()), ("c", "5".to_string())]));
+        assert_eq!(map.remove("b"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! The `_meta` member: what the protocol, its extensions and applications add to a message.
+
+use alloc::string::String;
+use core::fmt;
+
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{Encode, Extra, ProgressToken, decode::Member, macros::*};
+use crate::{
+    protocol::{InvalidMetaKey, ProtocolVersion, check_meta_key},
+    wire::Json,
+};
+
+/// Names that the specification gives a meaning to.
+pub mod keys {
+    /// The progress token of a request.
+    pub const PROGRESS_TOKEN: &str = "progressToken";
+    /// The task that a message belongs to. Only 2025-11-25.
+    pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
+    /// What the model can be told while a task runs. Only 2025-11-25.
+    pub const MODEL_IMMEDIATE_RESPONSE: &str = "io.modelcontextprotocol/model-immediate-response";
+    /// The revision of a request. Since 2026-07-28.
+    pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+    /// Who sent a request. Since 2026-07-28.
+    pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
+    /// What the sender of a request can do. Since 2026-07-28.
+    pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    /// Which log messages the sender of a request wants to have. Since 2026-07-28.
+    pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+    /// Who answered a request. Since 2026-07-28.
+    pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+    /// The `subscriptions/listen` request that a notification belongs to. Since 2026-07-28.
+    pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+}
+
+/// The members of `_meta`, in their order, values as they came.
+///
+/// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
+///
+/// Spec: [`_meta`](https://modelcontextprotocol.io/specification/2025-11-25/basic#meta)
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Meta(Extra);
+
+impl Meta {
+    /// No metadata; `{}` if it is sent.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(Extra::new())
+    }
+
+    /// The value at `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Json> {
+        self.0.get(name)
+    }
+
+    /// Sets an own value and hands back the former one.
+    ///
+    /// # Errors
+    /// If `name` is not a valid key, or if the specification keeps it for itself.
+    pub fn insert(&mut self, name: impl Into<String>, value: Json) -> Result<Option<Json>, InvalidMetaKey> {
+        let name = name.into();
+        check_meta_key(&name)?;
+        Ok(self.0.insert(name, value))
+    }
+
+    /// Sets a value that the specification gives a meaning to.
+    ///
+    /// # Errors
+    /// If `value` cannot be written as JSON.
+    pub fn set<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), serde_json::Error> {
+        self.0.insert(name, Json::new(value)?);
+        Ok(())
+    }
+
+    /// Removes a value and hands it back.
+    pub fn remove(&mut self, name: &str) -> Option<Json> {
+        self.0.remove(name)
+    }
+
+    /// All names and values in their order.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
+        self.0.iter()
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The token under which the sender wants to hear of progress.
+    #[must_use]
+    pub fn progress_token(&self) -> Option<ProgressToken> {
+        self.decode(keys::PROGRESS_TOKEN)
+    }
+
+    /// The id of the task that the message belongs to. Only 2025-11-25.
+    #[must_use]
+    pub fn related_task(&self) -> Option<String> {
+        self.decode::<RelatedTask>(keys::RELATED_TASK).map(|task| task.task_id)
+    }
+
+    /// Says to which task the message belongs. Only 2025-11-25.
+    ///
+    /// # Errors
+    /// None in practice: every text can be written as JSON.
+    pub fn set_related_task(&mut self, task_id: impl Into<String>) -> Result<(), serde_json::Error> {
+        self.set(keys::RELATED_TASK, &RelatedTask::new(task_id))
+    }
+
+    /// What the model can be told while the task runs. Only 2025-11-25.
+    #[must_use]
+    pub fn model_immediate_response(&self) -> Option<String> {
+        self.decode(keys::MODEL_IMMEDIATE_RESPONSE)
+    }
+
+    /// The value at `name`, if it is a `T`.
+    #[must_use]
+    pub fn decode<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
+        self.get(name).and_then(|value| value.decode().ok())
+    }
+}
+
+object! {
+    /// The value of `io.modelcontextprotocol/related-task` in `_meta`. Only 2025-11-25.
+    pub struct RelatedTask: data {
+        /// The id of the task.
+        "taskId" => task_id: required String;
+    }
+}
+
+impl fmt::Debug for Meta {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Encode for Meta {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.encode_at(version, serializer)
+    }
+}
+
+impl Serialize for Meta {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Extra::deserialize(deserializer).map(Self)
+    }
+}
+
+impl Member for Meta {}
+
+#[cfg(feature = "arbitrary")]
+impl super::ArbitraryAt for Meta {
+    fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
+        super::ArbitraryAt::arbitrary_at(u, version).map(Self)
+    }
+}

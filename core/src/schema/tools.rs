@@ -1,0 +1,253 @@
+//! Tools: what models can do through a server.
+//!
+//! Spec: [tools](https://modelcontextprotocol.io/specification/2025-11-25/server/tools)
+
+use alloc::{string::String, vec, vec::Vec};
+
+use super::{CacheScope, ContentBlock, Icon, InputResponses, Map, Meta, TaskMetadata, macros::*};
+use crate::{
+    protocol::ProtocolVersion,
+    wire::{Json, JsonObject},
+};
+
+object! {
+    /// Params of `tools/list`.
+    pub struct ListToolsParams: params(ListTools => ListToolsResult) {
+        /// Where to go on: `next_cursor` of the page before.
+        "cursor" => cursor: optional String;
+    }
+}
+
+object! {
+    /// The result of `tools/list`: one page of tools.
+    pub struct ListToolsResult: result {
+        /// The tools.
+        "tools" => tools: required Vec<Tool>;
+        /// Where the next page starts. Without it this is the last page.
+        "nextCursor" => next_cursor: optional String;
+        /// For how many milliseconds the result can be reused. Since 2026-07-28.
+        "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
+        /// Who may reuse the result. Since 2026-07-28.
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+    }
+}
+
+object! {
+    /// Params of `notifications/tools/list_changed`.
+    pub struct ToolsListChangedParams: params(ToolsListChanged) {}
+}
+
+object! {
+    /// A tool that a server offers.
+    pub struct Tool: data {
+        /// The name, for programs: what `tools/call` asks for. Compared byte for byte.
+        "name" => name: required String;
+        /// The name, for people. Since 2025-06-18.
+        "title" => title: optional String, since(V2025_06_18);
+        /// What it does, for models.
+        "description" => description: optional String;
+        /// The JSON Schema of its arguments, an object at the root. Kept byte for byte.
+        "inputSchema" => input_schema: required JsonObject, is(ObjectSchema);
+        /// The JSON Schema of its structured results. Kept byte for byte. Since 2025-06-18; up to 2025-11-25 with an
+        /// object at the root.
+        "outputSchema" => output_schema: optional JsonObject, since(V2025_06_18), fits(output_schema_fits),
+            is(ObjectSchema);
+        /// What it is like. Since 2025-03-26.
+        "annotations" => annotations: optional ToolAnnotations, since(V2025_03_26);
+        /// How it is run. Only 2025-11-25.
+        "execution" => execution: optional ToolExecution, only(V2025_11_25);
+        /// Pictures for user interfaces. Since 2025-11-25.
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        /// Metadata. Since 2025-06-18.
+        "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+impl Tool {
+    /// The name to show: the title, else the title among the annotations, else the name.
+    #[must_use]
+    pub fn display_name(&self) -> &str {
+        let annotated = self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
+        self.title.as_deref().or(annotated).unwrap_or(&self.name)
+    }
+
+    /// Whether and how the tool can be run as a task.
+    #[must_use]
+    pub fn task_support(&self) -> &TaskSupport {
+        self.execution.as_ref().and_then(|execution| execution.task_support.as_ref()).unwrap_or(&TaskSupport::Forbidden)
+    }
+
+    /// Whether the name keeps to the advice of 2025-11-25: 1 to 128 letters, digits and `_-.`. Others work, too.
+    #[must_use]
+    pub fn has_advised_name(&self) -> bool {
+        (1..=128).contains(&self.name.len())
+            && self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))
+    }
+}
+
+/// Up to 2025-11-25 structured results are objects, and so is what their schema describes.
+fn output_schema_fits(schema: &JsonObject, version: ProtocolVersion) -> bool {
+    version >= ProtocolVersion::V2026_07_28 || is_object_schema(schema)
+}
+
+/// Whether a JSON Schema says `"type": "object"` at its root, as the schema of a tool's arguments has to.
+#[must_use]
+pub fn is_object_schema(schema: &JsonObject) -> bool {
+    schema.decode::<Map<Json>>().is_ok_and(|root| root.get("type").is_some_and(|kind| kind.get() == "\"object\""))
+}
+
+object! {
+    /// What a tool is like. These are hints: a server that is not trusted may say anything. Since 2025-03-26.
+    pub struct ToolAnnotations: data, since(V2025_03_26) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// It changes nothing.
+        "readOnlyHint" => read_only_hint: optional bool;
+        /// It may destroy something.
+        "destructiveHint" => destructive_hint: optional bool;
+        /// Calling it twice has the same effect as calling it once.
+        "idempotentHint" => idempotent_hint: optional bool;
+        /// It deals with a world that is not closed, such as the web.
+        "openWorldHint" => open_world_hint: optional bool;
+    }
+}
+
+impl ToolAnnotations {
+    /// Whether the tool changes nothing; false if it does not say.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.read_only_hint.unwrap_or(false)
+    }
+
+    /// Whether the tool may destroy something; true if it does not say.
+    #[must_use]
+    pub fn is_destructive(&self) -> bool {
+        self.destructive_hint.unwrap_or(true)
+    }
+
+    /// Whether a second call changes nothing more; false if the tool does not say.
+    #[must_use]
+    pub fn is_idempotent(&self) -> bool {
+        self.idempotent_hint.unwrap_or(false)
+    }
+
+    /// Whether the tool deals with an open world; true if it does not say.
+    #[must_use]
+    pub fn is_open_world(&self) -> bool {
+        self.open_world_hint.unwrap_or(true)
+    }
+}
+
+object! {
+    /// How a tool is run. Only 2025-11-25.
+    pub struct ToolExecution: data, only(V2025_11_25) {
+        /// Whether it can be run as a task; not, if missing.
+        "taskSupport" => task_support: optional TaskSupport;
+    }
+}
+
+open_enum! {
+    /// Whether a tool can be run as a task. Only 2025-11-25.
+    pub enum TaskSupport {
+        /// It cannot.
+        Forbidden = "forbidden",
+        /// It can be called with and without a task.
+        Optional = "optional",
+        /// It can only be run as a task.
+        Required = "required",
+    }
+}
+
+object! {
+    /// Params of `tools/call`.
+    pub struct CallToolParams: params(CallTool => CallToolResult) {
+        /// The name of the tool.
+        "name" => name: required String;
+        /// What the tool gets, kept byte for byte.
+        "arguments" => arguments: optional JsonObject;
+        /// Run the call as a task. Only 2025-11-25.
+        "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
+        /// The answers to the questions of the result before. Since 2026-07-28.
+        "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse;
+        /// The state from the result before. Since 2026-07-28.
+        "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
+    }
+}
+
+object! {
+    /// The result of `tools/call`.
+    pub struct CallToolResult: result {
+        /// What the tool has to say. A result without it is read as if this was empty.
+        "content" => content: required Vec<ContentBlock>, or(Vec::new);
+        /// The same as data, kept byte for byte. Since 2025-06-18; up to 2025-11-25 an object.
+        "structuredContent" => structured_content: optional Json, since(V2025_06_18),
+            fits(|content, version| version >= V2026_07_28 || content.is_object());
+        /// Whether the tool failed; `content` then says why, so that the model can do something about it.
+        "isError" => is_error: optional bool;
+    }
+}
+
+impl CallToolResult {
+    /// A result of one text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::new(vec![ContentBlock::text(text)])
+    }
+
+    /// A failure, and what it was.
+    #[must_use]
+    pub fn error(text: impl Into<String>) -> Self {
+        Self { is_error: Some(true), ..Self::text(text) }
+    }
+
+    /// Whether the tool failed; not, if the result does not say.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.is_error.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+    use crate::schema::At;
+
+    const TOOL: &str = r#"{"name":"pick","title":"Pick","inputSchema":{"type":"object","x":[9223372036854775808,1e-320]},"icons":[{"src":"https://a/b"}],"execution":{"taskSupport":"optional"},"x-other":{"a" : 1}}"#;
+
+    fn at(tool: &Tool, version: ProtocolVersion) -> String {
+        serde_json::to_string(&At(tool, Some(version))).expect("a tool exists in every revision")
+    }
+
+    // req: TOOL-013 SCHEMA-007
+    #[test]
+    fn a_tool_is_written_as_its_reader_knows_it() {
+        let tool: Tool = serde_json::from_str(TOOL).expect("a tool");
+        assert_eq!(tool.display_name(), "Pick");
+        assert_eq!(tool.task_support(), &TaskSupport::Optional);
+        assert_eq!(tool.input_schema.get(), r#"{"type":"object","x":[9223372036854775808,1e-320]}"#);
+        assert_eq!(
+            at(&tool, ProtocolVersion::V2024_11_05),
+            r#"{"name":"pick","inputSchema":{"type":"object","x":[9223372036854775808,1e-320]},"x-other":{"a" : 1}}"#
+        );
+        assert!(at(&tool, ProtocolVersion::V2025_06_18).contains(r#""title":"Pick","inputSchema""#));
+        assert!(!at(&tool, ProtocolVersion::V2025_06_18).contains("icons"));
+        assert!(
+            at(&tool, ProtocolVersion::V2025_11_25).contains(r#""execution":{"taskSupport":"optional"},"icons":[{"#)
+        );
+        assert!(!at(&tool, ProtocolVersion::V2026_07_28).contains("execution"));
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = |text| serde_json::from_str::<CallToolResult>(text).expect_err(text).to_string();
+        assert_eq!(
+            error(r#"{"content":[{"data":"","type":"image"}]}"#),
+            "CallToolResult.content: ImageContent: missing member `mimeType` at line 1 column 38"
+        );
+        assert!(error(r#"{"content":null}"#).starts_with("CallToolResult.content: invalid type: null"));
+        assert!(error(r#"{"content":[],"content":[]}"#).starts_with("CallToolResult.content: given twice"));
+        assert!(error(r#"{"content":[{"text":"a"}]}"#).contains("ContentBlock: missing member `type`"));
+    }
+}
