@@ -40,6 +40,7 @@ const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 // ---- the session
 
+// req: LIFE-003 LIFE-004 LIFE-012 LIFE-030 LIFE-023 TOOL-001 PROMPT-001 RES-001 LOG-001 COMPL-006
 task('the server says who it is', (peer, { version }) => {
   const { protocolVersion, serverInfo, capabilities, instructions } = peer.initialized;
   assert.equal(protocolVersion, version);
@@ -53,6 +54,7 @@ task('the server says who it is', (peer, { version }) => {
   assert.deepEqual(capabilities.completions, version < '2025-03-26' ? undefined : {});
 });
 
+// req: PING-003 BASE-017
 task('the client pings the server', async (peer) => {
   const from = peer.wire.log.length;
   await peer.client.ping();
@@ -60,22 +62,26 @@ task('the client pings the server', async (peer) => {
   assert.deepEqual(peer.reply(ping.id).result, {});
 });
 
+// req: PING-001
 task('the server pings the client', async (peer) => {
   const from = peer.wire.log.length;
   assert.equal(text(await peer.call('test_ping_client')), 'pong');
   const log = peer.wire.log.slice(from);
   const ping = log.find((entry) => entry.from === 'server' && entry.message.method === 'ping');
   assert(ping, 'no ping came');
+  assert.deepEqual(Object.keys(ping.message.params ?? {}).filter((name) => name !== '_meta'), []);
   const pong = log.find((entry) => entry.from === 'client' && !('method' in entry.message));
   assert.deepEqual(pong.message, { jsonrpc: '2.0', id: ping.message.id, result: {} });
 });
 
+// req: BASE-008
 task('ids come back as they were', async (peer) => {
   for (const id of ['a', '', '7', 'ü \u{1F600} "\\\n', 'x'.repeat(200), -1, 2 ** 53 - 1]) {
     assert.deepEqual(await peer.byHand('ping', undefined, id), { jsonrpc: '2.0', id, result: {} });
   }
 });
 
+// req: BASE-022 BASE-011
 task('an unknown method is refused', async (peer) => {
   for (const method of ['no/such/method', 'Ping', 'rpc.discover', '']) {
     const { error } = await peer.byHand(method, {});
@@ -83,6 +89,7 @@ task('an unknown method is refused', async (peer) => {
   }
 });
 
+// req: BASE-020
 task('unknown notifications and stray messages change nothing', async (peer) => {
   const from = peer.wire.log.length;
   await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/no_such_thing', params: { a: 1 } });
@@ -141,6 +148,7 @@ const TOOLS = [
   'test_trigger_tool_change',
 ];
 
+// req: TOOL-002 TOOL-003 TOOL-004 TOOL-006 SCHEMA-007
 task('tools are listed with all they have', async (peer, { version }) => {
   const tools = await peer.all('tools/list', 'tools');
   const named = Object.fromEntries(tools.map((tool) => [tool.name, tool]));
@@ -158,17 +166,20 @@ task('tools are listed with all they have', async (peer, { version }) => {
   assert.equal(named.test_structured.outputSchema?.type, version < '2025-06-18' ? undefined : 'object');
 });
 
+// req: CONT-001 TOOL-015
 task('a tool answers with text, with and without arguments', async (peer) => {
   const expected = 'This is a simple text response for testing.';
   assert.equal(text(await peer.call('test_simple_text')), expected);
   assert.equal(text(await peer.call('test_simple_text', {})), expected);
 });
 
+// req: STDIO-004 STDIO-005 BASE-027
 task('arguments arrive whole', async (peer) => {
   const names = ['Ada', '', 'Zoë \u{1F9E1} \u0000 "\\\n\r\t\u2028\u2029', '€'.repeat(100_000)];
   for (const name of names) assert.equal(text(await peer.call('greet', { name })), `Hello, ${name}!`);
 });
 
+// req: CONT-002 CONT-011
 task('a tool answers with an image', async (peer) => {
   const { content } = await peer.call('test_image_content');
   assert.equal(content.length, 1);
@@ -177,6 +188,7 @@ task('a tool answers with an image', async (peer) => {
   isPng(content[0].data);
 });
 
+// req: CONT-003 CONT-011
 task(
   'a tool answers with audio',
   async (peer) => {
@@ -189,6 +201,7 @@ task(
   { since: '2025-03-26' },
 );
 
+// req: CONT-005
 task('a tool answers with a resource', async (peer) => {
   const { content } = await peer.call('test_embedded_resource');
   const resource = {
@@ -216,6 +229,7 @@ task('a tool that fails says so in its result', async (peer) => {
   assert.equal(failure(await peer.call('test_error_handling')), 'This tool intentionally returns an error for testing');
 });
 
+// req: TOOL-031 TOOL-033
 task(
   'a tool answers with structured content',
   async (peer) => {
@@ -235,6 +249,7 @@ task('an unknown tool is refused', async (peer) => {
   assert.equal(code, -32602);
 });
 
+// req: TOOL-037
 task(
   'wrong arguments fail as the result of the tool',
   async (peer) => {
@@ -246,6 +261,7 @@ task(
   { since: '2025-11-25' },
 );
 
+// req: TOOL-037 BASE-025
 task(
   'wrong arguments are refused',
   async (peer) => {
@@ -259,6 +275,7 @@ task(
 
 // ---- progress, cancellation, timeouts, concurrency
 
+// req: PROG-004 PROG-007 PROG-011
 task('progress arrives in order and before the result', async (peer) => {
   const seen = [];
   await peer.call('test_tool_with_progress', {}, { onprogress: (progress) => seen.push(progress) });
@@ -266,6 +283,7 @@ task('progress arrives in order and before the result', async (peer) => {
   assert.deepEqual(values, [0, 50, 100].map((progress) => ({ progress, total: 100 })));
 });
 
+// req: PROG-009
 task('no progress without a token', async (peer) => {
   const from = peer.wire.log.length;
   await peer.call('test_tool_with_progress', {});
@@ -298,6 +316,7 @@ task('a call that takes too long is given up', async (peer) => {
   assert.equal(text(await peer.call('greet', { name: 'Eve' })), 'Hello, Eve!');
 });
 
+// req: BASE-029
 task('fifty calls at once get their own answers', async (peer) => {
   const names = Array.from({ length: 50 }, (_, i) => `caller ${i}`);
   const calls = names.map((name, i) =>
@@ -307,6 +326,7 @@ task('fifty calls at once get their own answers', async (peer) => {
   assert.deepEqual(answers, names.map((name, i) => (i % 10 === 0 ? 'slow done' : `Hello, ${name}!`)));
 });
 
+// req: PING-003
 task('a ping does not wait for slow calls', async (peer) => {
   const stops = Array.from({ length: 20 }, () => new AbortController());
   const slow = stops.map(({ signal }) => assert.rejects(peer.call('test_slow', { ms: 60_000 }, { signal })));
@@ -318,6 +338,7 @@ task('a ping does not wait for slow calls', async (peer) => {
 
 // ---- resources
 
+// req: RES-002 RES-003 RES-011 RES-012
 task('resources and templates are listed', async (peer) => {
   const resources = await peer.all('resources/list', 'resources');
   const at = Object.fromEntries(resources.map((resource) => [resource.uri, resource]));
@@ -331,12 +352,14 @@ task('resources and templates are listed', async (peer) => {
   assert.equal(template.mimeType, 'application/json');
 });
 
+// req: RES-008
 task('a text is read', async (peer) => {
   const { contents } = await peer.client.readResource({ uri: 'test://static-text' });
   const expected = 'This is the content of the static text resource.';
   assert.deepEqual(contents, [{ uri: 'test://static-text', mimeType: 'text/plain', text: expected }]);
 });
 
+// req: RES-008 RES-010 CONT-011
 task('a blob is read', async (peer) => {
   const { contents } = await peer.client.readResource({ uri: 'test://static-binary' });
   assert.equal(contents.length, 1);
@@ -363,6 +386,7 @@ task('an unknown resource is refused', async (peer) => {
   }
 });
 
+// req: RES-017
 task('subscribers hear of changes until they leave', async (peer) => {
   const uri = 'test://watched-resource';
   const updates = (since) =>
@@ -391,9 +415,11 @@ task('subscribers hear of changes until they leave', async (peer) => {
 
 // ---- prompts and completion
 
+// req: PROMPT-002 PROMPT-003 PROMPT-004 PROMPT-005
 task('prompts are listed with their arguments', async (peer) => {
   const prompts = await peer.all('prompts/list', 'prompts');
   const named = Object.fromEntries(prompts.map((prompt) => [prompt.name, prompt]));
+  assert.equal(Object.keys(named).length, prompts.length, 'a name is there twice');
   for (const { name, description } of prompts) assert(description, `${name} has no description`);
   const required = (name) =>
     (named[name]?.arguments ?? []).filter((argument) => argument.required).map((argument) => argument.name);
@@ -403,6 +429,7 @@ task('prompts are listed with their arguments', async (peer) => {
   assert.deepEqual(required('test_prompt_with_embedded_resource'), ['resourceUri']);
 });
 
+// req: PROMPT-008 CONT-005 CONT-006
 task('prompts are filled in', async (peer) => {
   const said = (value) => ({ role: 'user', content: { type: 'text', text: value } });
   const get = async (name, args) => (await peer.client.getPrompt({ name, arguments: args })).messages;
@@ -432,6 +459,7 @@ task('unknown prompts and missing arguments are refused', async (peer) => {
 const PROMPT = { type: 'ref/prompt', name: 'test_prompt_with_arguments' };
 const TEMPLATE = { type: 'ref/resource', uri: 'test://template/{id}/data' };
 
+// req: COMPL-005 COMPL-008
 task('arguments are completed', async (peer) => {
   const complete = async (ref, name, value) =>
     (await peer.client.complete({ ref, argument: { name, value } })).completion.values;
@@ -452,6 +480,7 @@ task(
   { since: '2025-06-18' },
 );
 
+// req: COMPL-015
 task('completion of nothing is refused', async (peer) => {
   const ref = { type: 'ref/prompt', name: 'no_such_prompt' };
   const { code } = await peer.refusal(() => peer.client.complete({ ref, argument: { name: 'a', value: '' } }));
@@ -460,6 +489,7 @@ task('completion of nothing is refused', async (peer) => {
 
 // ---- logging
 
+// req: LOG-006
 task('log messages come from the level that was set', async (peer) => {
   const logged = async (level) => {
     await peer.client.setLoggingLevel(level);
@@ -481,6 +511,7 @@ task('log messages come from the level that was set', async (peer) => {
 
 // ---- questions to the client
 
+// req: SAMP-004 SAMP-017
 task('the server samples', async (peer) => {
   let asked;
   peer.answers['sampling/createMessage'] = (params) => {
@@ -500,6 +531,7 @@ task('a refused question ends the tool and not the session', async (peer) => {
   await peer.settle();
 });
 
+// req: SAMP-028 SAMP-029 SAMP-030
 task(
   'the server samples with tools',
   async (peer) => {
@@ -534,9 +566,11 @@ function outcome(start, result) {
   return { action, content: content === undefined ? undefined : JSON.parse(content) };
 }
 
+// req: ELIC-007 ELIC-014 ELIC-028
 task(
   'the server asks the user',
-  async (peer) => {
+  async (peer, { version }) => {
+    const from = peer.wire.log.length;
     let asked;
     const content = { username: 'ada', email: 'ada@example.com' };
     const answers = [
@@ -550,6 +584,8 @@ task(
       assert.deepEqual(outcome('User response', result), expected);
     }
     assert.equal(asked.message, 'Who are you?');
+    const raw = peer.wire.log.slice(from).find(({ message }) => message.method === 'elicitation/create').message.params;
+    assert.equal(raw.mode, version < '2025-11-25' ? undefined : (raw.mode && 'form'));
     assert.deepEqual(asked.requestedSchema, {
       type: 'object',
       properties: {
@@ -562,6 +598,7 @@ task(
   { since: '2025-06-18' },
 );
 
+// req: ELIC-008 ELIC-018
 task(
   'forms have defaults of every kind',
   async (peer) => {
@@ -581,6 +618,7 @@ task(
   { since: '2025-11-25' },
 );
 
+// req: ELIC-018
 task(
   'forms have choices of every kind',
   async (peer) => {
@@ -609,6 +647,7 @@ task(
   { since: '2025-11-25' },
 );
 
+// req: ELIC-010 ELIC-029 ELIC-035
 task(
   'the server sends the user to a page',
   async (peer) => {
@@ -625,6 +664,7 @@ task(
   { since: '2025-11-25' },
 );
 
+// req: ELIC-002
 task(
   'a form is not sent to a revision without forms',
   async (peer) => {
@@ -694,6 +734,7 @@ task('resources come and go', async (peer) => {
   await changes(peer, { tool: 'test_trigger_resource_change', notification, names, entry: 'test://dynamic-resource' });
 });
 
+// req: PAGE-001 PAGE-003
 task('pages add up to the whole list', async (peer, { open }) => {
   const paged = await open(['--page-size', '3']);
   const lists = [['tools/list', 'tools'], ['prompts/list', 'prompts'], ['resources/list', 'resources']];
@@ -715,6 +756,7 @@ task('pages add up to the whole list', async (peer, { open }) => {
 
 const TASKS = { since: '2025-11-25', tasks: true };
 
+// req: TASK-010 TASK-016 TASK-018 TASK-021 TASK-032 TASK-033 TASK-035 TASK-048 TASK-049
 task(
   'a call runs as a task',
   async (peer, { sdk }) => {
@@ -726,8 +768,12 @@ task(
     assert.equal(last.type, 'result', JSON.stringify(last));
     assert.equal(text(last.result), 'task sum done');
     assert.equal(states[0].type, 'taskCreated');
-    const { taskId } = states[0].task;
-    assert.equal(states[0].task.status, 'working');
+    const { taskId, status, ttl, createdAt, lastUpdatedAt } = states[0].task;
+    assert.equal(status, 'working');
+    assert(ttl === null || ttl > 0);
+    for (const time of [createdAt, lastUpdatedAt]) assert(!Number.isNaN(Date.parse(time)), time);
+    const meta = last.result._meta?.['io.modelcontextprotocol/related-task'];
+    assert.deepEqual(meta, { taskId });
     assert.equal((await sdk.tasks(peer.client).getTask(taskId)).status, 'completed');
     const listed = (await sdk.tasks(peer.client).listTasks()).tasks.map((one) => one.taskId);
     assert(listed.includes(taskId), 'the task is not listed');
@@ -736,6 +782,7 @@ task(
   TASKS,
 );
 
+// req: TASK-053 TASK-054 TASK-055
 task(
   'a task is cancelled',
   async (peer, { sdk }) => {
