@@ -7,6 +7,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod codec;
+pub mod connection;
 pub mod protocol;
 pub mod rpc;
 pub mod schema;

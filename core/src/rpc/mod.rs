@@ -9,7 +9,7 @@ mod time;
 pub(crate) use deadlines::Deadlines;
 pub(crate) use incoming::{Incoming, Inserted, State};
 pub(crate) use outbox::{Lane, Outbox, Owner};
-pub(crate) use outgoing::{Call, Outgoing};
+pub(crate) use outgoing::Outgoing;
 pub use incoming::ReplyKey;
 pub use outgoing::CallId;
 pub use time::Timestamp;

@@ -1,0 +1,110 @@
+//! Batches (2025-03-26): several messages in one frame, and their answers in one frame.
+
+use alloc::vec::Vec;
+
+use super::{Event, Violation, engine::Engine, receive::Origin};
+use crate::{
+    rpc::{ReplyKey, Timestamp},
+    wire::{Defect, ErrorObject, Members, Message},
+};
+
+/// One answer of a batch.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The request that it answers, `None` if that was never in the table.
+    pub(super) key: Option<ReplyKey>,
+    pub(super) text: Vec<u8>,
+}
+
+/// The answers of a batch, until all are there.
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    parts: Vec<Part>,
+    /// Requests that are not answered yet.
+    open: usize,
+    /// The members are still being read.
+    reading: bool,
+}
+
+impl Engine {
+    /// Takes in the members one by one. What they say to the application comes through the queue of events.
+    pub(super) fn receive_batch(&mut self, now: Timestamp, text: &str) -> Option<Event<'static>> {
+        let depth = self.limits().json_depth;
+        let count = Members::new(text, depth).count();
+        if count == 0 || count > self.limits().batch_members {
+            let message = if count == 0 { "Invalid request: empty batch" } else { "Invalid request: batch too large" };
+            self.refuse(Origin::default(), None, &ErrorObject::new(Defect::Array.code(), message));
+            return self.violation(Violation::BatchSize);
+        }
+        let Ok(slot) = u32::try_from(self.batches.insert(Batch { reading: true, ..Batch::default() })) else { return None };
+        for member in Members::new(text, depth) {
+            let origin = Origin { batch: Some(slot), bytes: member.len() };
+            let event = match Message::parse(member, depth) {
+                Ok(message) => self.receive_message(now, message, origin),
+                Err(malformed) => self.receive_malformed(malformed, origin),
+            };
+            if let Some(event) = event {
+                self.events.push_back(event.into_owned());
+            }
+        }
+        if let Some(batch) = self.batches.get_mut(slot as usize) {
+            batch.reading = false;
+        }
+        self.tidy_batch(slot);
+        None
+    }
+
+    /// A request of the batch waits for the application.
+    pub(super) fn batch_request(&mut self, slot: u32) {
+        if let Some(batch) = self.batches.get_mut(slot as usize) {
+            batch.open += 1;
+        }
+    }
+
+    pub(super) fn batch_answer(&mut self, slot: u32, part: Part) {
+        let Some(batch) = self.batches.get_mut(slot as usize) else { return };
+        batch.open -= usize::from(part.key.is_some());
+        self.batch_bytes += part.text.len();
+        batch.parts.push(part);
+    }
+
+    /// The answer of a request is not wanted any more, whether it is there already or not.
+    pub(super) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
+        let Some(batch) = self.batches.get_mut(slot as usize) else { return };
+        match batch.parts.iter().position(|part| part.key == Some(key)) {
+            Some(index) => self.batch_bytes -= batch.parts.remove(index).text.len(),
+            None => batch.open -= 1,
+        }
+        self.tidy_batch(slot);
+    }
+
+    /// A batch in which nobody is owed anything leaves nothing.
+    fn tidy_batch(&mut self, slot: u32) {
+        if self.batches.get(slot as usize).is_some_and(|batch| batch.is_complete() && batch.parts.is_empty()) {
+            self.batches.remove(slot as usize);
+        }
+    }
+
+    /// Writes the answers of the first batch that has them all.
+    pub(super) fn pop_batch(&mut self, out: &mut Vec<u8>) -> bool {
+        let Some(slot) = self.batches.iter().find(|(_, batch)| batch.is_complete()).map(|(slot, _)| slot) else {
+            return false;
+        };
+        for (index, part) in self.batches.remove(slot).parts.into_iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            out.extend_from_slice(&part.text);
+            self.batch_bytes -= part.text.len();
+            if let Some(key) = part.key {
+                self.release(key);
+            }
+        }
+        out.extend_from_slice(b"]\n");
+        true
+    }
+}
+
+impl Batch {
+    const fn is_complete(&self) -> bool {
+        self.open == 0 && !self.reading
+    }
+}

@@ -1,0 +1,58 @@
+//! Lists that changed: however often, one notification for each until it has left.
+
+use super::engine::Engine;
+use crate::{
+    protocol::{Method, Phase},
+    rpc::{Lane, Owner},
+    wire::encode,
+};
+
+const LISTS: [Method; 4] = [
+    Method::ToolsListChanged,
+    Method::PromptsListChanged,
+    Method::ResourcesListChanged,
+    Method::RootsListChanged,
+];
+
+/// A dirty bit for each list.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Changes(u8);
+
+impl Changes {
+    fn bit(method: Method) -> Option<u8> {
+        LISTS.iter().position(|list| *list == method).map(|index| 1 << index)
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0 = 0;
+    }
+
+    pub(super) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Engine {
+    /// Marks the list that `method` speaks of; `false` if it speaks of none.
+    pub(super) fn mark_changed(&mut self, method: Method) -> bool {
+        let Some(bit) = Changes::bit(method) else { return false };
+        self.changes.0 |= bit;
+        true
+    }
+
+    pub(super) fn flush_changes(&mut self) {
+        if self.changes.is_empty() || self.phase < Phase::Ready {
+            return;
+        }
+        for (index, method) in LISTS.into_iter().enumerate() {
+            if self.changes.0 & (1 << index) != 0 {
+                let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
+                    encode::open_notification(out, method.as_str());
+                    out.push(b'}');
+                    Ok(())
+                });
+            }
+        }
+        self.changes.clear();
+    }
+}

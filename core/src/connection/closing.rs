@@ -1,0 +1,82 @@
+//! How a connection ends.
+
+use super::{CancelCause, CloseReason, Event, Outcome, engine::{CallTag, Engine}};
+use crate::{
+    protocol::{Phase, Role},
+    rpc::{State, Timestamp},
+};
+
+impl Engine {
+    /// The peer's input has ended. What a server works on may still be answered for a while.
+    pub(super) fn handle_eof(&mut self, now: Timestamp) {
+        match self.role() {
+            Role::Server => self.start_draining(now, CloseReason::Eof),
+            // Whoever closes its output while it is asked things has left.
+            Role::Client => self.end(CloseReason::Eof),
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub(super) fn handle_broken(&mut self) {
+        self.end(CloseReason::Broken);
+        self.outbox.clear();
+        self.batches.clear();
+        self.batch_bytes = 0;
+    }
+
+    pub(super) fn close(&mut self, now: Timestamp) {
+        self.start_draining(now, CloseReason::Local);
+    }
+
+    fn start_draining(&mut self, now: Timestamp, reason: CloseReason) {
+        if self.phase >= Phase::Draining {
+            return;
+        }
+        self.end_calls(&reason);
+        self.pings = None;
+        self.phase = Phase::Draining;
+        self.drain = Some((now + self.limits().drain, reason));
+        self.check_drained();
+    }
+
+    /// Ends a connection that drains as soon as nothing is owed any more.
+    pub(super) fn check_drained(&mut self) {
+        if self.phase == Phase::Draining && self.requests.open() == 0 {
+            self.finish_draining();
+        }
+    }
+
+    pub(super) fn finish_draining(&mut self) {
+        if let Some((_, reason)) = self.drain.take() {
+            self.end(reason);
+        }
+    }
+
+    /// Everything ends: the calls, what the peer asked for, and at last the connection.
+    pub(super) fn end(&mut self, reason: CloseReason) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.end_calls(&reason);
+        for key in self.requests.keys(State::Open) {
+            self.cancel_request(key);
+            self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });
+        }
+        self.phase = Phase::Closed;
+        self.drain = None;
+        self.pings = None;
+        self.changes.clear();
+        self.followed.clear();
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    fn end_calls(&mut self, reason: &CloseReason) {
+        for id in self.calls.ids() {
+            self.take_back(id);
+            let call = self.calls.retire(id);
+            if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! What an application says of itself before a connection begins.
+
+use core::time::Duration;
+
+use super::{Keepalive, Limits, RequestOptions};
+use crate::{
+    protocol::VersionSet,
+    schema::{ClientCapabilities, Implementation, ServerCapabilities},
+};
+
+use alloc::string::String;
+
+/// What both ends configure. One value can be shared by any number of connections.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The revisions to speak. A client offers the newest one. Default: all with a handshake.
+    pub versions: VersionSet,
+    /// How much the connection may hold.
+    pub limits: Limits,
+    /// What `RequestOptions::default()` stands for in this application.
+    pub request: RequestOptions,
+    /// Pings for a quiet peer. Default: none.
+    pub keepalive: Option<Keepalive>,
+    /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
+    pub handshake_timeout: Duration,
+    /// Keys the hash tables whose keys the peer chooses. Hand in random bits if the peer is not trusted to leave the
+    /// tables' balance alone. Default 0: the core has no randomness of its own.
+    pub hash_seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            versions: VersionSet::LEGACY,
+            limits: Limits::default(),
+            request: RequestOptions::default(),
+            keepalive: None,
+            handshake_timeout: Duration::from_secs(30),
+            hash_seed: 0,
+        }
+    }
+}
+
+/// Who a client is and what it can do.
+#[derive(Clone, Debug)]
+pub struct ClientConfig {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What the server may ask of it. A request for anything else is refused by the core.
+    pub capabilities: ClientCapabilities,
+    /// Bounds and times.
+    pub settings: Settings,
+}
+
+impl ClientConfig {
+    /// A client that can do nothing for the server.
+    #[must_use]
+    pub fn new(info: Implementation) -> Self {
+        Self { info, capabilities: ClientCapabilities::default(), settings: Settings::default() }
+    }
+}
+
+/// Who a server is and what it offers.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// Its name and version.
+    pub info: Implementation,
+    /// What it offers. A request for anything else is refused by the core.
+    pub capabilities: ServerCapabilities,
+    /// Advice to the model on how to use it.
+    pub instructions: Option<String>,
+    /// Bounds and times.
+    pub settings: Settings,
+}
+
+impl ServerConfig {
+    /// A server that offers nothing yet.
+    #[must_use]
+    pub fn new(info: Implementation) -> Self {
+        Self {
+            info,
+            capabilities: ServerCapabilities::default(),
+            instructions: None,
+            settings: Settings::default(),
+        }
+    }
+}

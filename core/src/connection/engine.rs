@@ -1,0 +1,240 @@
+//! The state behind both roles, and how it is polled.
+
+use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+
+use slab::Slab;
+
+use super::{
+    ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage, Wake,
+    batch::Batch, changes::Changes, keepalive::Pings, tasks::Followed,
+};
+use crate::{
+    protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
+    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Timestamp},
+    schema::{InitializeParams, InitializeResult, LoggingLevel},
+    wire::RequestId,
+};
+
+/// What is remembered of a request of ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallTag {
+    /// `initialize`.
+    Handshake,
+    /// A ping of [`Pings`].
+    Keepalive,
+    /// The application's.
+    User {
+        method: Option<Method>,
+        /// It carries `task`: it ends with a handle to a task, and is not cancelled by a notification.
+        task: bool,
+    },
+}
+
+/// What is remembered of a request of the peer.
+#[derive(Debug)]
+pub(super) struct RequestTag {
+    pub(super) token: Option<RequestId>,
+    pub(super) last_progress: Option<f64>,
+    /// The batch that its answer goes into.
+    pub(super) batch: Option<u32>,
+    /// The size of its frame.
+    pub(super) bytes: usize,
+    /// `logging/setLevel`: what to set when it is answered with a result.
+    pub(super) level: Option<LoggingLevel>,
+}
+
+/// What only one of the roles has.
+#[derive(Debug)]
+pub(super) enum Side {
+    Client { config: Arc<ClientConfig>, server: Option<InitializeResult> },
+    Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
+}
+
+#[derive(Debug)]
+pub(super) struct Engine {
+    pub(super) side: Side,
+    pub(super) phase: Phase,
+    /// The negotiated revision.
+    pub(super) version: Option<ProtocolVersion>,
+    pub(super) local: CapabilitySet,
+    pub(super) peer: CapabilitySet,
+    pub(super) calls: Outgoing<CallTag>,
+    pub(super) requests: Incoming<RequestTag>,
+    pub(super) request_bytes: usize,
+    pub(super) outbox: Outbox,
+    pub(super) batches: Slab<Batch>,
+    pub(super) batch_bytes: usize,
+    pub(super) events: VecDeque<Event<'static>>,
+    pub(super) changes: Changes,
+    pub(super) log_level: Option<LoggingLevel>,
+    pub(super) pings: Option<Pings>,
+    pub(super) followed: Followed,
+    pub(super) drain: Option<(Timestamp, CloseReason)>,
+    /// Lines in a row that held no message.
+    pub(super) noise: u32,
+    pub(super) stats: Stats,
+}
+
+/// The first id of ours. Some peers take 0 for no id at all.
+pub(super) const FIRST_ID: u64 = 1;
+
+impl Engine {
+    pub(super) fn new(side: Side, now: Timestamp) -> Self {
+        let (settings, local) = match &side {
+            Side::Client { config, .. } => (&config.settings, config.capabilities.set()),
+            Side::Server { config, .. } => (&config.settings, config.capabilities.set()),
+        };
+        Self {
+            phase: Phase::Opening,
+            version: None,
+            local,
+            peer: CapabilitySet::EMPTY,
+            calls: Outgoing::new(FIRST_ID, settings.hash_seed),
+            requests: Incoming::new(settings.hash_seed),
+            request_bytes: 0,
+            outbox: Outbox::default(),
+            batches: Slab::new(),
+            batch_bytes: 0,
+            events: VecDeque::new(),
+            changes: Changes::default(),
+            log_level: None,
+            pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
+            followed: Followed::default(),
+            drain: None,
+            noise: 0,
+            stats: Stats::default(),
+            side,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        match &self.side {
+            Side::Client { config, .. } => &config.settings,
+            Side::Server { config, .. } => &config.settings,
+        }
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.settings().limits
+    }
+
+    pub(super) const fn role(&self) -> Role {
+        match self.side {
+            Side::Client { .. } => Role::Client,
+            Side::Server { .. } => Role::Server,
+        }
+    }
+
+    /// What an end has declared.
+    pub(super) fn declared(&self) -> impl Fn(Role) -> CapabilitySet + use<> {
+        let (role, local, peer) = (self.role(), self.local, self.peer);
+        move |who| if who == role { local } else { peer }
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.events.pop_front()
+    }
+
+    pub(super) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        self.flush_changes();
+        let start = out.len();
+        let route = self.pop_frame(out)?;
+        self.stats.frames_sent += 1;
+        Some(Transmit { len: out.len() - start, route })
+    }
+
+    fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<Route> {
+        if let Some(owner) = self.outbox.pop(Lane::Control, out) {
+            return Some(self.left(owner));
+        }
+        if self.pop_batch(out) {
+            return Some(Route::Connection);
+        }
+        let owner = self.outbox.pop(Lane::Request, out)?;
+        Some(self.left(owner))
+    }
+
+    /// A frame has left the outbox.
+    fn left(&mut self, owner: Owner) -> Route {
+        match owner {
+            Owner::Nobody => Route::Connection,
+            Owner::Reply { key, last } => {
+                if last {
+                    self.release(key);
+                }
+                Route::Reply { key, last }
+            }
+            Owner::Call(call) => {
+                if let Some(call) = self.calls.get_mut(call) {
+                    call.sent = true;
+                }
+                Route::Call(call)
+            }
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Deadline> {
+        let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
+        let ping = self.pings.as_ref().and_then(Pings::due).map(|at| Deadline { at, wake: Wake::Keepalive });
+        let drain = self.drain.as_ref().map(|(at, _)| Deadline { at: *at, wake: Wake::Drain });
+        [call, ping, drain].into_iter().flatten().min_by_key(|deadline| deadline.at)
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        while let Some((id, total)) = self.calls.expired(now) {
+            self.time_out(now, id, total);
+        }
+        self.keep_alive(now);
+        if self.drain.as_ref().is_some_and(|(at, _)| *at <= now) {
+            self.finish_draining();
+        }
+    }
+
+    fn time_out(&mut self, now: Timestamp, id: CallId, total: bool) {
+        match self.calls.get(id).map(|call| call.tag) {
+            // The handshake cannot be cancelled on the wire, and nothing can follow it.
+            Some(CallTag::Handshake) => self.end(CloseReason::HandshakeTimeout),
+            Some(CallTag::Keepalive) => {
+                self.abandon(id, Some("timed out"));
+                self.ping_missed(now);
+            }
+            Some(CallTag::User { .. }) => {
+                self.abandon(id, Some("timed out"));
+                self.stats.timed_out += 1;
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::TimedOut { total } });
+            }
+            None => {}
+        }
+    }
+
+    /// Frees the slot of a request of the peer.
+    pub(super) fn release(&mut self, key: ReplyKey) {
+        if let Some(tag) = self.requests.retire(key) {
+            self.request_bytes -= tag.bytes;
+        }
+    }
+
+    pub(super) fn is_drained(&self) -> bool {
+        self.phase == Phase::Closed && self.outbox.is_empty() && self.events.is_empty()
+    }
+
+    /// What waits to be written, and what will as soon as it is polled.
+    pub(super) fn pending_bytes(&self) -> usize {
+        self.outbox.bytes() + self.batch_bytes
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        Usage {
+            calls: self.calls.len(),
+            deadlines: self.calls.deadlines(),
+            requests: self.requests.len(),
+            request_ids: self.requests.live_ids(),
+            request_bytes: self.request_bytes,
+            outbox_frames: self.outbox.frames(),
+            outbox_bytes: self.pending_bytes(),
+            batches: self.batches.len(),
+            events: self.events.len(),
+            tasks: self.followed.len(),
+        }
+    }
+}

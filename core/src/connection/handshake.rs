@@ -1,0 +1,105 @@
+//! `initialize`, from both ends (specification, lifecycle).
+
+use alloc::string::{String, ToString};
+
+use super::{
+    CloseReason, Event, RequestOptions, Violation,
+    engine::{CallTag, Engine, Side},
+    receive::Origin,
+};
+use crate::{
+    protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
+    rpc::{Lane, Timestamp},
+    schema::{At, InitializeParams, InitializeResult},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode},
+};
+
+impl Engine {
+    /// The client's first message.
+    pub(super) fn open(&mut self, now: Timestamp) {
+        let Side::Client { config, .. } = &self.side else { return };
+        let config = config.clone();
+        let offered = config.settings.versions.intersection(VersionSet::LEGACY).newest();
+        let offered = offered.unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        let params =
+            InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
+        let options =
+            RequestOptions { progress: false, ..RequestOptions::within(config.settings.handshake_timeout) };
+        let queued = self.start(now, Lane::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
+            encode::value(out, &At(&params, Some(offered)))
+        });
+        if let Err(error) = queued {
+            self.end(CloseReason::BadHandshake(error.to_string()));
+        }
+    }
+
+    /// The server's answer.
+    pub(super) fn accept_server(&mut self, _now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        let result: InitializeResult = match result.decode() {
+            Ok(result) => result,
+            Err(error) => {
+                self.end(CloseReason::BadHandshake(error.to_string()));
+                return None;
+            }
+        };
+        let served = self.settings().versions.intersection(VersionSet::LEGACY);
+        let Some(version) = ProtocolVersion::parse(&result.protocol_version).filter(|v| served.contains(*v)) else {
+            self.end(CloseReason::UnsupportedVersion(result.protocol_version));
+            return None;
+        };
+        self.version = Some(version);
+        self.peer = result.capabilities.set();
+        if let Side::Client { server, .. } = &mut self.side {
+            *server = Some(result);
+        }
+        self.phase = Phase::Ready;
+        // It has no params, and the outbox has room for it: nothing but pings has been sent.
+        let _ = self.push_notification(crate::rpc::Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
+        Some(Event::Ready)
+    }
+
+    /// The client's first message, as the server sees it.
+    pub(super) fn receive_initialize(
+        &mut self,
+        id: &RequestId,
+        params: Option<RawJson<'_>>,
+        origin: Origin,
+    ) -> Option<Event<'static>> {
+        if self.phase != Phase::Opening || origin.batch.is_some() {
+            let message = "Invalid request: the connection is initialized";
+            self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_REQUEST, message));
+            return self.violation(Violation::SecondInitialize);
+        }
+        let params: InitializeParams = match decode_params(params.as_ref()) {
+            Ok(params) => params,
+            Err(error) => {
+                let message = String::from("Invalid params: ") + &error.to_string();
+                self.refuse(origin, Some(id), &ErrorObject::invalid_params(message));
+                return self.violation(Violation::BadParams(Method::Initialize));
+            }
+        };
+        let Some(version) = negotiate(&params.protocol_version, self.settings().versions) else {
+            let message = "Unsupported protocol version: this server has no handshake";
+            self.refuse(origin, Some(id), &ErrorObject::invalid_params(message));
+            return self.violation(Violation::NotSupported(Method::Initialize));
+        };
+        let Side::Server { config, client, initialized_early } = &mut self.side else { return None };
+        let config = config.clone();
+        let result = InitializeResult {
+            instructions: config.instructions.clone(),
+            ..InitializeResult::new(version.as_str().to_string(), config.capabilities.clone(), config.info.clone())
+        };
+        let early = *initialized_early;
+        self.peer = params.capabilities.set();
+        *client = Some(params);
+        self.version = Some(version);
+        self.phase = if early { Phase::Ready } else { Phase::Initializing };
+        self.answer(None, |out| {
+            encode::open_response(out, id);
+            // Everything in it came from typed values that this revision has.
+            let _ = encode::value(out, &At(&result, Some(version)));
+            out.push(b'}');
+        });
+        early.then_some(Event::Ready)
+    }
+}

@@ -1,0 +1,87 @@
+//! Pings for a peer that has been quiet.
+
+use super::{CloseReason, Keepalive, RequestOptions, engine::{CallTag, Engine}};
+use crate::{
+    protocol::{Method, Phase},
+    rpc::{Lane, Timestamp},
+    wire::{ErrorCode, ErrorObject},
+};
+
+#[derive(Debug)]
+pub(super) struct Pings {
+    keepalive: Keepalive,
+    heard: Timestamp,
+    missed: u32,
+    in_flight: bool,
+}
+
+impl Pings {
+    pub(super) const fn new(keepalive: Keepalive, now: Timestamp) -> Self {
+        Self { keepalive, heard: now, missed: 0, in_flight: false }
+    }
+
+    /// When the next ping is due. The one in flight has a deadline of its own.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        (!self.in_flight).then(|| self.heard + self.keepalive.interval)
+    }
+}
+
+impl Engine {
+    /// Anything the peer says proves that it is there.
+    pub(super) fn heard(&mut self, now: Timestamp) {
+        if let Some(pings) = &mut self.pings {
+            pings.heard = now;
+            pings.missed = 0;
+        }
+    }
+
+    pub(super) fn keep_alive(&mut self, now: Timestamp) {
+        let Some(pings) = &mut self.pings else { return };
+        if pings.due().is_none_or(|due| due > now) {
+            return;
+        }
+        if self.phase != Phase::Ready {
+            // The handshake has a deadline of its own.
+            pings.heard = now;
+            return;
+        }
+        let options = RequestOptions::within(pings.keepalive.interval);
+        pings.in_flight = true;
+        if self.send_ping(now, Lane::Control, CallTag::Keepalive, options).is_err() {
+            self.ping_missed(now);
+        }
+    }
+
+    pub(super) fn ping_missed(&mut self, now: Timestamp) {
+        let Some(pings) = &mut self.pings else { return };
+        pings.in_flight = false;
+        if pings.heard + pings.keepalive.interval > now {
+            return;
+        }
+        pings.missed += 1;
+        if pings.missed >= pings.keepalive.missed {
+            self.end(CloseReason::PeerSilent);
+        } else {
+            self.keep_alive(now);
+        }
+    }
+
+    /// The answer to a ping of ours. A peer that does not know the method is alive all the same, and is spared more.
+    pub(super) fn ping_answered(&mut self, error: Option<&ErrorObject>) {
+        if error.is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND) {
+            self.pings = None;
+        } else if let Some(pings) = &mut self.pings {
+            pings.in_flight = false;
+        }
+    }
+
+    pub(super) fn send_ping(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        tag: CallTag,
+        options: RequestOptions,
+    ) -> Result<crate::rpc::CallId, super::SendError> {
+        self.start(now, lane, Method::Ping.as_str(), tag, options, |_| Ok(()))
+    }
+}

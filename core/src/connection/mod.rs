@@ -1,0 +1,518 @@
+//! [`Client`] and [`Server`]: one connection as a state machine.
+//!
+//! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`;
+//! in between, the application says what it wants. See the [crate documentation](crate) for the loop around it.
+
+mod batch;
+mod changes;
+mod closing;
+mod config;
+mod engine;
+mod error;
+mod event;
+mod handshake;
+mod keepalive;
+mod limits;
+mod receive;
+mod send;
+mod splice;
+mod tasks;
+
+use alloc::{sync::Arc, vec::Vec};
+use core::marker::PhantomData;
+
+pub use config::{ClientConfig, ServerConfig, Settings};
+pub use error::{CloseReason, SendError, Violation};
+pub use event::{CancelCause, Event, Outcome, Progress};
+pub use limits::{Keepalive, Limits, RequestOptions};
+
+use crate::{
+    codec::Frame,
+    protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion},
+    rpc::{CallId, ReplyKey, Timestamp},
+    schema::{
+        At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult, LoggingLevel, Notification,
+        Request,
+    },
+    wire::{ErrorObject, RawJson, RequestId, encode},
+};
+use engine::{Engine, Side};
+
+/// The client's end: it opens the connection and asks the server.
+pub type Client = Connection<ClientEnd>;
+
+/// The server's end.
+pub type Server = Connection<ServerEnd>;
+
+/// Marks a [`Connection`] as a client's.
+#[derive(Clone, Copy, Debug)]
+pub enum ClientEnd {}
+
+/// Marks a [`Connection`] as a server's.
+#[derive(Clone, Copy, Debug)]
+pub enum ServerEnd {}
+
+/// One end of a connection.
+///
+/// There are four groups of methods:
+///
+/// - **what has happened**: [`handle_frame`](Self::handle_frame), [`handle_timeout`](Self::handle_timeout),
+///   [`handle_eof`](Self::handle_eof), [`handle_broken`](Self::handle_broken);
+/// - **what you want**: [`request`](Self::request), [`notify`](Self::notify), [`cancel`](Self::cancel),
+///   [`respond`](Self::respond), [`respond_error`](Self::respond_error), [`progress`](Self::progress),
+///   [`close`](Self::close);
+/// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_transmit`](Self::poll_transmit),
+///   [`poll_timeout`](Self::poll_timeout). After anything of the first two groups, poll all three;
+/// - **how it is**: [`is_ready`](Self::is_ready), [`is_drained`](Self::is_drained), [`version`](Self::version), ….
+///
+/// It does no I/O, reads no clock and calls no code of yours. Input, however hostile, cannot make it panic, and what
+/// it holds stays under what [`Limits`] add up to.
+#[derive(Debug)]
+pub struct Connection<E> {
+    engine: Engine,
+    end: PhantomData<E>,
+}
+
+impl Connection<ClientEnd> {
+    /// A client whose `initialize` waits to be written. A configuration can be shared by any number of them.
+    #[must_use]
+    pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
+        let mut engine = Engine::new(Side::Client { config: config.into(), server: None }, now);
+        engine.open(now);
+        Self { engine, end: PhantomData }
+    }
+
+    /// What the server said of itself in the handshake.
+    #[must_use]
+    pub const fn server(&self) -> Option<&InitializeResult> {
+        match &self.engine.side {
+            Side::Client { server, .. } => server.as_ref(),
+            Side::Server { .. } => None,
+        }
+    }
+}
+
+impl Connection<ServerEnd> {
+    /// A server that waits for `initialize`. A configuration can be shared by any number of them.
+    #[must_use]
+    pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
+        let side = Side::Server { config: config.into(), client: None, initialized_early: false };
+        Self { engine: Engine::new(side, now), end: PhantomData }
+    }
+
+    /// What the client said of itself in the handshake.
+    #[must_use]
+    pub const fn client(&self) -> Option<&InitializeParams> {
+        match &self.engine.side {
+            Side::Client { .. } => None,
+            Side::Server { client, .. } => client.as_ref(),
+        }
+    }
+
+    /// In which circumstances a request was made: which revision, which capabilities, who.
+    ///
+    /// `None` once the request has been answered.
+    #[must_use]
+    pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
+        let (entry, _) = self.engine.requests.get(key)?;
+        let client = self.client()?;
+        Some(RequestContext {
+            version: self.engine.version?,
+            client_capabilities: &client.capabilities,
+            client_info: Some(&client.client_info),
+            log_level: self.engine.log_level,
+            progress_token: entry.tag.token.as_ref(),
+        })
+    }
+
+    /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
+    /// hand what this returns to [`task_progress`](Self::task_progress).
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
+        let (token, last) = self
+            .engine
+            .requests
+            .get(key)
+            .map(|(entry, _)| (entry.tag.token.clone(), entry.tag.last_progress))
+            .unwrap_or_default();
+        self.respond(key, task)?;
+        Ok(token.map(|token| TaskProgress { token, last }))
+    }
+
+    /// Reports how far a task is. Not to be used once the task has ended.
+    ///
+    /// # Errors
+    /// As [`progress`](Self::progress).
+    pub fn task_progress(
+        &mut self,
+        task: &mut TaskProgress,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        if self.engine.phase == Phase::Closed {
+            return Err(SendError::Closed);
+        }
+        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.engine.push_progress(crate::rpc::Owner::Nobody, &task.token, progress, total, message)?;
+        task.last = Some(progress);
+        Ok(())
+    }
+}
+
+impl<E> Connection<E> {
+    // ---- what has happened ----
+
+    /// A frame has come in: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from elsewhere.
+    ///
+    /// The event borrows from the frame. When events wait for [`poll_event`](Self::poll_event), this one queues up
+    /// behind them, so that events always come in the order of their causes.
+    pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
+        self.engine.handle_frame(now, frame)
+    }
+
+    /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.engine.handle_timeout(now);
+    }
+
+    /// The peer will send no more. Calls end; a server may still answer what it was asked for a while
+    /// ([`Limits::drain`]).
+    pub fn handle_eof(&mut self, now: Timestamp) {
+        self.engine.handle_eof(now);
+    }
+
+    /// Nothing can be written any more. Everything ends at once.
+    pub fn handle_broken(&mut self) {
+        self.engine.handle_broken();
+    }
+
+    // ---- what it wants ----
+
+    /// The next thing that the application should know. Call it until it returns `None`.
+    pub fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.engine.poll_event()
+    }
+
+    /// Appends the next message, with a line feed behind it, to `out`. `None` if there is nothing to write.
+    ///
+    /// Answers, cancellations and notifications leave before new requests. What has been appended counts as sent.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        self.engine.poll_transmit(out)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        self.engine.poll_timeout()
+    }
+
+    // ---- what you want ----
+
+    /// Asks the peer for something. It ends with exactly one [`Event::Response`].
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has changed then.
+    pub fn request<R: Request>(&mut self, now: Timestamp, params: &R, options: RequestOptions) -> Result<CallId, SendError> {
+        let version = self.engine.version;
+        let has_task = params.is_task();
+        self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
+            if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
+        })
+    }
+
+    /// Asks the peer for something by name: a method of your own, or one of the specification with params as text.
+    ///
+    /// `params` is a JSON object, or absent. A method of the specification is checked against the table as in
+    /// [`request`](Self::request), but its params are not.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has changed then.
+    pub fn request_raw(
+        &mut self,
+        now: Timestamp,
+        method: &str,
+        params: Option<&RawJson<'_>>,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
+        let task = params.is_some_and(|params| params.member("task").is_some());
+        self.engine.request(now, &MethodName::new(method), CapabilitySet::EMPTY, task, options, |out| {
+            out.extend_from_slice(params.map_or("", |params| params.get()).as_bytes());
+            Ok(())
+        })
+    }
+
+    /// Tells the peer something.
+    ///
+    /// Log messages below the level that the client has set are dropped. A list that changed several times is
+    /// announced once.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has changed then.
+    pub fn notify<N: Notification>(&mut self, params: &N) -> Result<(), SendError> {
+        let version = self.engine.version;
+        self.engine.notify(&N::METHOD.into(), params.level(), |out| {
+            if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
+        })
+    }
+
+    /// Tells the peer something by name.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has changed then.
+    pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
+        let level = params.and_then(|params| params.member("level")?.decode().ok());
+        self.engine.notify(&MethodName::new(method), level, |out| {
+            out.extend_from_slice(params.map_or("", |params| params.get()).as_bytes());
+            Ok(())
+        })
+    }
+
+    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
+    ///
+    /// # Errors
+    /// If it has ended, or is the handshake.
+    pub fn cancel(&mut self, call: CallId, reason: Option<&str>) -> Result<(), SendError> {
+        self.engine.cancel(call, reason)
+    }
+
+    /// Answers a request. After the peer's cancellation the answer is swallowed.
+    ///
+    /// # Errors
+    /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one.
+    pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
+        let version = self.engine.version;
+        self.engine.respond(key, Ok(&|out| encode::value(out, &At(result, version))))
+    }
+
+    /// Answers a request with a result that is already text: a JSON object.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_raw(&mut self, key: ReplyKey, result: &RawJson<'_>) -> Result<(), SendError> {
+        self.engine.respond(
+            key,
+            Ok(&|out| {
+                out.extend_from_slice(result.get().as_bytes());
+                Ok(())
+            }),
+        )
+    }
+
+    /// Answers a request with an error.
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_error(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
+        self.engine.respond(key, Err(error))
+    }
+
+    /// Reports how far a request of the peer is. Nothing is sent if the peer has not asked for it.
+    ///
+    /// # Errors
+    /// If `progress` does not grow, the request has been answered, or too much waits to be written.
+    pub fn progress(
+        &mut self,
+        key: ReplyKey,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        self.engine.progress(key, progress, total, message)
+    }
+
+    /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be
+    /// answered for a while ([`Limits::drain`]). Closing twice is closing once.
+    pub fn close(&mut self, now: Timestamp) {
+        self.engine.close(now);
+    }
+
+    // ---- how it is ----
+
+    /// Whether the handshake is over and the connection is open.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.engine.phase == Phase::Ready
+    }
+
+    /// Whether it is over: closed, every event taken, every byte polled. The only way out of the loop.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.engine.is_drained()
+    }
+
+    /// How far it is.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        self.engine.phase
+    }
+
+    /// The negotiated revision.
+    #[must_use]
+    pub const fn version(&self) -> Option<ProtocolVersion> {
+        self.engine.version
+    }
+
+    /// What the peer has declared.
+    #[must_use]
+    pub const fn peer_capabilities(&self) -> CapabilitySet {
+        self.engine.peer
+    }
+
+    /// What this end has declared.
+    #[must_use]
+    pub const fn capabilities(&self) -> CapabilitySet {
+        self.engine.local
+    }
+
+    /// The least severe log messages that the client wants, if it has said so.
+    #[must_use]
+    pub const fn log_level(&self) -> Option<LoggingLevel> {
+        self.engine.log_level
+    }
+
+    /// The bounds, times and revisions it was configured with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        self.engine.settings()
+    }
+
+    /// What has been counted since the beginning.
+    #[must_use]
+    pub const fn stats(&self) -> Stats {
+        self.engine.stats
+    }
+
+    /// What is held right now. At rest, everything in it is zero.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.engine.usage()
+    }
+}
+
+/// In which circumstances a request was made.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestContext<'a> {
+    /// The revision that it is made in.
+    pub version: ProtocolVersion,
+    /// What the client can do for the server.
+    pub client_capabilities: &'a ClientCapabilities,
+    /// Who the client says it is.
+    pub client_info: Option<&'a Implementation>,
+    /// The least severe log messages that the client wants, if it has said so.
+    pub log_level: Option<LoggingLevel>,
+    /// The token under which it wants to hear of progress.
+    pub progress_token: Option<&'a RequestId>,
+}
+
+impl RequestContext<'_> {
+    /// The era of [`version`](Self::version).
+    #[must_use]
+    pub const fn era(&self) -> Era {
+        self.version.era()
+    }
+}
+
+/// The progress of a task, which goes on after the request that started it was answered.
+#[derive(Clone, Debug)]
+pub struct TaskProgress {
+    token: RequestId,
+    last: Option<f64>,
+}
+
+/// A message has been appended to the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Its bytes, line feed included.
+    pub len: usize,
+    /// What it belongs to, for bindings that have more than one stream. A pipe does not care.
+    pub route: Route,
+}
+
+/// What a message belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Route {
+    /// The connection as a whole.
+    Connection,
+    /// It is this request of ours.
+    Call(CallId),
+    /// It was caused by this request of the peer.
+    Reply {
+        /// The request.
+        key: ReplyKey,
+        /// Whether this is its answer, after which nothing follows.
+        last: bool,
+    },
+}
+
+/// When to wake up, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub wake: Wake,
+}
+
+/// Why to wake up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wake {
+    /// A request runs out of time.
+    RequestTimeout,
+    /// A ping is due.
+    Keepalive,
+    /// The time for last answers is up.
+    Drain,
+}
+
+/// What has been counted since the beginning of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Frames that came in.
+    pub frames_received: u64,
+    /// Messages that were polled.
+    pub frames_sent: u64,
+    /// What the peer did wrong.
+    pub violations: u64,
+    /// Lines that were no JSON (servers).
+    pub parse_errors: u64,
+    /// Responses and progress for calls that had ended.
+    pub late: u64,
+    /// Responses whose id had become a string on the way.
+    pub lenient_ids: u64,
+    /// Calls that ran out of time.
+    pub timed_out: u64,
+    /// Requests of the peer that it cancelled.
+    pub cancelled: u64,
+}
+
+/// What a connection holds right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Requests of ours in flight.
+    pub calls: usize,
+    /// Entries in the queue of deadlines, stale ones included.
+    pub deadlines: usize,
+    /// Requests of the peer that hold a slot, cancelled ones included.
+    pub requests: usize,
+    /// Requests of the peer whose id is taken.
+    pub request_ids: usize,
+    /// The size of the peer's requests in flight.
+    pub request_bytes: usize,
+    /// Messages that wait to be written.
+    pub outbox_frames: usize,
+    /// Their bytes.
+    pub outbox_bytes: usize,
+    /// Batches whose answers are not complete.
+    pub batches: usize,
+    /// Events that wait to be taken.
+    pub events: usize,
+    /// Tasks whose progress is followed.
+    pub tasks: usize,
+}

@@ -1,0 +1,453 @@
+//! What the peer sends: each frame is checked, entered into the tables, and becomes at most one event.
+
+use alloc::borrow::Cow;
+
+use super::{
+    CancelCause, CloseReason, Event, Outcome, Progress, Violation,
+    engine::{CallTag, Engine, FIRST_ID, RequestTag, Side},
+    error::syntax_at,
+};
+use crate::{
+    codec::{Frame, FrameEnd},
+    protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
+    rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
+    schema::SetLevelParams,
+    wire::{
+        Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, Reply, RequestId, decode_params,
+        encode::{self, MissingId},
+    },
+};
+
+/// How much of a line that is no message is shown.
+const NOISE_SHOWN: usize = 256;
+
+/// Where a message came from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Origin {
+    /// The batch that it is a member of.
+    pub(super) batch: Option<u32>,
+    /// Its size.
+    pub(super) bytes: usize,
+}
+
+impl Engine {
+    pub(super) fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
+        if self.phase == Phase::Closed {
+            return None;
+        }
+        self.stats.frames_received += 1;
+        self.heard(now);
+        let event = self.receive(now, frame)?;
+        if self.events.is_empty() {
+            return Some(event);
+        }
+        // Something waits already, and this came after it.
+        self.events.push_back(event.into_owned());
+        None
+    }
+
+    fn receive<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
+        let bytes = frame.bytes();
+        if frame.end() == FrameEnd::Oversized {
+            return self.receive_oversized(bytes);
+        }
+        let origin = Origin { batch: None, bytes: bytes.len() };
+        let text = match core::str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => return self.receive_junk(frame, syntax_at(error)),
+        };
+        match Message::parse(text, self.limits().json_depth) {
+            Ok(message) => {
+                self.noise = 0;
+                self.receive_message(now, message, origin)
+            }
+            Err(Malformed { defect: defect @ (Defect::Syntax(_) | Defect::NotAnObject), .. }) => {
+                self.receive_junk(frame, defect)
+            }
+            Err(Malformed { defect: Defect::Array, .. }) if self.version.is_some_and(|v| v.has_batches()) => {
+                self.noise = 0;
+                self.receive_batch(now, text)
+            }
+            Err(malformed) => self.receive_malformed(malformed, origin),
+        }
+    }
+
+    /// A line that is not even an object.
+    fn receive_junk<'a>(&mut self, frame: Frame<'a>, defect: Defect) -> Option<Event<'a>> {
+        if frame.end() == FrameEnd::Unterminated {
+            return self.violation(Violation::Truncated);
+        }
+        match self.role() {
+            Role::Client => {
+                self.noise += 1;
+                if self.noise > self.limits().noise_lines {
+                    self.end(CloseReason::TooMuchNoise);
+                    return None;
+                }
+                let shown = frame.bytes().get(..NOISE_SHOWN).unwrap_or(frame.bytes());
+                self.violation(Violation::Noise(Cow::Borrowed(shown)))
+            }
+            Role::Server => {
+                self.stats.parse_errors += 1;
+                if self.stats.parse_errors <= u64::from(self.limits().parse_errors) {
+                    self.refuse(Origin::default(), None, &ErrorObject::new(defect.code(), defect.message()));
+                }
+                self.violation(Violation::Malformed(defect))
+            }
+        }
+    }
+
+    fn receive_oversized(&mut self, beginning: &[u8]) -> Option<Event<'static>> {
+        let text = match core::str::from_utf8(beginning) {
+            Ok(text) => text,
+            Err(error) => core::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
+        };
+        let Malformed { reply, answers, .. } = Message::beginning(text);
+        if let Reply::To(id) = reply {
+            let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
+            self.refuse(Origin::default(), Some(&id), &error);
+        }
+        if let Some(call) = answers.as_ref().and_then(|id| self.find_call(id)) {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        }
+        self.violation(Violation::Oversized)
+    }
+
+    /// An object, or a member of a batch, that is no message.
+    pub(super) fn receive_malformed(&mut self, malformed: Malformed, origin: Origin) -> Option<Event<'static>> {
+        let Malformed { defect, reply, answers } = malformed;
+        let error = || ErrorObject::new(defect.code(), defect.message());
+        match reply {
+            Reply::Never => {}
+            Reply::WithoutId => self.refuse(origin, None, &error()),
+            Reply::To(id) => self.refuse(origin, Some(&id), &error()),
+        }
+        if let Some(call) = answers.as_ref().and_then(|id| self.find_call(id)) {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        }
+        self.violation(Violation::Malformed(defect))
+    }
+
+    pub(super) fn violation<'a>(&mut self, violation: Violation<'a>) -> Option<Event<'a>> {
+        self.stats.violations += 1;
+        Some(Event::Violation(violation))
+    }
+
+    /// Answers with an error; `None` is an id that could not be read.
+    pub(super) fn refuse(&mut self, origin: Origin, id: Option<&RequestId>, error: &ErrorObject) {
+        let omits = self.version.is_some_and(|version| version.omits_unreadable_id());
+        let missing = if omits { MissingId::Absent } else { MissingId::Null };
+        self.answer(origin.batch, |out| encode::error(out, id.ok_or(missing), error));
+    }
+
+    pub(super) fn receive_message<'a>(
+        &mut self,
+        now: Timestamp,
+        message: Message<'a>,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        match message {
+            Message::Request { id, method, params, meta } => {
+                self.receive_request(id, MethodName::new(method), params, meta, origin)
+            }
+            Message::Notification { method, params } => {
+                self.receive_notification(now, MethodName::new(method), params)
+            }
+            Message::Response { id, result } => match self.find_call(&id) {
+                Some(call) if result.is_object() => self.receive_result(now, call, result),
+                Some(call) => {
+                    self.stats.violations += 1;
+                    self.finish_call(call, Outcome::Malformed)
+                }
+                None => self.unmatched(id),
+            },
+            Message::Error { id: None, error } => Some(Event::PeerError(error)),
+            Message::Error { id: Some(id), error } => match self.find_call(&id) {
+                Some(call) => self.finish_call(call, Outcome::Error(error)),
+                None => self.unmatched(id),
+            },
+        }
+    }
+
+    // ---- requests ----
+
+    fn receive_request<'a>(
+        &mut self,
+        id: RequestId,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+        meta: Option<RawJson<'a>>,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        let refuse = |engine: &mut Self, code, message: &'static str, violation| {
+            engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
+            engine.violation(violation)
+        };
+        if self.requests.find(&id).is_some() {
+            let message = "Invalid request: a request with this id is in flight";
+            return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
+        }
+        match method.known() {
+            Some(Method::Ping) => {
+                self.answer(origin.batch, |out| {
+                    encode::open_response(out, &id);
+                    out.extend_from_slice(b"{}}");
+                });
+                return None;
+            }
+            Some(Method::Initialize) if self.role() == Role::Server => {
+                return self.receive_initialize(&id, params, origin);
+            }
+            Some(known) if known.kind() == Kind::Notification => {
+                let message = "Invalid request: this method is a notification";
+                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::WrongKind(known));
+            }
+            _ => {}
+        }
+        if !self.phase.serves_requests() {
+            let message = "Invalid request: the connection is not initialized, or is closing";
+            return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::NotReady(method.into_owned()));
+        }
+        let mut level = None;
+        if let Some(known) = method.known() {
+            if let Err(refusal) = self.admits(known) {
+                let violation = match refusal {
+                    Refusal::WrongDirection => Violation::WrongDirection(known),
+                    Refusal::NotInRevision | Refusal::Undeclared(_) => Violation::NotSupported(known),
+                };
+                self.refuse(origin, Some(&id), &ErrorObject::method_not_found(known.as_str()));
+                return self.violation(violation);
+            }
+            if let Some(message) = self.undeclared_form(known, params.as_ref()) {
+                return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::NotSupported(known));
+            }
+            if known == Method::SetLevel {
+                match decode_params::<SetLevelParams>(params.as_ref()) {
+                    Ok(params) => level = Some(params.level),
+                    Err(_) => {
+                        let message = "Invalid params: level is not a log level";
+                        return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadParams(known));
+                    }
+                }
+            }
+        }
+        let limits = self.limits();
+        if self.requests.len() >= limits.requests || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes {
+            let message = "Too many requests in flight";
+            return refuse(self, ErrorCode::INTERNAL_ERROR, message, Violation::TooManyRequests);
+        }
+        let token = meta.as_ref().and_then(|meta| meta.member("progressToken")?.decode().ok());
+        let tag = RequestTag { token, last_progress: None, batch: origin.batch, bytes: origin.bytes, level };
+        match self.requests.insert(id, tag) {
+            Inserted::Duplicate => None,
+            Inserted::New(key) => {
+                self.request_bytes += origin.bytes;
+                if let Some(batch) = origin.batch {
+                    self.batch_request(batch);
+                }
+                Some(Event::Request { key, method, params })
+            }
+        }
+    }
+
+    /// Whether the table lets the peer send this.
+    fn admits(&self, method: Method) -> Result<(), Refusal> {
+        let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
+        let peer = match self.role() {
+            Role::Client => Role::Server,
+            Role::Server => Role::Client,
+        };
+        check(method, version, peer, self.declared())
+    }
+
+    /// Some methods come in forms that have a capability of their own.
+    fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
+        let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
+        match method {
+            Method::Elicit => {
+                let mode = params.and_then(|params| params.member("mode")?.decode::<alloc::string::String>().ok());
+                match mode.as_deref() {
+                    Some("url") if !self.local.contains(Capability::ElicitationUrl) => {
+                        Some("Invalid params: this client does not open urls")
+                    }
+                    None | Some("form") if !self.local.contains(Capability::ElicitationForm) => {
+                        Some("Invalid params: this client does not show forms")
+                    }
+                    _ => None,
+                }
+            }
+            Method::CreateMessage
+                if !self.local.contains(Capability::SamplingTools) && (has("tools") || has("toolChoice")) =>
+            {
+                Some("Invalid params: this client does not sample with tools")
+            }
+            _ => None,
+        }
+    }
+
+    /// The peer does not want an answer any more. What waits to be written for it is taken back.
+    pub(super) fn cancel_request(&mut self, key: ReplyKey) {
+        let Some((entry, state)) = self.requests.get(key) else { return };
+        if state == State::Cancelled {
+            return;
+        }
+        let batch = entry.tag.batch;
+        self.outbox
+            .take_back(Lane::Control, |owner| matches!(owner, Owner::Reply { key: queued, .. } if queued == key));
+        if let Some(batch) = batch {
+            self.batch_cancel(batch, key);
+        }
+        match state {
+            State::Open => self.requests.cancel(key),
+            State::Answered | State::Cancelled => self.release(key),
+        }
+    }
+
+    // ---- notifications ----
+
+    fn receive_notification<'a>(
+        &mut self,
+        now: Timestamp,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+    ) -> Option<Event<'a>> {
+        let Some(known) = method.known() else {
+            // Anybody's own notifications may come at any time.
+            return Some(Event::Notification { method, params });
+        };
+        if known.kind() == Kind::Request {
+            return self.violation(Violation::WrongKind(known));
+        }
+        match (known, params) {
+            (Method::Initialized, _) if self.role() == Role::Server => self.receive_initialized(),
+            (Method::Cancelled, params) => self.receive_cancelled(params?),
+            (Method::Progress, Some(params)) => self.receive_progress(now, params),
+            (Method::Progress, None) => self.violation(Violation::BadParams(known)),
+            (_, params) => {
+                if self.admits(known) == Err(Refusal::WrongDirection) {
+                    return self.violation(Violation::WrongDirection(known));
+                }
+                if known == Method::TaskStatus
+                    && let Some(task) = &params
+                {
+                    self.watch_task(task);
+                }
+                Some(Event::Notification { method, params })
+            }
+        }
+    }
+
+    fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
+        // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
+        let id: RequestId = params.member("requestId")?.decode().ok()?;
+        let key = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?))?;
+        let open = matches!(self.requests.get(key), Some((_, State::Open)));
+        self.cancel_request(key);
+        self.stats.cancelled += 1;
+        self.check_drained();
+        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
+        open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
+    }
+
+    fn receive_progress<'a>(&mut self, now: Timestamp, params: RawJson<'a>) -> Option<Event<'a>> {
+        let token: Option<RequestId> = params.member("progressToken").and_then(|token| token.decode().ok());
+        let progress: Option<f64> = params.member("progress").and_then(|progress| progress.decode().ok());
+        let (Some(token), Some(progress)) = (token, progress) else {
+            return self.violation(Violation::BadParams(Method::Progress));
+        };
+        let Some(number) = token.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) else {
+            return self.violation(Violation::UnknownProgress);
+        };
+        let call = CallId::from_raw(number);
+        match self.calls.get(call) {
+            Some(entry) if entry.progress && entry.sent => self.calls.touch(now, call),
+            None if self.followed.contains(call) => {}
+            // It was asked for once, and the call has ended: it crossed the end.
+            None => {
+                self.stats.late += 1;
+                return None;
+            }
+            Some(_) => return self.violation(Violation::UnknownProgress),
+        }
+        let total = params.member("total").and_then(|total| total.decode().ok());
+        let message = params.member("message").and_then(|message| message.decode().ok()).map(Cow::Owned);
+        Some(Event::Progress { call, progress: Progress { progress, total, message } })
+    }
+
+    // ---- responses ----
+
+    /// The call that a response with this id answers: the same id first, then the one that a gateway may have made
+    /// a string of.
+    fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
+        let exact = id.as_u64();
+        let number = exact.or_else(|| id.retyped()?.as_u64())?;
+        let call = CallId::from_raw(number);
+        // What has not been sent cannot be answered.
+        self.calls.get(call).filter(|entry| entry.sent)?;
+        self.stats.lenient_ids += u64::from(exact.is_none());
+        Some(call)
+    }
+
+    fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
+        match id.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) {
+            Some(number) if self.calls.get(CallId::from_raw(number)).is_none() => {
+                self.stats.late += 1;
+                Some(Event::Late(CallId::from_raw(number)))
+            }
+            _ => self.violation(Violation::UnknownResponse(id)),
+        }
+    }
+
+    fn receive_result<'a>(&mut self, now: Timestamp, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
+        match self.calls.get(call).map(|entry| entry.tag) {
+            Some(CallTag::Handshake) => {
+                self.calls.retire(call);
+                self.accept_server(now, &result)
+            }
+            Some(CallTag::User { method, task }) => {
+                if task || self.followed.len() > 0 {
+                    self.watch_result(call, method, task, &result);
+                }
+                self.finish_call(call, Outcome::Result(result))
+            }
+            Some(CallTag::Keepalive) | None => self.finish_call(call, Outcome::Result(result)),
+        }
+    }
+
+    /// The end of a call that was answered.
+    fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        let entry = self.calls.retire(call)?;
+        match (entry.tag, outcome) {
+            (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
+            (CallTag::Keepalive, outcome) => {
+                self.ping_answered(if let Outcome::Error(error) = &outcome { Some(error) } else { None });
+                None
+            }
+            (CallTag::Handshake, Outcome::Error(error)) => {
+                self.end(CloseReason::Refused(error));
+                None
+            }
+            (CallTag::Handshake, _) => {
+                self.end(CloseReason::BadHandshake("not an object".into()));
+                None
+            }
+        }
+    }
+
+    fn receive_initialized(&mut self) -> Option<Event<'static>> {
+        match (&mut self.side, self.phase) {
+            (_, Phase::Initializing) => {
+                self.phase = Phase::Ready;
+                Some(Event::Ready)
+            }
+            // It has overtaken `initialize`, as it may over HTTP.
+            (Side::Server { initialized_early, .. }, Phase::Opening) => {
+                *initialized_early = true;
+                self.violation(Violation::NotReady(Method::Initialized.into()))
+            }
+            _ => None,
+        }
+    }
+}

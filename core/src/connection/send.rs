@@ -1,0 +1,330 @@
+//! What the application asks for. Everything is checked before anything changes.
+
+use alloc::vec::Vec;
+
+use super::{
+    CloseReason, Event, Outcome, RequestOptions, SendError, batch::Part,
+    engine::{CallTag, Engine},
+    splice,
+};
+use crate::{
+    protocol::{CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
+    rpc::{CallId, Lane, Owner, ReplyKey, State, Timestamp},
+    schema::LoggingLevel,
+    wire::{ErrorObject, RequestId, encode},
+};
+
+/// Appends the text of params, or nothing at all.
+pub(super) type Encoded = Result<(), serde_json::Error>;
+
+impl Engine {
+    /// Whether this side may send `method` now.
+    pub(super) fn may_send(&self, method: &MethodName<'_>, kind: Kind, needs: CapabilitySet) -> Result<(), SendError> {
+        let known = method.known();
+        let open = match kind {
+            Kind::Request => self.phase.sends_request(known),
+            Kind::Notification => self.phase.sends_notification(known),
+        };
+        if !open {
+            return Err(if self.phase >= Phase::Draining { SendError::Closed } else { SendError::NotReady });
+        }
+        let Some(method) = known else { return Ok(()) };
+        if method.kind() != kind || matches!(method, Method::Initialize | Method::Initialized) {
+            return Err(SendError::WrongKind(method));
+        }
+        // Before a revision is agreed on, all there is to send is a ping, which each of them has.
+        let version = self.version.unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        check(method, version, self.role(), self.declared()).map_err(|refusal| match refusal {
+            Refusal::WrongDirection => SendError::WrongDirection(method),
+            Refusal::NotInRevision => SendError::NotInRevision { method, version },
+            Refusal::Undeclared(capability) => SendError::Undeclared(capability),
+        })?;
+        match needs.iter().find(|needed| !self.peer.contains(*needed)) {
+            Some(missing) => Err(SendError::Undeclared(missing)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is room for another message of the application.
+    fn has_room(&self) -> Result<(), SendError> {
+        if self.pending_bytes() >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
+    }
+
+    pub(super) fn request(
+        &mut self,
+        now: Timestamp,
+        method: &MethodName<'_>,
+        needs: CapabilitySet,
+        task: bool,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
+        self.may_send(method, Kind::Request, needs)?;
+        self.has_room()?;
+        let tag = CallTag::User { method: method.known(), task };
+        let mut options = options;
+        // A ping carries nothing but itself.
+        options.progress &= method.known() != Some(Method::Ping);
+        self.start(now, Lane::Request, method.as_str(), tag, options, params)
+    }
+
+    /// Queues a request and enters it into the table.
+    pub(super) fn start(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        method: &str,
+        tag: CallTag,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
+        if self.calls.len() >= self.limits().calls {
+            return Err(SendError::Busy);
+        }
+        let id = self.calls.next_id();
+        let max_len = self.limits().frame_bytes;
+        let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
+            encode::open_request(out, &RequestId::from(id.as_u64()), method);
+            let before = out.len();
+            out.extend_from_slice(b",\"params\":");
+            let start = out.len();
+            params(out)?;
+            if options.progress {
+                if out.len() == start {
+                    out.extend_from_slice(b"{}");
+                }
+                splice::progress_token(out, start, id.as_u64());
+            }
+            if out.len() == start {
+                out.truncate(before);
+            }
+            out.push(b'}');
+            Ok::<_, SendError>(())
+        })?;
+        if queued.is_none() {
+            return Err(SendError::TooLarge);
+        }
+        Ok(self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout))
+    }
+
+    pub(super) fn notify(
+        &mut self,
+        method: &MethodName<'_>,
+        level: Option<LoggingLevel>,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
+        if let Some(known) = method.known() {
+            if matches!(known, Method::Cancelled | Method::Progress) {
+                // They belong to a request: see `cancel` and `progress`.
+                return Err(SendError::WrongKind(known));
+            }
+            if self.mark_changed(known) {
+                return Ok(());
+            }
+        }
+        if level.is_some_and(|level| self.log_level.is_some_and(|least| level < least)) {
+            return Ok(());
+        }
+        self.has_room()?;
+        self.push_notification(Owner::Nobody, method.as_str(), params)
+    }
+
+    /// Queues a notification, whatever the state.
+    pub(super) fn push_notification(
+        &mut self,
+        owner: Owner,
+        method: &str,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        let max_len = self.limits().frame_bytes;
+        let queued = self.outbox.push(Lane::Control, owner, max_len, |out| {
+            encode::open_notification(out, method);
+            let before = out.len();
+            out.extend_from_slice(b",\"params\":");
+            let start = out.len();
+            params(out)?;
+            if out.len() == start {
+                out.truncate(before);
+            }
+            out.push(b'}');
+            Ok::<_, SendError>(())
+        })?;
+        queued.map(|_| ()).ok_or(SendError::TooLarge)
+    }
+
+    pub(super) fn cancel(&mut self, id: CallId, reason: Option<&str>) -> Result<(), SendError> {
+        match self.calls.get(id).map(|call| call.tag) {
+            None | Some(CallTag::Keepalive) => Err(SendError::UnknownCall),
+            Some(CallTag::Handshake) => Err(SendError::NotCancellable),
+            Some(CallTag::User { .. }) => {
+                self.abandon(id, reason);
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::Cancelled });
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a call that nobody waits for any more. The peer is told, unless it has never heard of it.
+    pub(super) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
+        let taken_back = self.take_back(id);
+        let Some(call) = self.calls.retire(id) else { return };
+        // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
+        if taken_back || matches!(call.tag, CallTag::User { task: true, .. }) {
+            return;
+        }
+        let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
+            out.extend_from_slice(b"{\"requestId\":");
+            encode::value(out, &id.as_u64())?;
+            if let Some(reason) = reason {
+                out.extend_from_slice(b",\"reason\":");
+                encode::text(out, reason);
+            }
+            out.push(b'}');
+            Ok(())
+        });
+    }
+
+    /// Takes the frame of a call back if it has not left.
+    pub(super) fn take_back(&mut self, id: CallId) -> bool {
+        let Some(call) = self.calls.get(id) else { return false };
+        if call.sent {
+            return false;
+        }
+        let lane = if call.tag == CallTag::Keepalive { Lane::Control } else { Lane::Request };
+        self.outbox.take_back(lane, |owner| owner == Owner::Call(id)) > 0
+    }
+
+    pub(super) fn respond(
+        &mut self,
+        key: ReplyKey,
+        answer: Result<&dyn Fn(&mut Vec<u8>) -> Encoded, &ErrorObject>,
+    ) -> Result<(), SendError> {
+        match self.requests.get(key) {
+            None | Some((_, State::Answered)) => return Err(SendError::Answered),
+            Some((_, State::Cancelled)) => {
+                self.release(key);
+                return Ok(());
+            }
+            Some((_, State::Open)) => {}
+        }
+        self.has_room()?;
+        let Some((entry, _)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        let (id, max_len) = (&entry.id, self.limits().frame_bytes);
+        let encode = |out: &mut Vec<u8>| {
+            match answer {
+                Ok(result) => {
+                    encode::open_response(out, id);
+                    result(out)?;
+                    out.push(b'}');
+                }
+                Err(error) => encode::error(out, Ok(id), error),
+            }
+            Ok::<_, SendError>(())
+        };
+        let (batch, level) = (entry.tag.batch, entry.tag.level.filter(|_| answer.is_ok()));
+        if let Some(batch) = batch {
+            let mut text = Vec::new();
+            encode(&mut text)?;
+            if text.len() > max_len {
+                return Err(SendError::TooLarge);
+            }
+            self.requests.answered(key);
+            self.batch_answer(batch, Part { key: Some(key), text });
+        } else {
+            let owner = Owner::Reply { key, last: true };
+            if self.outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
+                return Err(SendError::TooLarge);
+            }
+            self.requests.answered(key);
+        }
+        self.log_level = level.or(self.log_level);
+        self.check_drained();
+        Ok(())
+    }
+
+    pub(super) fn progress(
+        &mut self,
+        key: ReplyKey,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        match state {
+            State::Answered => return Err(SendError::Answered),
+            State::Cancelled => return Ok(()),
+            State::Open => {}
+        }
+        let Some(token) = entry.tag.token.clone() else { return Ok(()) };
+        if !progress.is_finite() || entry.tag.last_progress.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.has_room()?;
+        self.push_progress(Owner::Reply { key, last: false }, &token, progress, total, message)?;
+        if let Some((entry, _)) = self.requests.get_mut(key) {
+            entry.tag.last_progress = Some(progress);
+        }
+        Ok(())
+    }
+
+    pub(super) fn push_progress(
+        &mut self,
+        owner: Owner,
+        token: &RequestId,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        let message = message.filter(|_| self.version >= Some(ProtocolVersion::V2025_03_26));
+        self.push_notification(owner, Method::Progress.as_str(), |out| {
+            out.extend_from_slice(b"{\"progressToken\":");
+            out.extend_from_slice(token.as_json().as_bytes());
+            out.extend_from_slice(b",\"progress\":");
+            number(out, progress)?;
+            if let Some(total) = total.filter(|total| total.is_finite()) {
+                out.extend_from_slice(b",\"total\":");
+                number(out, total)?;
+            }
+            if let Some(message) = message {
+                out.extend_from_slice(b",\"message\":");
+                encode::text(out, message);
+            }
+            out.push(b'}');
+            Ok(())
+        })
+    }
+
+    /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
+    pub(super) fn answer(
+        &mut self,
+        batch: Option<u32>,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let limits = self.limits();
+        if self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes) {
+            return self.end(CloseReason::PeerNotReading);
+        }
+        if let Some(batch) = batch {
+            let mut text = Vec::new();
+            encode(&mut text);
+            return self.batch_answer(batch, Part { key: None, text });
+        }
+        let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
+            encode(out);
+            Ok(())
+        });
+    }
+}
+
+/// Whole numbers are written without a fraction.
+fn number(out: &mut Vec<u8>, number: f64) -> Encoded {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.abs() < EXACT && number % 1.0 == 0.0 {
+        #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+        encode::number(out, number as i64);
+        Ok(())
+    } else {
+        encode::value(out, &number)
+    }
+}

@@ -1,0 +1,75 @@
+//! Requests that became tasks (2025-11-25): their progress goes on after they were answered.
+
+use alloc::{collections::VecDeque, string::String};
+
+use super::engine::Engine;
+use crate::{
+    protocol::Method,
+    rpc::CallId,
+    wire::RawJson,
+};
+
+/// Calls that were answered with a task, and the task.
+#[derive(Debug, Default)]
+pub(super) struct Followed {
+    tasks: VecDeque<(CallId, String)>,
+}
+
+impl Followed {
+    pub(super) fn contains(&self, call: CallId) -> bool {
+        self.tasks.iter().any(|(followed, _)| *followed == call)
+    }
+
+    fn end(&mut self, task: &str) {
+        self.tasks.retain(|(_, followed)| followed != task);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.tasks.clear();
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+}
+
+fn text(json: Option<RawJson<'_>>) -> Option<String> {
+    json?.decode().ok()
+}
+
+impl Engine {
+    /// Looks at a result for what it says about tasks.
+    pub(super) fn watch_result(&mut self, call: CallId, method: Option<Method>, task: bool, result: &RawJson<'_>) {
+        if task {
+            let started = result.member("task");
+            if let Some(id) = started.as_ref().and_then(|task| text(task.member("taskId"))) {
+                if self.followed.len() >= self.limits().tasks {
+                    self.followed.tasks.pop_front();
+                }
+                self.followed.tasks.push_back((call, id));
+            }
+        }
+        match method {
+            Some(Method::GetTask | Method::CancelTask) => self.watch_task(result),
+            // Only a task that is over has a result.
+            Some(Method::GetTaskResult) => {
+                let meta = result.member("_meta");
+                let related = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/related-task"));
+                if let Some(id) = related.as_ref().and_then(|related| text(related.member("taskId"))) {
+                    self.followed.end(&id);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Looks at the fields of a task: in the end it has no progress any more.
+    pub(super) fn watch_task(&mut self, task: &RawJson<'_>) {
+        let status = text(task.member("status"));
+        if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled"))
+            && let Some(id) = text(task.member("taskId"))
+        {
+            self.followed.end(&id);
+        }
+    }
+}

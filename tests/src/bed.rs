@@ -1,0 +1,184 @@
+//! Two ends in memory, joined by two links, under a virtual clock.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    codec::LineDecoder,
+    connection::{Client, ClientConfig, Connection, Event, Server, ServerConfig, Usage},
+    rpc::Timestamp,
+};
+
+use crate::link::{Link, LinkConfig};
+
+/// Steps after which two peers that still move are taken to chase their own tails.
+const LIVELOCK: usize = 10_000_000;
+
+/// How much a driver keeps of its own before it asks the connection for more.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// One end with its driver: what it has read, and what it has to write.
+pub struct End<E> {
+    /// The connection.
+    pub conn: Connection<E>,
+    /// Events that were not taken yet.
+    pub events: Vec<Event<'static>>,
+    /// Every line that left, oldest first, if [`Bed::record`] is on.
+    pub log: Vec<String>,
+    lines: LineDecoder,
+    out: Vec<u8>,
+    eof: bool,
+}
+
+impl<E> End<E> {
+    fn new(conn: Connection<E>) -> Self {
+        let lines = LineDecoder::new(conn.settings().limits.frame_bytes);
+        Self { conn, events: Vec::new(), log: Vec::new(), lines, out: Vec::new(), eof: false }
+    }
+
+    /// The events since the last time.
+    pub fn take_events(&mut self) -> Vec<Event<'static>> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// One turn of the loop that every driver has. Whether anything moved.
+    fn turn(&mut self, now: Timestamp, input: &mut Link, output: &mut Link, record: bool) -> bool {
+        let mut moved = false;
+        if !self.eof && let Some(chunk) = input.read(now) {
+            moved = true;
+            if chunk.is_empty() {
+                self.eof = true;
+                self.lines.end();
+            }
+            self.lines.feed(&chunk);
+            while let Some(frame) = self.lines.next_frame() {
+                self.events.extend(self.conn.handle_frame(now, frame).map(Event::into_owned));
+            }
+            if self.eof {
+                self.conn.handle_eof(now);
+            }
+        }
+        if self.conn.poll_timeout().is_some_and(|deadline| deadline.at <= now) {
+            self.conn.handle_timeout(now);
+            moved = true;
+        }
+        while let Some(event) = self.conn.poll_event() {
+            self.events.push(event);
+            moved = true;
+        }
+        while self.out.len() < HIGH_WATER {
+            let start = self.out.len();
+            if self.conn.poll_transmit(&mut self.out).is_none() {
+                break;
+            }
+            if record {
+                self.log.push(String::from_utf8_lossy(&self.out[start..]).trim_end().to_owned());
+            }
+            moved = true;
+        }
+        if !self.out.is_empty() {
+            moved |= output.write(now, &mut self.out) > 0;
+        }
+        if self.conn.is_drained() && self.out.is_empty() {
+            output.end();
+        }
+        moved
+    }
+}
+
+/// A client and a server, joined.
+pub struct Bed {
+    /// The client's end.
+    pub client: End<mcp_proto::connection::ClientEnd>,
+    /// The server's end.
+    pub server: End<mcp_proto::connection::ServerEnd>,
+    /// From the client to the server.
+    pub up: Link,
+    /// From the server to the client.
+    pub down: Link,
+    /// The virtual clock.
+    pub now: Timestamp,
+    /// Whether the lines that leave are kept in the ends' logs.
+    pub record: bool,
+}
+
+impl Bed {
+    /// Joins two ends that have not said anything yet.
+    #[must_use]
+    pub fn new(client: ClientConfig, server: ServerConfig, up: LinkConfig, down: LinkConfig) -> Self {
+        let now = Timestamp::ZERO;
+        Self {
+            client: End::new(Client::new(client, now)),
+            server: End::new(Server::new(server, now)),
+            up: Link::new(up),
+            down: Link::new(down),
+            now,
+            record: true,
+        }
+    }
+
+    /// Two ends with everything declared, behind their handshake, over links without limits.
+    #[must_use]
+    pub fn ready() -> Self {
+        Self::ready_over(LinkConfig::default())
+    }
+
+    /// Two ends with everything declared, behind their handshake.
+    #[must_use]
+    pub fn ready_over(link: LinkConfig) -> Self {
+        let mut bed = Self::new(crate::solo::full_client(), crate::solo::full_server(), link, link);
+        bed.settle();
+        assert_eq!(bed.client.take_events(), [Event::Ready]);
+        assert_eq!(bed.server.take_events(), [Event::Ready]);
+        bed.client.log.clear();
+        bed.server.log.clear();
+        bed
+    }
+
+    /// Runs both ends until nothing moves at this moment.
+    ///
+    /// # Panics
+    /// If they never come to rest.
+    pub fn run(&mut self) {
+        for _ in 0..LIVELOCK {
+            let client = self.client.turn(self.now, &mut self.down, &mut self.up, self.record);
+            let server = self.server.turn(self.now, &mut self.up, &mut self.down, self.record);
+            if !client && !server {
+                return;
+            }
+        }
+        panic!("livelock: the two ends never come to rest");
+    }
+
+    /// Runs both ends and lets time jump to whatever is under way, until only timers are left.
+    pub fn settle(&mut self) {
+        loop {
+            self.run();
+            let Some(next) = self.up.next_arrival().into_iter().chain(self.down.next_arrival()).min() else { return };
+            self.now = self.now.max(next);
+        }
+    }
+
+    /// Lets `time` pass, stopping at every arrival and deadline on the way.
+    pub fn advance(&mut self, time: Duration) {
+        let until = self.now + time;
+        loop {
+            self.run();
+            let arrivals = self.up.next_arrival().into_iter().chain(self.down.next_arrival());
+            let client = self.client.conn.poll_timeout().map(|deadline| deadline.at);
+            let server = self.server.conn.poll_timeout().map(|deadline| deadline.at);
+            match arrivals.chain(client).chain(server).min() {
+                Some(next) if next <= until => self.now = self.now.max(next),
+                _ => break,
+            }
+        }
+        self.now = until;
+        self.run();
+    }
+
+    /// Panics unless both ends hold nothing any more.
+    #[track_caller]
+    pub fn assert_at_rest(&self) {
+        assert_eq!(self.client.conn.usage(), Usage::default(), "the client holds something");
+        assert_eq!(self.server.conn.usage(), Usage::default(), "the server holds something");
+    }
+}
