@@ -1,0 +1,70 @@
+//! The seam between a driver, which owns a connection and its I/O, and what runs on it.
+
+use std::{fmt, sync::Arc};
+
+use mcp_proto::{
+    connection::{Connection, Event},
+    rpc::Timestamp,
+};
+
+/// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
+pub trait Link<E>: Send + Sync + 'static {
+    /// Does something with the connection and writes what comes of it.
+    ///
+    /// `f` is called exactly once, under the lock of the connection, with the time. It must be quick and must not
+    /// block or call back into the link. Never waits for the peer.
+    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
+
+    /// Waits until less is queued than [`SendError::Busy`](mcp_proto::connection::SendError::Busy) takes, or the
+    /// connection has ended. For threads that may block.
+    fn wait_for_room(&self);
+}
+
+/// What runs on a connection.
+pub trait Application<E>: Send + Sync + 'static {
+    /// Takes an event. A driver calls this with every event, in order, outside the lock of the connection.
+    ///
+    /// It is quick and runs no user code: what takes time comes back as a job. So responses, progress and
+    /// cancellations reach whoever waits for them however busy all handlers are.
+    fn handle(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job>;
+}
+
+/// When a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// After every job before it has run (those in order) or begun (the concurrent ones), and before any job behind
+    /// it. Notifications are like this: they change what later messages mean.
+    InSequence,
+    /// Beside others. Requests are like this.
+    Concurrent,
+}
+
+/// User code that is ready to run. It says what it has to say through the link.
+pub struct Job {
+    order: Order,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+impl Job {
+    /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
+    pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
+        Self { order, run: Box::new(run) }
+    }
+
+    /// When it may run.
+    #[must_use]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Runs it, for as long as it takes.
+    pub fn run(self) {
+        (self.run)();
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("order", &self.order).finish_non_exhaustive()
+    }
+}
