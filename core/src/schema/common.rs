@@ -5,6 +5,7 @@ use alloc::{string::String, vec::Vec};
 use serde_json::Number;
 
 use super::{
+    decode::peek,
     format::{has_scheme, is_fraction},
     macros::*,
 };
@@ -28,6 +29,29 @@ open_enum! {
         InputRequired = "input_required",
         /// A task of the tasks extension, to be polled.
         Task = "task",
+    }
+}
+
+impl ResultType {
+    /// The kind of a result that is not read yet. A result that does not say is complete.
+    ///
+    /// `None` if the result is not an object, or says it in an unexpected form.
+    #[must_use]
+    pub fn of(result: &str) -> Option<Self> {
+        match peek(result, "resultType").ok()? {
+            Some(kind) => kind.decode().ok(),
+            None => Some(Self::Complete),
+        }
+    }
+}
+
+open_enum! {
+    /// Who may reuse a result. Since 2026-07-28; a missing one means private.
+    pub enum CacheScope {
+        /// Only for the user who asked.
+        Private = "private",
+        /// For every user.
+        Public = "public",
     }
 }
 

@@ -12,7 +12,7 @@ use core::{fmt, marker::PhantomData};
 use serde_core::{
     Deserialize, Deserializer,
     de::{
-        self, DeserializeOwned, DeserializeSeed, Error as _, IntoDeserializer, MapAccess, Visitor,
+        self, DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
         value::StrDeserializer,
     },
 };
@@ -284,6 +284,8 @@ pub(crate) mod strict {
     ) -> Result<(), D::Error> {
         fill(slot, Option::<Seed<T>>::deserialize(value)?.map(|seed| seed.0))
     }
+
+    pub(crate) use self::optional as nullable;
 }
 
 /// The members of results and of data: an optional one of the wrong type is kept aside.
@@ -291,7 +293,7 @@ pub(crate) mod lenient {
     use super::{Deserializer, Extra, Json, Member, fill};
     use serde_core::Deserialize;
 
-    pub(crate) use super::strict::required;
+    pub(crate) use super::strict::{nullable, required};
 
     pub(crate) const STRICT: bool = false;
 
@@ -309,15 +311,33 @@ pub(crate) mod lenient {
             }
         }
     }
+}
 
-    pub(crate) fn nullable<'de, T: Member, D: Deserializer<'de>>(
-        slot: &mut Option<Option<T>>,
-        extra: &mut Extra,
-        name: &str,
-        value: D,
-    ) -> Result<(), D::Error> {
-        super::strict::optional(slot, extra, name, value)
+/// Finds one member of an object that is not read yet.
+pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, serde_json::Error> {
+    struct Find<'a>(&'a str);
+
+    impl<'de> Visitor<'de> for Find<'_> {
+        type Value = Option<Json>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Json>, A::Error> {
+            let mut found = None;
+            while let Some(name) = map.next_key::<Name<'de>>()? {
+                if name.0 == self.0 {
+                    found = Some(map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(found)
+        }
     }
+
+    serde_json::Deserializer::from_str(object).deserialize_map(Find(name))
 }
 
 /// Objects that are told apart by one member.
@@ -384,6 +404,11 @@ impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
     /// Read up to the name of the member `next`.
     pub(crate) const fn at(before: Vec<(Name<'de>, Json)>, next: &'a str, map: A) -> Self {
         Self { before, next: Some((next, Next::Unread)), map }
+    }
+
+    /// Read to its end.
+    pub(crate) const fn whole(members: Vec<(Name<'de>, Json)>, map: A) -> Self {
+        Self { before: members, next: None, map }
     }
 
     /// Reads the rest as a `T`.

@@ -76,7 +76,6 @@ pub(crate) struct Rule<T> {
     needed: bool,
     fits: Option<fn(&T, ProtocolVersion) -> bool>,
     fallback: Option<fn() -> T>,
-    #[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "only the generator asks"))]
     format: Option<Format>,
 }
 

@@ -7,7 +7,6 @@ use serde_json::Number;
 
 /// What a text or a number has to look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "documents the fields; only the generator asks"))]
 pub(crate) enum Format {
     /// A URI of RFC 3986.
     Uri,

@@ -78,7 +78,7 @@ impl<V> Map<V> {
 }
 
 /// The members of a [`Map`] in their order.
-pub type MapIter<'a, V> = core::iter::Map<slice::MapIter<'a, (String, V)>, fn(&'a (String, V)) -> (&'a str, &'a V)>;
+pub type MapIter<'a, V> = core::iter::Map<slice::Iter<'a, (String, V)>, fn(&'a (String, V)) -> (&'a str, &'a V)>;
 
 impl<V> Default for Map<V> {
     fn default() -> Self {

@@ -1,5 +1,17 @@
-//! Every message of every revision.
+//! Every message of every revision, by who sends it.
 
+use serde_core::{Serialize, Serializer, de::Error as _};
+
+use super::{
+    CallToolParams, CancelTaskParams, CancelledParams, CompleteParams, CreateMessageParams, DiscoverParams,
+    ElicitParams, ElicitationCompleteParams, Encode, GetPromptParams, GetTaskParams, GetTaskPayloadParams,
+    InitializeParams, InitializedParams, InputRequiredResult, ListPromptsParams, ListResourceTemplatesParams,
+    ListResourcesParams, ListRootsParams, ListTasksParams, ListToolsParams, LogMessageParams, Notification, PingParams,
+    ProgressParams, PromptsListChangedParams, ReadResourceParams, Request, ResourceUpdatedParams,
+    ResourcesListChangedParams, ResultType, RootsListChangedParams, SetLevelParams, SubscribeParams,
+    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TaskStatusParams, ToolsListChangedParams,
+    UnsubscribeParams, encode::absent,
+};
 use crate::protocol::{Method, ProtocolVersion, VersionSet};
 
 /// The revisions in which params of `method` occur: also those where they travel inside of a result.
@@ -9,5 +21,293 @@ pub(crate) const fn versions(method: Method) -> VersionSet {
             method.versions().union(VersionSet::only(ProtocolVersion::V2026_07_28))
         }
         _ => method.versions(),
+    }
+}
+
+macro_rules! messages {
+    (
+        requests {
+            client { $($cr:ident($cr_params:ident),)* }
+            server { $($sr:ident($sr_params:ident),)* }
+            both { $($br:ident($br_params:ident),)* }
+        }
+        notifications {
+            client { $($cn:ident($cn_params:ident),)* }
+            server { $($sn:ident($sn_params:ident),)* }
+            both { $($bn:ident($bn_params:ident),)* }
+        }
+    ) => {
+        messages! {
+            @params Request,
+            /// A request of a client.
+            ClientRequest { $($cr($cr_params),)* $($br($br_params),)* }
+        }
+        messages! {
+            @params Request,
+            /// A request of a server.
+            ServerRequest { $($sr($sr_params),)* $($br($br_params),)* }
+        }
+        messages! {
+            @params Notification,
+            /// A notification of a client.
+            ClientNotification { $($cn($cn_params),)* $($bn($bn_params),)* }
+        }
+        messages! {
+            @params Notification,
+            /// A notification of a server.
+            ServerNotification { $($sn($sn_params),)* $($bn($bn_params),)* }
+        }
+        messages! {
+            @results
+            /// What a server answers, by the method of the request.
+            ServerResult { $($cr($cr_params),)* $($br($br_params),)* }
+            {
+                /// A question instead of an answer. Since 2026-07-28.
+                InputRequired(Method, InputRequiredResult) if asks
+            }
+        }
+        messages! {
+            @results
+            /// What a client answers, by the method of the request.
+            ClientResult { $($sr($sr_params),)* $($br($br_params),)* }
+            {}
+        }
+    };
+
+    (@params $Trait:ident, $(#[$doc:meta])* $Name:ident { $($Variant:ident($Params:ident),)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(clippy::large_enum_variant, reason = "messages are handed on one by one")]
+        pub enum $Name { $(#[doc = concat!("[`Method::", stringify!($Variant), "`]")] $Variant($Params),)* }
+
+        $(impl From<$Params> for $Name {
+            fn from(params: $Params) -> Self {
+                Self::$Variant(params)
+            }
+        })*
+
+        impl $Name {
+            /// The methods that there are, in all revisions.
+            pub const METHODS: &[Method] = &[$(Method::$Variant,)*];
+
+            /// Reads params by their method. Without params, or with `null`, they are read like `{}`.
+            ///
+            /// # Errors
+            /// If the other side has no such method, and what the type of the params has against them.
+            pub fn decode(method: Method, params: Option<&str>) -> Result<Self, serde_json::Error> {
+                let params = params.unwrap_or("{}");
+                match method {
+                    $(Method::$Variant => serde_json::from_str(params).map(Self::$Variant),)*
+                    other => Err(misplaced(other, stringify!($Name))),
+                }
+            }
+
+            /// The method.
+            #[must_use]
+            pub const fn method(&self) -> Method {
+                match self { $(Self::$Variant(_) => Method::$Variant,)* }
+            }
+
+            /// Whether there is nothing to say, so that the message can do without params.
+            #[must_use]
+            pub fn is_empty(&self) -> bool {
+                match self { $(Self::$Variant(params) => $Trait::is_empty(params),)* }
+            }
+        }
+
+        impl Encode for $Name {
+            /// Writes the params.
+            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+                check(self.method(), version)?;
+                match self { $(Self::$Variant(params) => params.encode_at(version, serializer),)* }
+            }
+        }
+
+        impl Serialize for $Name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.encode_at(None, serializer)
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl super::ArbitraryAt for $Name {
+            fn arbitrary_at(
+                u: &mut arbitrary::Unstructured<'_>,
+                version: Option<ProtocolVersion>,
+            ) -> arbitrary::Result<Self> {
+                super::arbitrary::one_of(u, version, &[$((
+                    Method::$Variant.versions(),
+                    |u, version| super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant),
+                ),)*])
+            }
+        }
+    };
+
+    (
+        @results $(#[$doc:meta])* $Name:ident { $($Variant:ident($Params:ident),)* }
+        { $($(#[$question_doc:meta])* $Question:ident(Method, $Asked:ident) if $asks:ident)? }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        #[allow(clippy::large_enum_variant, reason = "messages are handed on one by one")]
+        pub enum $Name {
+            $(#[doc = concat!("The answer to [`Method::", stringify!($Variant), "`]")] $Variant(<$Params as Request>::Result),)*
+            $($(#[$question_doc])* $Question(Method, $Asked),)?
+        }
+
+        impl $Name {
+            /// Reads a result by the method of its request, and by nothing else but `resultType`.
+            ///
+            /// # Errors
+            /// If the other side has no such method, and what the type of the result has against it.
+            pub fn decode(method: Method, result: &str) -> Result<Self, serde_json::Error> {
+                $(if $asks(method, result) {
+                    return serde_json::from_str(result).map(|question| Self::$Question(method, question));
+                })?
+                match method {
+                    $(Method::$Variant => serde_json::from_str(result).map(Self::$Variant),)*
+                    other => Err(misplaced(other, stringify!($Name))),
+                }
+            }
+
+            /// The method of the request.
+            #[must_use]
+            pub const fn method(&self) -> Method {
+                match self {
+                    $(Self::$Variant(_) => Method::$Variant,)*
+                    $(Self::$Question(method, _) => *method,)?
+                }
+            }
+        }
+
+        impl Encode for $Name {
+            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+                check(self.method(), version)?;
+                match self {
+                    $(Self::$Variant(result) => result.encode_at(version, serializer),)*
+                    $(Self::$Question(_, question) => question.encode_at(version, serializer),)?
+                }
+            }
+        }
+
+        impl Serialize for $Name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.encode_at(None, serializer)
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl super::ArbitraryAt for $Name {
+            fn arbitrary_at(
+                u: &mut arbitrary::Unstructured<'_>,
+                version: Option<ProtocolVersion>,
+            ) -> arbitrary::Result<Self> {
+                super::arbitrary::one_of(u, version, &[
+                    $((
+                        Method::$Variant.versions(),
+                        |u, version| super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant),
+                    ),)*
+                    $((
+                        VersionSet::only(ProtocolVersion::V2026_07_28),
+                        |u, version| {
+                            let question = super::ArbitraryAt::arbitrary_at(u, version)?;
+                            Ok(Self::$Question(*u.choose(&ASKING)?, question))
+                        },
+                    ),)?
+                ])
+            }
+        }
+    };
+}
+
+messages! {
+    requests {
+        client {
+            Initialize(InitializeParams),
+            Discover(DiscoverParams),
+            ListTools(ListToolsParams),
+            CallTool(CallToolParams),
+            ListPrompts(ListPromptsParams),
+            GetPrompt(GetPromptParams),
+            ListResources(ListResourcesParams),
+            ListResourceTemplates(ListResourceTemplatesParams),
+            ReadResource(ReadResourceParams),
+            Subscribe(SubscribeParams),
+            Unsubscribe(UnsubscribeParams),
+            Listen(SubscriptionsListenParams),
+            Complete(CompleteParams),
+            SetLevel(SetLevelParams),
+        }
+        server {
+            ListRoots(ListRootsParams),
+            CreateMessage(CreateMessageParams),
+            Elicit(ElicitParams),
+        }
+        both {
+            Ping(PingParams),
+            GetTask(GetTaskParams),
+            GetTaskResult(GetTaskPayloadParams),
+            ListTasks(ListTasksParams),
+            CancelTask(CancelTaskParams),
+        }
+    }
+    notifications {
+        client {
+            Initialized(InitializedParams),
+            RootsListChanged(RootsListChangedParams),
+        }
+        server {
+            LogMessage(LogMessageParams),
+            ToolsListChanged(ToolsListChangedParams),
+            PromptsListChanged(PromptsListChangedParams),
+            ResourcesListChanged(ResourcesListChangedParams),
+            ResourceUpdated(ResourceUpdatedParams),
+            ElicitationComplete(ElicitationCompleteParams),
+            SubscriptionsAcknowledged(SubscriptionsAcknowledgedParams),
+        }
+        both {
+            Cancelled(CancelledParams),
+            Progress(ProgressParams),
+            TaskStatus(TaskStatusParams),
+        }
+    }
+}
+
+/// The methods whose results can be questions.
+const ASKING: [Method; 3] = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
+
+/// Whether a result of `method` is a question.
+fn asks(method: Method, result: &str) -> bool {
+    ASKING.contains(&method) && ResultType::of(result) == Some(ResultType::InputRequired)
+}
+
+/// Checks that `version` has the method.
+fn check<E: serde_core::ser::Error>(method: Method, version: Option<ProtocolVersion>) -> Result<(), E> {
+    match version {
+        Some(version) if !method.versions().contains(version) => Err(absent(method.as_str(), version)),
+        _ => Ok(()),
+    }
+}
+
+fn misplaced(method: Method, place: &str) -> serde_json::Error {
+    serde_json::Error::custom(format_args!("{method} has no place in {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Kind, Party};
+
+    #[test]
+    fn every_method_has_its_place() {
+        for method in Method::ALL.iter().copied() {
+            let expected = |kind, sends: fn(Party) -> bool| method.kind() == kind && sends(method.from());
+            assert_eq!(ClientRequest::METHODS.contains(&method), expected(Kind::Request, Party::is_client), "{method}");
+            assert_eq!(ServerRequest::METHODS.contains(&method), expected(Kind::Request, Party::is_server), "{method}");
+            let notified = expected(Kind::Notification, Party::is_client);
+            assert_eq!(ClientNotification::METHODS.contains(&method), notified, "{method}");
+            let notified = expected(Kind::Notification, Party::is_server);
+            assert_eq!(ServerNotification::METHODS.contains(&method), notified, "{method}");
+        }
     }
 }

@@ -4,12 +4,15 @@
 //! of them may send, and [encoding for a revision](Encode) writes what that revision can read. Every object keeps the
 //! members that it does not know.
 
-mod cache;
 mod capabilities;
 mod common;
+mod completion;
 mod content;
 mod decode;
+mod discover;
+mod elicitation;
 mod encode;
+mod form;
 mod format;
 mod input_required;
 mod lifecycle;
@@ -18,8 +21,13 @@ mod macros;
 mod map;
 mod messages;
 mod meta;
+mod one_or_many;
 mod progress;
+mod prompts;
 mod resources;
+mod roots;
+mod sampling;
+mod subscriptions;
 mod tasks;
 mod tools;
 
@@ -28,32 +36,66 @@ mod arbitrary;
 
 use serde_core::de::DeserializeOwned;
 
-use crate::protocol::Method;
+use crate::protocol::{CapabilitySet, Method};
 
 #[cfg(feature = "arbitrary")]
 pub use arbitrary::ArbitraryAt;
-pub use cache::CacheScope;
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
     ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
     ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, ToolTasks,
 };
-pub use common::{Annotations, Icon, IconTheme, ResultType, Role};
+pub use common::{Annotations, CacheScope, Icon, IconTheme, ResultType, Role};
+pub use completion::{
+    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, CompletionReference,
+    PromptReference, ResourceTemplateReference,
+};
 pub use content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, ResourceLink, TextContent};
+pub use discover::{DiscoverParams, DiscoverResult};
+pub use elicitation::{
+    ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitUrlParams, ElicitValue,
+    ElicitationCompleteParams, UrlElicitationRequired,
+};
 pub use encode::{At, Encode};
+pub use form::{
+    BooleanSchema, ElicitSchema, EnumOption, LegacyTitledEnumSchema, NumberKind, NumberSchema, PrimitiveSchema,
+    StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
+    UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
+};
 pub use format::{has_scheme, is_base64, is_fraction};
-pub use input_required::InputResponses;
+pub use input_required::{
+    CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+    ListRootsRequest, answer,
+};
 pub use lifecycle::{EmptyResult, Implementation, InitializeParams, InitializeResult, InitializedParams, PingParams};
 pub use logging::{LogMessageParams, LoggingLevel, SetLevelParams};
 pub use map::{Extra, Map, MapIter};
+pub use messages::{ClientNotification, ClientRequest, ClientResult, ServerNotification, ServerRequest, ServerResult};
 pub use meta::{Meta, RelatedTask, keys};
+pub use one_or_many::OneOrMany;
 pub use progress::{CancelledParams, ProgressParams, ProgressToken};
+pub use prompts::{
+    GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
+    PromptsListChangedParams,
+};
 pub use resources::{
     BlobResourceContents, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
     ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
     ResourceUpdatedParams, ResourcesListChangedParams, SubscribeParams, TextResourceContents, UnsubscribeParams,
 };
-pub use tasks::TaskMetadata;
+pub use roots::{ListRootsParams, ListRootsResult, Root, RootsListChangedParams};
+pub use sampling::{
+    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
+    SamplingMessage, StopReason, ToolChoice, ToolChoiceMode, ToolResultContent, ToolResultFault, ToolUseContent,
+    check_tool_results,
+};
+pub use subscriptions::{
+    SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
+};
+pub use tasks::{
+    CancelTaskParams, CancelTaskResult, CreateTaskResult, GetTaskParams, GetTaskPayloadParams, GetTaskPayloadResult,
+    GetTaskResult, ListTasksParams, ListTasksResult, Task, TaskMetadata, TaskOr, TaskStatus, TaskStatusParams,
+};
 pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
     ToolExecution, ToolsListChangedParams, is_object_schema,
@@ -70,6 +112,16 @@ pub trait Request: Encode + DeserializeOwned {
     fn is_empty(&self) -> bool {
         false
     }
+
+    /// The capabilities that its content needs beside the one of its method.
+    fn needs(&self) -> CapabilitySet {
+        CapabilitySet::EMPTY
+    }
+
+    /// Whether it asks for a task instead of a result (2025-11-25).
+    fn is_task(&self) -> bool {
+        false
+    }
 }
 
 /// The params of a notification.
@@ -80,5 +132,10 @@ pub trait Notification: Encode + DeserializeOwned {
     /// Whether there is nothing to say, so that the message can do without params.
     fn is_empty(&self) -> bool {
         false
+    }
+
+    /// The severity, if it is a log message.
+    fn level(&self) -> Option<LoggingLevel> {
+        None
     }
 }

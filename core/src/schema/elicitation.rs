@@ -1,0 +1,206 @@
+//! Elicitation: servers that ask the user of the client.
+//!
+//! Spec: [elicitation](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation)
+
+use alloc::{string::String, vec::Vec};
+
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Number;
+
+use super::{ElicitSchema, Encode, Map, Request, TaskMetadata, decode::Member, encode::absent, macros::*};
+use crate::{
+    protocol::{Method, ProtocolVersion},
+    wire::Json,
+};
+
+union! {
+    /// Params of `elicitation/create`: a form, or a page to open. Since 2025-06-18; in 2026-07-28 the question
+    /// travels inside of a result.
+    pub enum ElicitParams by "mode" or Form {
+        /// A form. It is also meant if there is no mode.
+        Form(ElicitFormParams) = "form",
+        /// A page to open. Since 2025-11-25.
+        Url(ElicitUrlParams) = "url",
+    }
+}
+
+impl Request for ElicitParams {
+    const METHOD: Method = Method::Elicit;
+    type Result = ElicitResult;
+}
+
+open_enum! {
+    /// How the user is asked. Since 2025-11-25.
+    pub enum ElicitMode {
+        /// With a form.
+        Form = "form",
+        /// With a page to open.
+        Url = "url",
+    }
+}
+
+object! {
+    /// A form for the user. Since 2025-06-18.
+    pub struct ElicitFormParams: params, since(V2025_06_18) {
+        /// How the user is asked: `form`, which is also meant if it is missing. Since 2025-11-25.
+        "mode" => mode: optional ElicitMode, since(V2025_11_25), fits(|mode, _| *mode == ElicitMode::Form);
+        /// What is asked, and why.
+        "message" => message: required String;
+        /// The fields of the form.
+        "requestedSchema" => requested_schema: required ElicitSchema;
+        /// Run the request as a task. Only 2025-11-25.
+        "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
+    }
+}
+
+object! {
+    /// A page for the user to open. Since 2025-11-25.
+    pub struct ElicitUrlParams: params("mode" = "url"), since(V2025_11_25) {
+        /// What is asked, and why.
+        "message" => message: required String;
+        /// The page.
+        "url" => url: required String, is(Uri);
+        /// The name of this question, to which `notifications/elicitation/complete` refers. Only 2025-11-25.
+        "elicitationId" => elicitation_id: optional String, only(V2025_11_25), needed;
+        /// Run the request as a task. Only 2025-11-25.
+        "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
+    }
+}
+
+object! {
+    /// The result of `elicitation/create`: what the user did.
+    pub struct ElicitResult: answer, since(V2025_06_18) {
+        /// What the user did.
+        "action" => action: required ElicitAction;
+        /// What the user filled in: after `accept` of a form, and only then.
+        "content" => content: optional Map<ElicitValue>;
+    }
+}
+
+impl ElicitResult {
+    /// The user filled in the form.
+    #[must_use]
+    pub fn accept(content: impl Into<Map<ElicitValue>>) -> Self {
+        Self { content: Some(content.into()), ..Self::new(ElicitAction::Accept) }
+    }
+
+    /// The user said no.
+    #[must_use]
+    pub fn decline() -> Self {
+        Self::new(ElicitAction::Decline)
+    }
+
+    /// The user said nothing.
+    #[must_use]
+    pub fn cancel() -> Self {
+        Self::new(ElicitAction::Cancel)
+    }
+}
+
+open_enum! {
+    /// What a user did with a question.
+    pub enum ElicitAction {
+        /// Answered it. For a page: agreed to open it, which does not say that all is done there.
+        Accept = "accept",
+        /// Said no.
+        Decline = "decline",
+        /// Said nothing.
+        Cancel = "cancel",
+    }
+}
+
+/// What a user filled into one field of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ElicitValue {
+    /// A text, a choice or a date.
+    String(String),
+    /// A number.
+    Number(Number),
+    /// Yes or no.
+    Boolean(bool),
+    /// Several choices. Since 2025-11-25.
+    Strings(Vec<String>),
+    /// Something that no form asks for.
+    Other(Json),
+}
+
+impl From<&str> for ElicitValue {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<bool> for ElicitValue {
+    fn from(value: bool) -> Self {
+        Self::Boolean(value)
+    }
+}
+
+impl<'de> Deserialize<'de> for ElicitValue {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = Json::deserialize(deserializer)?;
+        let value = match json.get().as_bytes().first() {
+            Some(b'"') => json.decode().map(Self::String),
+            Some(b't' | b'f') => json.decode().map(Self::Boolean),
+            Some(b'[') => json.decode().map(Self::Strings),
+            Some(b'-' | b'0'..=b'9') => json.decode().map(Self::Number),
+            _ => return Ok(Self::Other(json)),
+        };
+        Ok(value.unwrap_or(Self::Other(json)))
+    }
+}
+
+impl Encode for ElicitValue {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self, version) {
+            (Self::String(text), _) => text.serialize(serializer),
+            (Self::Number(number), _) => number.serialize(serializer),
+            (Self::Boolean(value), _) => value.serialize(serializer),
+            (Self::Strings(_), Some(early)) if early < ProtocolVersion::V2025_11_25 => {
+                Err(absent("an array in the answer to an elicitation", early))
+            }
+            (Self::Strings(texts), _) => texts.encode_at(version, serializer),
+            (Self::Other(_), Some(version)) => Err(absent("such a value in the answer to an elicitation", version)),
+            (Self::Other(json), None) => json.serialize(serializer),
+        }
+    }
+}
+
+impl Serialize for ElicitValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.encode_at(None, serializer)
+    }
+}
+
+impl Member for ElicitValue {}
+
+#[cfg(feature = "arbitrary")]
+impl super::ArbitraryAt for ElicitValue {
+    fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
+        let arrays = version.is_none_or(|version| version >= ProtocolVersion::V2025_11_25);
+        Ok(match u.int_in_range(0..=if arrays { 3 } else { 2 })? {
+            0 => Self::String(super::ArbitraryAt::arbitrary_at(u, version)?),
+            // The published schemas list integers only, although the specification has all numbers.
+            1 => Self::Number(u.arbitrary::<i64>()?.into()),
+            2 => Self::Boolean(u.arbitrary()?),
+            _ => Self::Strings(super::ArbitraryAt::arbitrary_at(u, version)?),
+        })
+    }
+}
+
+object! {
+    /// Params of `notifications/elicitation/complete`: the user is done with the page. Only 2025-11-25.
+    pub struct ElicitationCompleteParams: params(ElicitationComplete) {
+        /// The name of the question.
+        "elicitationId" => elicitation_id: required String;
+    }
+}
+
+object! {
+    /// The data of the error -32042: the user has to open these pages before the request can be done.
+    /// Only 2025-11-25.
+    pub struct UrlElicitationRequired: data, only(V2025_11_25) {
+        /// The pages.
+        "elicitations" => elicitations: required Vec<ElicitUrlParams>;
+    }
+}

@@ -1,0 +1,330 @@
+//! The forms of elicitation: flat objects of texts, numbers, switches and choices.
+//!
+//! Spec: [requested schema](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema)
+
+use alloc::{string::String, vec::Vec};
+use core::fmt;
+
+use serde_core::{
+    Deserializer, Serializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::Number;
+
+use super::{
+    Encode, Extra, Map,
+    decode::{Member, Name, Opened},
+    encode::absent,
+    macros::*,
+};
+use crate::{protocol::ProtocolVersion, wire::Json};
+
+object! {
+    /// The fields of a form: a JSON Schema of an object without objects in it.
+    pub struct ElicitSchema: data("type" = "object"), since(V2025_06_18) {
+        /// The dialect of the schema. Since 2025-11-25.
+        "$schema" => schema: optional String, since(V2025_11_25);
+        /// The fields.
+        "properties" => properties: required Map<PrimitiveSchema>;
+        /// The fields that have to be filled in.
+        "required" => required: optional Vec<String>;
+    }
+}
+
+impl ElicitSchema {
+    /// Whether every field is of a kind that forms have.
+    #[must_use]
+    pub fn is_flat(&self) -> bool {
+        self.properties.iter().all(|(_, property)| !matches!(property, PrimitiveSchema::Other(_)))
+    }
+}
+
+/// One field of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PrimitiveSchema {
+    /// A text.
+    String(StringSchema),
+    /// A number.
+    Number(NumberSchema),
+    /// A switch.
+    Boolean(BooleanSchema),
+    /// A choice of one.
+    UntitledSingleSelect(UntitledSingleSelectEnumSchema),
+    /// A choice of one with names for people. Since 2025-11-25.
+    TitledSingleSelect(TitledSingleSelectEnumSchema),
+    /// A choice of several. Since 2025-11-25.
+    UntitledMultiSelect(UntitledMultiSelectEnumSchema),
+    /// A choice of several with names for people. Since 2025-11-25.
+    TitledMultiSelect(TitledMultiSelectEnumSchema),
+    /// A choice of one with names for people, as in 2025-06-18.
+    LegacyTitledEnum(LegacyTitledEnumSchema),
+    /// Something that forms do not have, such as an object.
+    Other(Extra),
+}
+
+object! {
+    /// A text in a form.
+    pub struct StringSchema: data("type" = "string"), since(V2025_06_18) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to fill in.
+        "description" => description: optional String;
+        /// How many characters it has at least.
+        "minLength" => min_length: optional u64;
+        /// How many characters it has at most.
+        "maxLength" => max_length: optional u64;
+        /// What it has to look like.
+        "format" => format: optional StringFormat;
+        /// What is filled in beforehand. Since 2025-11-25.
+        "default" => default: optional String, since(V2025_11_25);
+    }
+}
+
+open_enum! {
+    /// What a text in a form has to look like.
+    pub enum StringFormat {
+        /// An address for mail.
+        Email = "email",
+        /// A URI.
+        Uri = "uri",
+        /// A day.
+        Date = "date",
+        /// A day and a time.
+        DateTime = "date-time",
+    }
+}
+
+object! {
+    /// A number in a form.
+    pub struct NumberSchema: data, since(V2025_06_18) {
+        /// Any number, or only integers.
+        "type" => kind: required NumberKind;
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to fill in.
+        "description" => description: optional String;
+        /// The smallest number that is allowed.
+        "minimum" => minimum: optional Number;
+        /// The largest number that is allowed.
+        "maximum" => maximum: optional Number;
+        /// What is filled in beforehand. Since 2025-11-25.
+        "default" => default: optional Number, since(V2025_11_25);
+    }
+}
+
+open_enum! {
+    /// Which numbers a form asks for.
+    pub enum NumberKind {
+        /// Any.
+        Number = "number",
+        /// Only integers.
+        Integer = "integer",
+    }
+}
+
+object! {
+    /// A switch in a form.
+    pub struct BooleanSchema: data("type" = "boolean"), since(V2025_06_18) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What it switches.
+        "description" => description: optional String;
+        /// How it stands beforehand.
+        "default" => default: optional bool;
+    }
+}
+
+object! {
+    /// A choice of one in a form.
+    pub struct UntitledSingleSelectEnumSchema: data("type" = "string"), since(V2025_06_18) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to choose.
+        "description" => description: optional String;
+        /// What there is to choose from.
+        "enum" => values: required Vec<String>;
+        /// What is chosen beforehand. Since 2025-11-25.
+        "default" => default: optional String, since(V2025_11_25);
+    }
+}
+
+object! {
+    /// A choice of one in a form, with names for people. Since 2025-11-25.
+    pub struct TitledSingleSelectEnumSchema: data("type" = "string"), since(V2025_11_25) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to choose.
+        "description" => description: optional String;
+        /// What there is to choose from.
+        "oneOf" => options: required Vec<EnumOption>;
+        /// What is chosen beforehand.
+        "default" => default: optional String;
+    }
+}
+
+object! {
+    /// Something to choose. Since 2025-11-25.
+    pub struct EnumOption: data, since(V2025_11_25) {
+        /// The value.
+        "const" => value: required String;
+        /// The name, for people.
+        "title" => title: required String;
+    }
+}
+
+object! {
+    /// A choice of one in a form, with names for people next to the values. Later revisions still accept it.
+    pub struct LegacyTitledEnumSchema: data("type" = "string"), since(V2025_06_18) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to choose.
+        "description" => description: optional String;
+        /// What there is to choose from.
+        "enum" => values: required Vec<String>;
+        /// The names of the values, for people.
+        "enumNames" => names: required Vec<String>;
+        /// What is chosen beforehand. Since 2025-11-25.
+        "default" => default: optional String, since(V2025_11_25);
+    }
+}
+
+object! {
+    /// A choice of several in a form. Since 2025-11-25.
+    pub struct UntitledMultiSelectEnumSchema: data("type" = "array"), since(V2025_11_25) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to choose.
+        "description" => description: optional String;
+        /// How many have to be chosen.
+        "minItems" => min_items: optional u64;
+        /// How many can be chosen.
+        "maxItems" => max_items: optional u64;
+        /// What there is to choose from.
+        "items" => items: required UntitledItems;
+        /// What is chosen beforehand.
+        "default" => default: optional Vec<String>;
+    }
+}
+
+object! {
+    /// What there is to choose from. Since 2025-11-25.
+    pub struct UntitledItems: data("type" = "string"), since(V2025_11_25) {
+        /// The values.
+        "enum" => values: required Vec<String>;
+    }
+}
+
+object! {
+    /// A choice of several in a form, with names for people. Since 2025-11-25.
+    pub struct TitledMultiSelectEnumSchema: data("type" = "array"), since(V2025_11_25) {
+        /// The name, for people.
+        "title" => title: optional String;
+        /// What to choose.
+        "description" => description: optional String;
+        /// How many have to be chosen.
+        "minItems" => min_items: optional u64;
+        /// How many can be chosen.
+        "maxItems" => max_items: optional u64;
+        /// What there is to choose from.
+        "items" => items: required TitledItems;
+        /// What is chosen beforehand.
+        "default" => default: optional Vec<String>;
+    }
+}
+
+object! {
+    /// What there is to choose from, with names for people. Since 2025-11-25.
+    pub struct TitledItems: data, since(V2025_11_25) {
+        /// The values and their names.
+        "anyOf" => options: required Vec<EnumOption>;
+    }
+}
+
+macro_rules! kinds {
+    ($($Variant:ident($Type:ident),)*) => {
+        $(impl From<$Type> for PrimitiveSchema {
+            fn from(schema: $Type) -> Self {
+                Self::$Variant(schema)
+            }
+        })*
+
+        impl Encode for PrimitiveSchema {
+            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+                match (self, version) {
+                    $((Self::$Variant(schema), _) => schema.encode_at(version, serializer),)*
+                    (Self::Other(_), Some(version)) => Err(absent("such a field of a form", version)),
+                    (Self::Other(members), None) => members.encode_at(version, serializer),
+                }
+            }
+        }
+
+        #[cfg(feature = "arbitrary")]
+        impl super::ArbitraryAt for PrimitiveSchema {
+            fn arbitrary_at(
+                u: &mut arbitrary::Unstructured<'_>,
+                version: Option<ProtocolVersion>,
+            ) -> arbitrary::Result<Self> {
+                super::arbitrary::one_of(u, version, &[
+                    $((<$Type as super::decode::Object>::VERSIONS, |u, version| {
+                        super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant)
+                    }),)*
+                ])
+            }
+        }
+    };
+}
+
+kinds! {
+    String(StringSchema),
+    Number(NumberSchema),
+    Boolean(BooleanSchema),
+    UntitledSingleSelect(UntitledSingleSelectEnumSchema),
+    TitledSingleSelect(TitledSingleSelectEnumSchema),
+    UntitledMultiSelect(UntitledMultiSelectEnumSchema),
+    TitledMultiSelect(TitledMultiSelectEnumSchema),
+    LegacyTitledEnum(LegacyTitledEnumSchema),
+}
+
+/// Reads a field as what its `type` says. The four kinds of choices are told apart by the keyword that lists the
+/// values.
+fn field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PrimitiveSchema, D::Error> {
+    struct Field;
+
+    impl<'de> Visitor<'de> for Field {
+        type Value = PrimitiveSchema;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("PrimitiveSchema, an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PrimitiveSchema, A::Error> {
+            let mut members: Vec<(Name<'de>, Json)> = Vec::new();
+            while let Some(name) = map.next_key::<Name<'de>>()? {
+                members.push((name, map.next_value()?));
+            }
+            let get = |name| members.iter().find(|(known, _)| known.0 == name).map(|(_, json)| json);
+            let kind: Option<Name<'_>> = get("type").and_then(|kind| kind.decode().ok());
+            let items: Option<Extra> = get("items").and_then(|items| items.decode().ok());
+            let has = |name| get(name).is_some();
+            let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
+            type Schema = PrimitiveSchema;
+            match kind.as_ref().map_or("", |kind| &*kind.0) {
+                "string" if has("oneOf") => Opened::whole(members, map).finish(Schema::TitledSingleSelect),
+                "string" if has("enumNames") => Opened::whole(members, map).finish(Schema::LegacyTitledEnum),
+                "string" if has("enum") => Opened::whole(members, map).finish(Schema::UntitledSingleSelect),
+                "string" => Opened::whole(members, map).finish(Schema::String),
+                "number" | "integer" => Opened::whole(members, map).finish(Schema::Number),
+                "boolean" => Opened::whole(members, map).finish(Schema::Boolean),
+                "array" if items_have("anyOf") => Opened::whole(members, map).finish(Schema::TitledMultiSelect),
+                "array" if items_have("enum") => Opened::whole(members, map).finish(Schema::UntitledMultiSelect),
+                _ => Opened::whole(members, map).keep().map(Schema::Other),
+            }
+        }
+    }
+
+    deserializer.deserialize_map(Field)
+}
+
+impl Member for PrimitiveSchema {}
+
+through_decode_and_encode! { PrimitiveSchema, field }

@@ -1,0 +1,136 @@
+//! A value that can be written alone or in an array.
+
+use alloc::vec::Vec;
+use core::{fmt, marker::PhantomData, slice};
+
+use serde_core::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, SeqAccess, Visitor},
+    ser::Error as _,
+};
+
+use super::{
+    Encode,
+    decode::{Member, Union, union_of},
+};
+use crate::protocol::ProtocolVersion;
+
+/// One piece of content, or several. One alone and an array of this one are the same.
+///
+/// Since 2025-11-25 both forms are written as they are; before, there is only room for one.
+#[derive(Clone, Debug)]
+pub enum OneOrMany<T> {
+    /// One, written as itself.
+    One(T),
+    /// Any number, written as an array.
+    Many(Vec<T>),
+}
+
+impl<T> OneOrMany<T> {
+    /// All of them.
+    #[must_use]
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            Self::One(one) => slice::from_ref(one),
+            Self::Many(many) => many,
+        }
+    }
+
+    /// All of them, one after the other.
+    pub fn iter(&self) -> slice::Iter<'_, T> {
+        self.as_slice().iter()
+    }
+
+    /// All of them, as a list.
+    #[must_use]
+    pub fn into_vec(self) -> Vec<T> {
+        match self {
+            Self::One(one) => alloc::vec![one],
+            Self::Many(many) => many,
+        }
+    }
+}
+
+impl<T: PartialEq> PartialEq for OneOrMany<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl<T: Eq> Eq for OneOrMany<T> {}
+
+impl<T> From<Vec<T>> for OneOrMany<T> {
+    fn from(many: Vec<T>) -> Self {
+        Self::Many(many)
+    }
+}
+
+impl<'a, T> IntoIterator for &'a OneOrMany<T> {
+    type Item = &'a T;
+    type IntoIter = slice::Iter<'a, T>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl<T: Encode> Encode for OneOrMany<T> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        match (self, version) {
+            (Self::One(one), _) => one.encode_at(version, serializer),
+            (Self::Many(many), Some(early)) if early < ProtocolVersion::V2025_11_25 => match many.as_slice() {
+                [one] => one.encode_at(version, serializer),
+                _ => Err(S::Error::custom(format_args!("{} pieces of content do not fit into {early}", many.len()))),
+            },
+            (Self::Many(many), _) => many.encode_at(version, serializer),
+        }
+    }
+}
+
+impl<T: Encode> Serialize for OneOrMany<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.encode_at(None, serializer)
+    }
+}
+
+#[allow(private_bounds, reason = "unions are declared in the schema only")]
+impl<'de, T: Union + Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either<T>(PhantomData<T>);
+
+        impl<'de, T: Union + Deserialize<'de>> Visitor<'de> for Either<T> {
+            type Value = OneOrMany<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}, an object or an array of objects", T::NAME)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMany<T>, A::Error> {
+                union_of(map).map(OneOrMany::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany<T>, A::Error> {
+                let mut many = Vec::new();
+                while let Some(item) = seq.next_element()? {
+                    many.push(item);
+                }
+                Ok(OneOrMany::Many(many))
+            }
+        }
+
+        deserializer.deserialize_any(Either(PhantomData))
+    }
+}
+
+impl<T: Union + Member> Member for OneOrMany<T> {}
+
+#[cfg(feature = "arbitrary")]
+impl<T: super::ArbitraryAt> super::ArbitraryAt for OneOrMany<T> {
+    fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
+        if u.arbitrary()? && version.is_none_or(|version| version >= ProtocolVersion::V2025_11_25) {
+            super::ArbitraryAt::arbitrary_at(u, version).map(Self::Many)
+        } else {
+            super::ArbitraryAt::arbitrary_at(u, version).map(Self::One)
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Notifications on request. Since 2026-07-28.
+//!
+//! Spec: [subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions)
+
+use alloc::{string::String, vec::Vec};
+
+use super::{Meta, keys, macros::*};
+use crate::wire::RequestId;
+
+object! {
+    /// Params of `subscriptions/listen`. Since 2026-07-28.
+    pub struct SubscriptionsListenParams: params(Listen => SubscriptionsListenResult) {
+        /// What the client wants to hear of.
+        "notifications" => notifications: required SubscriptionFilter;
+    }
+}
+
+object! {
+    /// What a client wants to hear of, or what a server will tell. Since 2026-07-28.
+    pub struct SubscriptionFilter: data, since(V2026_07_28) {
+        /// Changes of the list of tools.
+        "toolsListChanged" => tools_list_changed: optional bool;
+        /// Changes of the list of prompts.
+        "promptsListChanged" => prompts_list_changed: optional bool;
+        /// Changes of the list of resources.
+        "resourcesListChanged" => resources_list_changed: optional bool;
+        /// Changes of the resources with these URIs.
+        "resourceSubscriptions" => resource_subscriptions: optional Vec<String>;
+        /// Changes of the tasks with these ids. Part of the tasks extension.
+        "taskIds" => task_ids: optional Vec<String>;
+    }
+}
+
+object! {
+    /// The result of `subscriptions/listen`, with which the subscription ends. Since 2026-07-28.
+    pub struct SubscriptionsListenResult: result, since(V2026_07_28) {}
+}
+
+impl SubscriptionsListenResult {
+    /// The end of the subscription that the request with this id opened.
+    ///
+    /// # Errors
+    /// None in practice: every id can be written as JSON.
+    pub fn of(subscription: &RequestId) -> Result<Self, serde_json::Error> {
+        let mut meta = Meta::new();
+        meta.set(keys::SUBSCRIPTION_ID, subscription)?;
+        Ok(Self { meta: Some(meta), ..Self::default() })
+    }
+}
+
+object! {
+    /// Params of `notifications/subscriptions/acknowledged`, the first notification of each subscription.
+    /// Since 2026-07-28.
+    pub struct SubscriptionsAcknowledgedParams: params(SubscriptionsAcknowledged) {
+        /// What the server will tell.
+        "notifications" => notifications: required SubscriptionFilter;
+    }
+}
