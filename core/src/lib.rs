@@ -1,4 +1,141 @@
 //! The Model Context Protocol as a state machine.
+//!
+//! This crate knows what the protocol means and nothing of the world around it: no socket, no thread, no clock, no
+//! random number, no future. Frames and the time go in; events, bytes and the next deadline come out. So it runs in
+//! any runtime or event loop, and every race can be played through in a test.
+//!
+//! It speaks the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25), as client and as
+//! server. If you want threads and child processes with it, take `mcp-blocking`; if you want to write tools and
+//! prompts, `mcp-service`. Both stand on what is here.
+//!
+//! # The loop
+//!
+//! Whoever moves the bytes is a *driver*. This is all there is to one, here for a server on any stream:
+//!
+//! ```
+//! use std::{io::{self, Read, Write}, time::Instant};
+//!
+//! use mcp_proto::{
+//!     codec::LineDecoder,
+//!     connection::{Event, Server, ServerConfig},
+//!     rpc::Timestamp,
+//!     schema::Implementation,
+//!     wire::ErrorObject,
+//! };
+//!
+//! fn serve(mut input: impl Read, mut output: impl Write) -> io::Result<()> {
+//!     let epoch = Instant::now();
+//!     let clock = || Timestamp::after_zero(epoch.elapsed());
+//!     let mut server = Server::new(ServerConfig::new(Implementation::new("example", "1.0")), clock());
+//!     let mut lines = LineDecoder::new(server.settings().limits.frame_bytes);
+//!     let (mut chunk, mut out) = (vec![0; 64 * 1024], Vec::new());
+//!
+//!     while !server.is_drained() {
+//!         // 1. Bytes in. A driver that can wait for input and time at once would also stop at `poll_timeout()`.
+//!         let read = input.read(&mut chunk)?;
+//!         lines.feed(&chunk[..read]);
+//!         if read == 0 {
+//!             lines.end();
+//!         }
+//!         while let Some(frame) = lines.next_frame() {
+//!             if let Some(event) = server.handle_frame(clock(), frame) {
+//!                 on_event(&mut server, event);
+//!             }
+//!         }
+//!         if read == 0 {
+//!             server.handle_eof(clock());
+//!         }
+//!         server.handle_timeout(clock());
+//!         // 2. Events out.
+//!         while let Some(event) = server.poll_event() {
+//!             on_event(&mut server, event);
+//!         }
+//!         // 3. Bytes out.
+//!         while server.poll_transmit(&mut out).is_some() {}
+//!         output.write_all(&out)?;
+//!         out.clear();
+//!     }
+//!     Ok(())
+//! }
+//!
+//! fn on_event(server: &mut Server, event: Event<'_>) {
+//!     if let Event::Request { key, method, .. } = event {
+//!         // Nothing was declared, so only methods of somebody's own come here.
+//!         let _ = server.respond_error(key, &ErrorObject::method_not_found(method.as_str()));
+//!     }
+//! }
+//!
+//! let input = br#"{"jsonrpc":"2.0","id":"hello","method":"ping"}"#;
+//! let mut output = Vec::new();
+//! serve(&input[..], &mut output)?;
+//! assert_eq!(output, b"{\"jsonrpc\":\"2.0\",\"id\":\"hello\",\"result\":{}}\n");
+//! # Ok::<(), io::Error>(())
+//! ```
+//!
+//! Three rules make a driver correct:
+//!
+//! - After anything was handed in or asked for, poll events, then output, then the timeout. Output is never hidden
+//!   behind a timer.
+//! - Never stop reading because writing is stuck, nor the other way round: the peer may be in the same position. What
+//!   piles up meanwhile is bounded by [`Limits`](connection::Limits).
+//! - Leave when [`is_drained`](connection::Connection::is_drained) says so and the last bytes are written.
+//!
+//! # Asking and answering
+//!
+//! [`request`](connection::Connection::request) takes the params of a method, checks them against the handshake, the
+//! revision and the peer's capabilities, and returns a [`CallId`](rpc::CallId). The call ends with exactly one
+//! [`Event::Response`](connection::Event::Response): answered, failed, timed out, cancelled, or closed with the
+//! connection. Its result is decoded by the type that belongs to the method:
+//!
+//! ```
+//! # use mcp_proto::{codec::Frame, connection::*, rpc::Timestamp, schema::*};
+//! # let now = Timestamp::ZERO;
+//! # let mut client = Client::new(ClientConfig::new(Implementation::new("c", "1")), now);
+//! # client.poll_transmit(&mut Vec::new());
+//! # let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+//! # client.handle_frame(now, Frame::new(answer.as_bytes()));
+//! let call = client.request(now, &CallToolParams::new("add"), RequestOptions::default())?;
+//! # client.poll_transmit(&mut Vec::new());
+//! # client.poll_transmit(&mut Vec::new());
+//! # let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"3"}]}}"#;
+//! # let event = client.handle_frame(now, Frame::new(answer.as_bytes())).unwrap();
+//! // … later, when the driver has an event:
+//! if let Event::Response { call: ended, outcome: Outcome::Result(result) } = event {
+//!     assert_eq!(ended, call);
+//!     let result: CallToolResult = result.decode()?;
+//!     assert_eq!(result.content.len(), 1);
+//! }
+//! # else { panic!("{event:?}") }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A request of the peer comes as [`Event::Request`](connection::Event::Request) with a
+//! [`ReplyKey`](rpc::ReplyKey), and is owed one answer. If the peer cancels it meanwhile, the answer is swallowed:
+//! a handler never needs to know who won the race.
+//!
+//! # Time
+//!
+//! Time is an argument, a [`Timestamp`](rpc::Timestamp) since a moment of your choice. Every request has deadlines
+//! unless you say otherwise ([`RequestOptions`](connection::RequestOptions));
+//! [`poll_timeout`](connection::Connection::poll_timeout) says when the next thing is due, and why.
+//!
+//! # Whose fault
+//!
+//! - [`SendError`](connection::SendError): you asked for something that is not allowed now. Nothing has changed.
+//! - [`Violation`](connection::Violation): the peer sent something wrong. It was answered if it could be, and the
+//!   connection lives.
+//! - [`CloseReason`](connection::CloseReason): the connection has ended. What waits to be written can still be flushed.
+//!
+//! # Floors
+//!
+//! Each module builds on those above it: [`codec`] cuts bytes into frames, [`wire`] is JSON-RPC's syntax, [`rpc`] what
+//! any JSON-RPC peer needs, [`protocol`] the tables that say what MCP means, [`schema`] the typed params and results of
+//! every method and revision, and [`connection`] puts it all to work.
+//!
+//! # Features
+//!
+//! - `std` (default): lets the dependencies use the standard library. The crate itself is `no_std` with `alloc`.
+//! - `arbitrary`: random values of every schema type, for tests and fuzzers.
 #![no_std]
 #![forbid(unsafe_code)]
 

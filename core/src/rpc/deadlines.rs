@@ -53,10 +53,6 @@ impl Deadlines {
         self.heap.peek().map(|Reverse(entry)| *entry)
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.heap.clear();
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.heap.len()
     }

@@ -143,20 +143,10 @@ impl<T> Outgoing<T> {
         (at <= now).then_some((CallId(id), total))
     }
 
-    /// The oldest call in flight.
-    pub(crate) fn oldest(&self) -> Option<CallId> {
-        // Looking for the smallest key is independent of the order in which the map is walked.
-        self.calls.keys().min().copied().map(CallId)
-    }
-
     /// Every call in flight, oldest first.
     pub(crate) fn ids(&self) -> alloc::vec::Vec<CallId> {
         let mut ids: alloc::vec::Vec<_> = self.calls.keys().copied().map(CallId).collect();
         ids.sort_unstable();
         ids
-    }
-
-    pub(crate) fn clear_deadlines(&mut self) {
-        self.deadlines.clear();
     }
 }
