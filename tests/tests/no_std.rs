@@ -65,6 +65,8 @@ fn mentions_std(path: &Path) -> bool {
     [&b"_ZN3std"[..], b"_3std"].iter().any(|name| bytes.windows(name.len()).any(|window| window == *name))
 }
 
+// Elsewhere linkers are told in other words than those of `tests/no-std/build.rs`.
+#[cfg(target_os = "linux")]
 #[test]
 fn a_program_without_std_links_the_core() {
     let program = build();
@@ -72,7 +74,7 @@ fn a_program_without_std_links_the_core() {
     // The search itself finds something where there is something.
     assert!(mentions_std(&env::current_exe().expect("a path")), "this test seems to have no std");
     let status = run(&program).expect("the program ends");
-    assert_eq!(status.code(), Some(0), "the program reports what failed as its status");
+    assert_eq!(status.code(), Some(0), "the status is the line in talk.rs where it went wrong");
 }
 
 #[test]

@@ -9,7 +9,7 @@ extern crate alloc;
 use core::ffi::{c_char, c_int};
 use core::panic::PanicInfo;
 
-use mcp_proto::protocol::{ProtocolVersion, VersionSet, negotiate};
+mod talk;
 
 #[global_allocator]
 static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
@@ -20,13 +20,13 @@ fn panic(_info: &PanicInfo<'_>) -> ! {
     loop {}
 }
 
-/// What the C start code calls. Returns 0 if everything went as it should.
+/// What the C start code calls. Returns 0 if everything went as it should, and else the line where it did not.
 #[expect(unsafe_code, reason = "the name of an entry point can be exported in no other way")]
 #[unsafe(no_mangle)]
 extern "C" fn main(_argc: c_int, _argv: *const *const c_char) -> c_int {
-    c_int::from(!negotiates())
-}
-
-fn negotiates() -> bool {
-    negotiate("2031-01-01", VersionSet::ALL) == Some(ProtocolVersion::LATEST_LEGACY)
+    match talk::talk() {
+        Ok(()) => 0,
+        // An exit status has eight bits.
+        Err(wrong) => c_int::from(u8::try_from(wrong.0).unwrap_or(u8::MAX)),
+    }
 }
