@@ -1,4 +1,7 @@
 //! The core needs no standard library and few crates: `tests/no-std` is a program without one, built and run here.
+//!
+//! Linkers of other systems are told in other words what `tests/no-std/build.rs` says.
+#![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
 use std::io::Read as _;
@@ -65,8 +68,6 @@ fn mentions_std(path: &Path) -> bool {
     [&b"_ZN3std"[..], b"_3std"].iter().any(|name| bytes.windows(name.len()).any(|window| window == *name))
 }
 
-// Elsewhere linkers are told in other words than those of `tests/no-std/build.rs`.
-#[cfg(target_os = "linux")]
 #[test]
 fn a_program_without_std_links_the_core() {
     let program = build();
