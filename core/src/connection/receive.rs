@@ -206,8 +206,13 @@ impl Engine {
             }
             _ => {}
         }
+        if self.phase == Phase::Draining {
+            // The peer could not know.
+            self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
+            return None;
+        }
         if !self.phase.serves_requests() {
-            let message = "Invalid request: the connection is not initialized, or is closing";
+            let message = "Invalid request: the connection is not initialized";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::NotReady(method.into_owned()));
         }
         let mut level = None;
