@@ -5,7 +5,7 @@ use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 use arbitrary::{Result, Unstructured};
 use serde_json::Number;
 
-use super::{Extra, Map, encode::Rule, format::Format};
+use super::{At, CreateMessageResult, ElicitResult, Extra, ListRootsResult, Map, encode::Rule, format::Format};
 use crate::{
     protocol::{ProtocolVersion, VersionSet},
     wire::{Json, JsonObject, RequestId},
@@ -47,7 +47,11 @@ pub(super) fn optional<T: ArbitraryAt>(
         return Ok(None);
     }
     let value = required(u, version, rule)?;
-    Ok(version.is_none_or(|version| rule.admits(&value, version)).then_some(value))
+    if version.is_none_or(|version| rule.admits(&value, version)) {
+        Ok(Some(value))
+    } else {
+        Ok(rule.fallback().filter(|_| must).map(|fallback| fallback()))
+    }
 }
 
 pub(super) fn nullable<T: ArbitraryAt>(
@@ -153,7 +157,7 @@ impl ArbitraryAt for String {
                 text
             }
             Format::Timestamp => format!("2025-11-25T{:02}:{:02}:00Z", number % 24, number % 60),
-            Format::Fraction | Format::ObjectSchema => return Self::arbitrary_at(u, version),
+            Format::Fraction | Format::ObjectSchema | Format::Answer => return Self::arbitrary_at(u, version),
         })
     }
 }
@@ -214,10 +218,16 @@ impl ArbitraryAt for JsonObject {
             r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"integer","maximum":9223372036854775808}},"required":["a"]}"#,
             r##"{"$defs":{"b":{"oneOf":[{"const":1e-320},{"$ref":"#/$defs/b"}]}},"properties":{"b":{"$ref":"#/$defs/b"}},"type":"object"}"##,
         ];
-        if format != Format::ObjectSchema {
-            return Self::arbitrary_at(u, version);
-        }
-        Ok(Self::parse(*u.choose(&SCHEMAS)?).unwrap_or_else(|_| Self::empty()))
+        let object = match format {
+            Format::ObjectSchema => Self::parse(*u.choose(&SCHEMAS)?),
+            Format::Answer => match u.int_in_range(0..=2)? {
+                0 => Self::new(&At(&ElicitResult::arbitrary_at(u, version)?, version)),
+                1 => Self::new(&At(&CreateMessageResult::arbitrary_at(u, version)?, version)),
+                _ => Self::new(&At(&ListRootsResult::arbitrary_at(u, version)?, version)),
+            },
+            _ => return Self::arbitrary_at(u, version),
+        };
+        Ok(object.unwrap_or_else(|_| Self::empty()))
     }
 }
 
@@ -230,5 +240,11 @@ impl<T: ArbitraryAt> ArbitraryAt for Vec<T> {
 impl<V: ArbitraryAt> ArbitraryAt for Map<V> {
     fn arbitrary_at(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>) -> Result<Self> {
         (0..u.int_in_range(0..=3)?).map(|at| Ok((format!("{at}{}", text(u)?), V::arbitrary_at(u, version)?))).collect()
+    }
+
+    #[allow(private_interfaces, reason = "see the trait")]
+    fn arbitrary_as(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>, format: Format) -> Result<Self> {
+        let mut member = |at| Ok((format!("{at}{}", text(u)?), V::arbitrary_as(u, version, format)?));
+        (0..2).map(&mut member).collect()
     }
 }

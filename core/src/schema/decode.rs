@@ -11,10 +11,8 @@ use core::{fmt, marker::PhantomData};
 
 use serde_core::{
     Deserialize, Deserializer,
-    de::{
-        self, DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
-        value::StrDeserializer,
-    },
+    de::{self, DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor},
+    forward_to_deserialize_any,
 };
 use serde_json::Number;
 
@@ -384,6 +382,26 @@ pub(crate) fn union_of<'de, U: Union, A: MapAccess<'de>>(mut map: A) -> Result<U
     U::variant(None, Opened { before, next: None, map })
 }
 
+/// The name of a kind, to be read a second time.
+struct Kind<'a, E>(&'a str, PhantomData<E>);
+
+impl<'de, E: de::Error> Deserializer<'de> for Kind<'_, E> {
+    type Error = E;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        visitor.visit_str(self.0)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        visitor.visit_some(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
 /// An object that was read up to the member that decides what it is.
 pub(crate) struct Opened<'a, 'de, A> {
     before: Vec<(Name<'de>, Json)>,
@@ -420,8 +438,7 @@ impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
         }
         match self.next {
             Some((name, Next::Kind(kind))) => {
-                let kind: StrDeserializer<'_, A::Error> = kind.into_deserializer();
-                T::member(&mut slots, name, kind).map_err(|error| inside(T::NAME, name, &error))?;
+                T::member(&mut slots, name, Kind(kind, PhantomData)).map_err(|error| inside(T::NAME, name, &error))?;
             }
             Some((name, Next::Unread)) => self.map.next_value_seed(Value::<T> { slots: &mut slots, name })?,
             None => {}

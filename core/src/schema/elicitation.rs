@@ -180,8 +180,7 @@ impl super::ArbitraryAt for ElicitValue {
         let arrays = version.is_none_or(|version| version >= ProtocolVersion::V2025_11_25);
         Ok(match u.int_in_range(0..=if arrays { 3 } else { 2 })? {
             0 => Self::String(super::ArbitraryAt::arbitrary_at(u, version)?),
-            // The published schemas list integers only, although the specification has all numbers.
-            1 => Self::Number(u.arbitrary::<i64>()?.into()),
+            1 => Self::Number(super::ArbitraryAt::arbitrary_at(u, version)?),
             2 => Self::Boolean(u.arbitrary()?),
             _ => Self::Strings(super::ArbitraryAt::arbitrary_at(u, version)?),
         })
@@ -193,14 +192,5 @@ object! {
     pub struct ElicitationCompleteParams: params(ElicitationComplete) {
         /// The name of the question.
         "elicitationId" => elicitation_id: required String;
-    }
-}
-
-object! {
-    /// The data of the error -32042: the user has to open these pages before the request can be done.
-    /// Only 2025-11-25.
-    pub struct UrlElicitationRequired: data, only(V2025_11_25) {
-        /// The pages.
-        "elicitations" => elicitations: required Vec<ElicitUrlParams>;
     }
 }

@@ -22,6 +22,8 @@ pub(crate) enum Format {
     Fraction,
     /// A JSON Schema whose root is an object.
     ObjectSchema,
+    /// The answer to a question of a server.
+    Answer,
 }
 
 /// Whether `text` is base64 in the standard alphabet, with padding.

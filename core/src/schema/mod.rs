@@ -12,6 +12,7 @@ mod decode;
 mod discover;
 mod elicitation;
 mod encode;
+mod errors;
 mod form;
 mod format;
 mod input_required;
@@ -29,6 +30,7 @@ mod roots;
 mod sampling;
 mod subscriptions;
 mod tasks;
+pub mod tasks_extension;
 mod tools;
 
 #[cfg(feature = "arbitrary")]
@@ -54,9 +56,10 @@ pub use content::{AudioContent, ContentBlock, EmbeddedResource, ImageContent, Re
 pub use discover::{DiscoverParams, DiscoverResult};
 pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitUrlParams, ElicitValue,
-    ElicitationCompleteParams, UrlElicitationRequired,
+    ElicitationCompleteParams,
 };
 pub use encode::{At, Encode};
+pub use errors::{MissingRequiredClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired};
 pub use form::{
     BooleanSchema, ElicitSchema, EnumOption, LegacyTitledEnumSchema, NumberKind, NumberSchema, PrimitiveSchema,
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,

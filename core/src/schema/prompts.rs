@@ -73,7 +73,8 @@ object! {
         /// What is filled in; always texts.
         "arguments" => arguments: optional Map<String>;
         /// The answers to the questions of the result before. Since 2026-07-28.
-        "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse;
+        "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
+            is(Answer);
         /// The state from the result before. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
     }

@@ -168,7 +168,8 @@ object! {
         /// Run the call as a task. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
         /// The answers to the questions of the result before. Since 2026-07-28.
-        "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse;
+        "inputResponses" => input_responses: optional InputResponses, since(V2026_07_28), or_refuse,
+            is(Answer);
         /// The state from the result before. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
     }

@@ -1,0 +1,34 @@
+//! The data of errors that carry some.
+//!
+//! Spec: [errors](https://modelcontextprotocol.io/specification/2026-07-28/basic#errors)
+
+use alloc::{string::String, vec::Vec};
+
+use super::{ClientCapabilities, ElicitUrlParams, macros::*};
+
+object! {
+    /// The data of the error -32022, and of the answer -32602 to `initialize`: these revisions are spoken here.
+    pub struct UnsupportedProtocolVersion: data {
+        /// The revisions that the server speaks.
+        "supported" => supported: required Vec<String>;
+        /// The revision that was asked for.
+        "requested" => requested: required String;
+    }
+}
+
+object! {
+    /// The data of the error -32021: the client has to be able to do this. Since 2026-07-28.
+    pub struct MissingRequiredClientCapability: data, since(V2026_07_28) {
+        /// What is missing.
+        "requiredCapabilities" => required_capabilities: required ClientCapabilities;
+    }
+}
+
+object! {
+    /// The data of the error -32042: the user has to open these pages before the request can be done.
+    /// Only 2025-11-25.
+    pub struct UrlElicitationRequired: data, only(V2025_11_25) {
+        /// The pages.
+        "elicitations" => elicitations: required Vec<ElicitUrlParams>;
+    }
+}

@@ -1,0 +1,297 @@
+//! Every typed message of every revision is valid against the JSON Schema that this revision publishes, and is read back
+//! as it was.
+//!
+//! Where the published schemas are missing, the tests are shown as ignored.
+
+mod schema_support;
+
+use std::{fs, process::ExitCode, sync::Arc};
+
+use arbitrary::Unstructured;
+use jsonschema::{Draft, Validator};
+use libtest_mimic::{Arguments, Failed, Trial};
+use mcp_proto::{
+    protocol::{Method, ProtocolVersion},
+    schema::{
+        ArbitraryAt, ClientNotification, ClientRequest, ClientResult, CreateMessageResult, CreateTaskResult,
+        ElicitResult, Encode, InputRequest, ListRootsResult, MissingRequiredClientCapability, ServerNotification,
+        ServerRequest, ServerResult, UnsupportedProtocolVersion, UrlElicitationRequired,
+    },
+};
+use schema_support::{encode, noise, published, same, value};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// How many random messages are tried for each type and revision.
+const ROUNDS: u64 = 300;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let trials = ProtocolVersion::ALL.into_iter().flat_map(trials).collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trials(version: ProtocolVersion) -> Vec<Trial> {
+    let published = published().map(|folder| folder.join(format!("schema/{version}.json")));
+    let schema = published.and_then(|path| fs::read_to_string(path).ok()).map(|text| Arc::new(corrected(value(&text))));
+    let trial = |name: &str, test: fn(&Value, ProtocolVersion) -> Result<(), Failed>| {
+        let given = schema.clone();
+        Trial::test(format!("{version}::{name}"), move || test(given.as_ref().ok_or("no schema")?, version))
+            .with_ignored_flag(schema.is_none())
+    };
+    vec![
+        trial("client_requests", client_requests),
+        trial("server_requests", server_requests),
+        trial("client_notifications", client_notifications),
+        trial("server_notifications", server_notifications),
+        trial("client_results", client_results),
+        trial("server_results", server_results),
+        trial("parts", parts),
+    ]
+}
+
+/// The schema as its source in TypeScript has it.
+///
+/// The source decides in case of doubt. Its generator writes `integer` for `number`, and leaves out `null`, where a
+/// type is a union of plain types: in the answers to forms and in `JSONValue`.
+fn corrected(mut schema: Value) -> Value {
+    match &mut schema {
+        Value::Object(members) => {
+            for (name, member) in members.iter_mut() {
+                match member {
+                    Value::Array(types) if name == "type" && *types == ["string", "integer", "boolean"] => {
+                        types.extend([json!("number"), json!("null")]);
+                    }
+                    member => *member = corrected(member.take()),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| *item = corrected(item.take())),
+        _ => {}
+    }
+    schema
+}
+
+/// The name that the published schema has for what belongs to a method.
+fn definition(method: Method, what: &str) -> String {
+    let name = match (method, what) {
+        (Method::Ping | Method::SetLevel | Method::Subscribe | Method::Unsubscribe, "Result") => "Empty",
+        (Method::Listen, _) => "SubscriptionsListen",
+        (Method::GetTaskResult, _) => "GetTaskPayload",
+        (Method::LogMessage, _) => "LoggingMessage",
+        (Method::ToolsListChanged, _) => "ToolListChanged",
+        (Method::PromptsListChanged, _) => "PromptListChanged",
+        (Method::ResourcesListChanged, _) => "ResourceListChanged",
+        (method, what) => return format!("{method:?}{what}"),
+    };
+    format!("{name}{what}")
+}
+
+/// A validator of one definition.
+fn validator(schema: &Value, definition: &str) -> Result<Validator, Failed> {
+    let mut schema = schema.clone();
+    let modern = schema["$schema"].as_str().is_some_and(|dialect| dialect.contains("2020-12"));
+    let folder = if modern { "$defs" } else { "definitions" };
+    if schema[folder].get(definition).is_none() {
+        return Err(format!("no definition of {definition}").into());
+    }
+    schema["$ref"] = json!(format!("#/{folder}/{definition}"));
+    let draft = if modern { Draft::Draft202012 } else { Draft::Draft7 };
+    Ok(jsonschema::options().with_draft(draft).should_validate_formats(true).build(&schema)?)
+}
+
+/// Validators by method, each made once.
+struct Judges<'a> {
+    schema: &'a Value,
+    what: &'static str,
+    made: Vec<(Method, Validator, u64)>,
+}
+
+impl<'a> Judges<'a> {
+    const fn new(schema: &'a Value, what: &'static str) -> Self {
+        Self { schema, what, made: Vec::new() }
+    }
+
+    fn judge(&mut self, method: Method, message: &Value) -> Result<(), Failed> {
+        let at = match self.made.iter().position(|(known, ..)| *known == method) {
+            Some(at) => at,
+            None => {
+                self.made.push((method, validator(self.schema, &definition(method, self.what))?, 0));
+                self.made.len() - 1
+            }
+        };
+        let (_, validator, count) = &mut self.made[at];
+        *count += 1;
+        judge(validator, message)
+    }
+
+    /// Every method that the revision has was tried often enough.
+    fn finish(self, version: ProtocolVersion, methods: &[Method]) -> Result<(), Failed> {
+        for method in methods.iter().filter(|method| method.versions().contains(version)) {
+            let count = self.made.iter().find(|(known, ..)| known == method).map_or(0, |(_, _, count)| *count);
+            expect(count > ROUNDS / 2, || format!("{method} was tried {count} times"))?;
+        }
+        Ok(())
+    }
+}
+
+fn judge(validator: &Validator, message: &Value) -> Result<(), Failed> {
+    validator.validate(message).map_err(|error| format!("{error} at {}\n{message:#}", error.instance_path()).into())
+}
+
+fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failed> {
+    if holds { Ok(()) } else { Err(otherwise().into()) }
+}
+
+/// Random values for `version`, enough for each of `kinds` of them.
+fn values<T: ArbitraryAt>(kinds: usize, version: ProtocolVersion) -> impl Iterator<Item = Result<T, Failed>> {
+    (0..ROUNDS * kinds as u64).map(move |seed| {
+        let noise = noise(seed, 2048);
+        Ok(T::arbitrary_at(&mut Unstructured::new(&noise), Some(version))?)
+    })
+}
+
+/// Encodes a value and checks that it comes back as it was.
+fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(
+    sent: &T,
+    version: ProtocolVersion,
+    decode: impl Fn(&str) -> Result<T, serde_json::Error>,
+) -> Result<Value, Failed> {
+    let text = encode(sent, version).map_err(|error| format!("{error}: {sent:#?}"))?;
+    let read = decode(&text).map_err(|error| format!("{error} in {text}"))?;
+    expect(read == *sent, || format!("{text}\nis read as {read:#?}\ninstead of {sent:#?}"))?;
+    let again = encode(&read, version)?;
+    expect(again == text, || format!("{text}\nis written again as\n{again}"))?;
+    expect(same(&value(&encode(&read, None)?), &value(&text)), || format!("{text}\nhas more in it than its revision"))?;
+    Ok(value(&text))
+}
+
+/// What the engine adds to the params of a request.
+fn complete_params(mut params: Value, version: ProtocolVersion) -> Value {
+    if version == ProtocolVersion::V2026_07_28 {
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!(version.as_str());
+        params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    }
+    params
+}
+
+/// What the engine adds to a result.
+fn complete_result(mut result: Value, method: Method, version: ProtocolVersion) -> Value {
+    if version == ProtocolVersion::V2026_07_28 && result.get("resultType").is_none() {
+        result["resultType"] = json!("complete");
+    }
+    if method == Method::Listen {
+        result["_meta"]["io.modelcontextprotocol/subscriptionId"] = json!(1);
+    }
+    result
+}
+
+fn request(method: Method, params: Value, version: ProtocolVersion) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": method.as_str(), "params": complete_params(params, version)})
+}
+
+macro_rules! test_of_params {
+    ($name:ident, $Type:ident, $what:literal, $message:expr) => {
+        fn $name(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+            let mut judges = Judges::new(schema, $what);
+            if !$Type::METHODS.iter().any(|method| method.versions().contains(version)) {
+                return Ok(());
+            }
+            for sent in values::<$Type>($Type::METHODS.len(), version) {
+                let sent = sent?;
+                let method = sent.method();
+                let params = round_trip(&sent, version, |text| $Type::decode(method, Some(text)))?;
+                expect(sent.is_empty() == (params == json!({})), || format!("{params} and is_empty"))?;
+                judges.judge(method, &$message(method, params, version))?;
+            }
+            judges.finish(version, $Type::METHODS)
+        }
+    };
+}
+
+test_of_params!(client_requests, ClientRequest, "Request", request);
+test_of_params!(server_requests, ServerRequest, "Request", request);
+test_of_params!(client_notifications, ClientNotification, "Notification", notification);
+test_of_params!(server_notifications, ServerNotification, "Notification", notification);
+
+fn notification(method: Method, params: Value, _version: ProtocolVersion) -> Value {
+    json!({"jsonrpc": "2.0", "method": method.as_str(), "params": params})
+}
+
+fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+    let mut judges = Judges::new(schema, "Result");
+    if !ServerRequest::METHODS.iter().any(|method| method.versions().contains(version)) {
+        return Ok(());
+    }
+    for sent in values::<ClientResult>(ServerRequest::METHODS.len(), version) {
+        let sent = sent?;
+        let method = sent.method();
+        let result = round_trip(&sent, version, |text| ClientResult::decode(method, text))?;
+        judges.judge(method, &complete_result(result, method, version))?;
+    }
+    judges.finish(version, ServerRequest::METHODS)
+}
+
+fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+    let mut judges = Judges::new(schema, "Result");
+    let questions =
+        (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, "InputRequiredResult")).transpose()?;
+    for sent in values::<ServerResult>(ClientRequest::METHODS.len(), version) {
+        let sent = sent?;
+        let method = sent.method();
+        let result = round_trip(&sent, version, |text| ServerResult::decode(method, text))?;
+        if let ServerResult::InputRequired(..) = sent {
+            judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result)?;
+        } else {
+            judges.judge(method, &complete_result(result, method, version))?;
+        }
+    }
+    judges.finish(version, ClientRequest::METHODS)
+}
+
+/// What travels inside of other messages, or in their errors.
+fn parts(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+    match version {
+        ProtocolVersion::V2025_11_25 => {
+            part::<CreateTaskResult>(schema, version, "CreateTaskResult", |result| result)?;
+            part::<UrlElicitationRequired>(
+                schema,
+                version,
+                "URLElicitationRequiredError",
+                |data| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32042, "message": "", "data": data}}),
+            )
+        }
+        ProtocolVersion::V2026_07_28 => {
+            part::<CreateMessageResult>(schema, version, "CreateMessageResult", |result| result)?;
+            part::<ListRootsResult>(schema, version, "ListRootsResult", |result| result)?;
+            part::<ElicitResult>(schema, version, "ElicitResult", |result| result)?;
+            part::<InputRequest>(schema, version, "InputRequest", |question| question)?;
+            part::<MissingRequiredClientCapability>(
+                schema,
+                version,
+                "MissingRequiredClientCapabilityError",
+                |data| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32021, "message": "", "data": data}}),
+            )?;
+            part::<UnsupportedProtocolVersion>(
+                schema,
+                version,
+                "UnsupportedProtocolVersionError",
+                |data| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32022, "message": "", "data": data}}),
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+fn part<T: ArbitraryAt + Encode + DeserializeOwned + PartialEq + std::fmt::Debug>(
+    schema: &Value,
+    version: ProtocolVersion,
+    definition: &str,
+    message: fn(Value) -> Value,
+) -> Result<(), Failed> {
+    let validator = validator(schema, definition)?;
+    for sent in values::<T>(1, version) {
+        judge(&validator, &message(round_trip(&sent?, version, |text| serde_json::from_str(text))?))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! What the tests of the schema share.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::{env, path::PathBuf};
+
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{At, Encode},
+};
+use serde_json::Value;
+
+/// The folder with what the specification publishes: `schema/` and `examples/`. It is not part of the repository.
+pub(crate) fn published() -> Option<PathBuf> {
+    let candidates =
+        [env::var_os("MCP_SPEC_DIR").map(PathBuf::from), Some(mcp_tests::workspace::root().join("../shared/spec"))];
+    candidates.into_iter().flatten().find(|folder| folder.is_dir())
+}
+
+/// The text of `value` for `version`.
+pub(crate) fn encode<T: Encode + ?Sized>(
+    value: &T,
+    version: impl Into<Option<ProtocolVersion>>,
+) -> Result<String, String> {
+    serde_json::to_string(&At(value, version.into())).map_err(|error| error.to_string())
+}
+
+/// The value of a JSON text.
+#[track_caller]
+pub(crate) fn value(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error} in {text}"))
+}
+
+/// Whether two values say the same: the order of members and the spelling of numbers do not matter.
+pub(crate) fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || (a.as_f64() == b.as_f64() && (a.is_f64() || b.is_f64())),
+        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Object(a), Value::Object(b)) => {
+            a.len() == b.len() && a.iter().all(|(name, a)| b.get(name).is_some_and(|b| same(a, b)))
+        }
+        (a, b) => a == b,
+    }
+}
+
+/// Fails unless the two texts say the same.
+#[track_caller]
+pub(crate) fn assert_same(written: &str, expected: &str) {
+    assert!(same(&value(written), &value(expected)), "\nwritten:  {written}\nexpected: {expected}");
+}
+
+/// Bytes that look random and are the same each time.
+pub(crate) fn noise(mut seed: u64, len: usize) -> Vec<u8> {
+    // Xorshift with a multiplication (Vigna 2014); a seed of 0 would stay 0.
+    seed = seed.wrapping_mul(2).wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut bytes = Vec::with_capacity(len + 8);
+    while bytes.len() < len {
+        seed ^= seed >> 12;
+        seed ^= seed << 25;
+        seed ^= seed >> 27;
+        bytes.extend(seed.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
+    }
+    bytes
+}
