@@ -20,6 +20,18 @@ pub trait Link<E>: Send + Sync + 'static {
     fn wait_for_room(&self);
 }
 
+impl<E: 'static> dyn Link<E> {
+    /// [`with`](Link::with) for what hands something back.
+    ///
+    /// # Panics
+    /// If the driver breaks its promise and does not call `f`.
+    pub fn run<R>(&self, f: impl FnOnce(&mut Connection<E>, Timestamp) -> R) -> R {
+        let (mut f, mut result) = (Some(f), None);
+        self.with(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
+        result.expect("a link calls what it is handed")
+    }
+}
+
 /// What runs on a connection.
 pub trait Application<E>: Send + Sync + 'static {
     /// Takes an event. A driver calls this with every event, in order, outside the lock of the connection.

@@ -1,0 +1,168 @@
+//! The other end of a connection, as somebody to ask.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use mcp_proto::{
+    connection::{CloseReason, Connection, RequestOptions, SendError},
+    protocol::{CapabilitySet, ProtocolVersion},
+    rpc::{CallId, Timestamp},
+    schema::{Notification, Request},
+    wire::RawJson,
+};
+
+use crate::{Calls, Link, Pending, pending::decode};
+
+/// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
+/// server.
+///
+/// It is cheap to clone and works from any thread. It does not wait: requests come back as [`Pending`], and what
+/// cannot be sent now is a [`SendError`].
+pub struct Peer<E> {
+    link: Arc<dyn Link<E>>,
+    calls: Arc<Calls<E>>,
+    options: Option<RequestOptions>,
+}
+
+impl<E: 'static> Peer<E> {
+    /// The other end of `link`, whose events about requests go to `calls`.
+    #[must_use]
+    pub fn new(link: Arc<dyn Link<E>>, calls: Arc<Calls<E>>) -> Self {
+        calls.attach(&link);
+        Self { link, calls, options: None }
+    }
+
+    /// The same peer, with other times for the requests that are made through this handle. Without it they are those
+    /// of the connection's [settings](mcp_proto::connection::Settings::request).
+    #[must_use]
+    pub fn with_options(&self, options: RequestOptions) -> Self {
+        Self { options: Some(options), ..self.clone() }
+    }
+
+    /// The same peer, for requests that take at most `timeout`, whatever progress they make.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        self.with_options(RequestOptions::within(timeout))
+    }
+
+    /// Asks for something.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn request<R: Request<Result: 'static>>(&self, params: &R) -> Result<Pending<R::Result>, SendError> {
+        self.call(false, |conn, now, options| conn.request(now, params, options), decode)
+    }
+
+    /// Asks for something by name: a method of your own, or one of the specification with params as text.
+    ///
+    /// `params` is a JSON object, or absent.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn request_raw(
+        &self,
+        method: &str,
+        params: Option<&RawJson<'_>>,
+    ) -> Result<Pending<RawJson<'static>>, SendError> {
+        self.call(false, |conn, now, options| conn.request_raw(now, method, params, options), Ok)
+    }
+
+    /// Tells something.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn notify<N: Notification>(&self, params: &N) -> Result<(), SendError> {
+        self.link.run(|conn, _| conn.notify(params))
+    }
+
+    /// Tells something by name.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn notify_raw(&self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
+        self.link.run(|conn, _| conn.notify_raw(method, params))
+    }
+
+    /// Makes a request, and enters it before anything can come of it.
+    pub(crate) fn call<T>(
+        &self,
+        follows: bool,
+        request: impl FnOnce(&mut Connection<E>, Timestamp, RequestOptions) -> Result<CallId, SendError>,
+        read: impl FnOnce(RawJson<'static>) -> Result<T, crate::CallError> + Send + 'static,
+    ) -> Result<Pending<T>, SendError> {
+        let (call, waiter) = self.link.run(|conn, now| {
+            let options = self.options.unwrap_or(conn.settings().request);
+            let call = request(conn, now, options)?;
+            Ok::<_, SendError>((call, self.calls.enter(call, follows)))
+        })?;
+        Ok(Pending::new(call, waiter, self.calls.clone(), read))
+    }
+
+    /// Blocks until less is queued than [`SendError::Busy`] takes, or the connection has ended.
+    pub fn wait_for_room(&self) {
+        self.link.wait_for_room();
+    }
+
+    /// Blocks until the handshake is over.
+    ///
+    /// # Errors
+    /// If the connection ends before that.
+    pub fn wait_ready(&self) -> Result<(), CloseReason> {
+        self.calls.wait_ready()
+    }
+
+    /// Blocks until the connection has ended.
+    #[must_use]
+    pub fn wait_closed(&self) -> CloseReason {
+        self.calls.wait_closed()
+    }
+
+    /// Why the connection has ended, if it has.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        self.calls.close_reason()
+    }
+
+    /// Ends the connection. Requests of ours end at once; what the peer was promised may still be answered for a
+    /// while.
+    pub fn close(&self) {
+        self.link.run(|conn, now| conn.close(now));
+    }
+
+    /// The negotiated revision, once the handshake has begun.
+    #[must_use]
+    pub fn version(&self) -> Option<ProtocolVersion> {
+        self.link.run(|conn, _| conn.version())
+    }
+
+    /// What the peer has declared.
+    #[must_use]
+    pub fn capabilities(&self) -> CapabilitySet {
+        self.link.run(|conn, _| conn.peer_capabilities())
+    }
+
+    /// The connection.
+    #[must_use]
+    pub const fn link(&self) -> &Arc<dyn Link<E>> {
+        &self.link
+    }
+
+    pub(crate) const fn calls(&self) -> &Arc<Calls<E>> {
+        &self.calls
+    }
+
+    pub(crate) const fn options(&self) -> Option<RequestOptions> {
+        self.options
+    }
+}
+
+impl<E> Clone for Peer<E> {
+    fn clone(&self) -> Self {
+        Self { link: self.link.clone(), calls: self.calls.clone(), options: self.options }
+    }
+}
+
+impl<E> fmt::Debug for Peer<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("calls", &self.calls).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,190 @@
+//! A request of ours on its way.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use mcp_proto::{connection::Progress, rpc::CallId, wire::RawJson};
+use serde_core::de::DeserializeOwned;
+
+use crate::{
+    CallError,
+    calls::Desk,
+    waiter::{Step, Waiter},
+};
+
+/// Makes of the result what was asked for.
+type Read<T> = Box<dyn FnOnce(RawJson<'static>) -> Result<T, CallError> + Send>;
+
+/// A request of ours that has been sent, or soon will be. It ends once, whatever happens: with a result, an error,
+/// the end of its time or of the connection.
+///
+/// A thread can [`wait`](Self::wait) for it, a task can await it. Dropping it cancels the request.
+#[must_use = "dropping it cancels the request"]
+pub struct Pending<T> {
+    call: CallId,
+    waiter: Arc<Waiter>,
+    desk: Arc<dyn Desk>,
+    /// Taken when the request has ended.
+    read: Option<Read<T>>,
+    on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
+}
+
+impl<T> Pending<T> {
+    pub(crate) fn new(
+        call: CallId,
+        waiter: Arc<Waiter>,
+        desk: Arc<dyn Desk>,
+        read: impl FnOnce(RawJson<'static>) -> Result<T, CallError> + Send + 'static,
+    ) -> Self {
+        Self { call, waiter, desk, read: Some(Box::new(read)), on_progress: None }
+    }
+
+    /// The request.
+    #[must_use]
+    pub const fn id(&self) -> CallId {
+        self.call
+    }
+
+    /// What to do about progress. It runs where the result is waited for, in order, and before the result.
+    ///
+    /// Progress that comes faster than it is looked at is thinned out, the oldest first.
+    pub fn on_progress(mut self, f: impl FnMut(Progress<'static>) + Send + 'static) -> Self {
+        self.on_progress = Some(Box::new(f));
+        self
+    }
+
+    /// Blocks until the request has ended.
+    ///
+    /// # Errors
+    /// How it ended, if not with a result.
+    pub fn wait(mut self) -> Result<T, CallError> {
+        loop {
+            let step = self.waiter.wait();
+            if let Some(result) = self.step(step) {
+                return result;
+            }
+        }
+    }
+
+    /// [`wait`](Self::wait) with a callback for progress that may borrow.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
+        loop {
+            match self.waiter.wait() {
+                Step::Progress(progress) => on_progress(progress),
+                end @ Step::End(_) => {
+                    if let Some(result) = self.step(end) {
+                        return result;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Gives up. It ends as [`CallError::Cancelled`] unless it has ended already, and the peer is told.
+    pub fn cancel(&self, reason: Option<&str>) {
+        self.desk.hang_up(self.call, reason);
+    }
+
+    /// Something to cancel it with from elsewhere while it is waited for.
+    #[must_use]
+    pub fn canceller(&self) -> Canceller {
+        Canceller { call: self.call, desk: self.desk.clone() }
+    }
+
+    /// The same request with something done about its result.
+    pub fn and_then<U: 'static>(mut self, f: impl FnOnce(T) -> Result<U, CallError> + Send + 'static) -> Pending<U>
+    where
+        T: 'static,
+    {
+        let read = self.read.take().map(|read| -> Read<U> { Box::new(move |result| f(read(result)?)) });
+        let on_progress = self.on_progress.take();
+        Pending { call: self.call, waiter: self.waiter.clone(), desk: self.desk.clone(), read, on_progress }
+    }
+
+    pub(crate) const fn waiter(&self) -> &Arc<Waiter> {
+        &self.waiter
+    }
+
+    fn step(&mut self, step: Step) -> Option<Result<T, CallError>> {
+        match step {
+            Step::Progress(progress) => {
+                if let Some(on_progress) = &mut self.on_progress {
+                    on_progress(progress);
+                }
+                None
+            }
+            Step::End(end) => {
+                let read = self.read.take()?;
+                Some(end.and_then(read))
+            }
+        }
+    }
+}
+
+/// Reads a result as what its method promises.
+pub(crate) fn decode<T: DeserializeOwned>(result: RawJson<'static>) -> Result<T, CallError> {
+    result.decode().map_err(|error| CallError::Decode(error.to_string()))
+}
+
+impl<T> Future for Pending<T> {
+    type Output = Result<T, CallError>;
+
+    /// # Panics
+    /// If it was polled to its end before.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        assert!(self.read.is_some(), "a request ends once");
+        loop {
+            match self.waiter.poll(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(step) => {
+                    if let Some(result) = self.step(step) {
+                        return Poll::Ready(result);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for Pending<T> {
+    fn drop(&mut self) {
+        if self.read.is_some() {
+            self.desk.forget(self.call);
+            self.desk.hang_up(self.call, None);
+        }
+    }
+}
+
+impl<T> fmt::Debug for Pending<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pending").field("call", &self.call).finish_non_exhaustive()
+    }
+}
+
+/// Cancels one request of ours. Holding it does not keep the request.
+#[derive(Clone)]
+pub struct Canceller {
+    call: CallId,
+    desk: Arc<dyn Desk>,
+}
+
+impl Canceller {
+    /// Gives up on the request, as [`Pending::cancel`] does.
+    pub fn cancel(&self, reason: Option<&str>) {
+        self.desk.hang_up(self.call, reason);
+    }
+}
+
+impl fmt::Debug for Canceller {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Canceller").field("call", &self.call).finish_non_exhaustive()
+    }
+}
