@@ -12,7 +12,11 @@ use mcp_proto::{
 /// A `tools/call` with a text of about `size` bytes: prose with line breaks and quotes, or plain.
 #[must_use]
 pub fn call(size: usize, prose: bool) -> String {
-    let piece = if prose { r#"She said \"so be it\" and went on her way, as one does;\n"# } else { "plain text without any escapes" };
+    let piece = if prose {
+        r#"She said \"so be it\" and went on her way, as one does;\n"#
+    } else {
+        "plain text without any escapes"
+    };
     let text = piece.repeat(size.div_ceil(piece.len()));
     format!(
         "{{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\",\"params\":{{\"_meta\":{{\"progressToken\":7}},\
@@ -71,7 +75,9 @@ impl Pair {
         self.down.clear();
         while self.server.poll_transmit(&mut self.down).is_some() {}
         for line in self.down.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
-            if let Some(Event::Response { outcome: Outcome::Result(result), .. }) = self.client.handle_frame(now, Frame::new(line)) {
+            if let Some(Event::Response { outcome: Outcome::Result(result), .. }) =
+                self.client.handle_frame(now, Frame::new(line))
+            {
                 let result: CallToolResult = result.decode().expect("it is a result");
                 assert_eq!(result.content.len(), 1);
             }

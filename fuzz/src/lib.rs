@@ -51,7 +51,8 @@ pub fn message(data: &[u8]) {
     };
     let Ok(parsed) = parsed else { return };
     assert_eq!(value["jsonrpc"], "2.0");
-    let same_id = |id: &RequestId| assert_eq!(serde_json::from_str::<Value>(id.as_json()).ok().as_ref(), value.get("id"));
+    let same_id =
+        |id: &RequestId| assert_eq!(serde_json::from_str::<Value>(id.as_json()).ok().as_ref(), value.get("id"));
     match parsed {
         Message::Request { id, method, params, .. } => {
             same_id(&id);

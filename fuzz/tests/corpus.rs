@@ -19,8 +19,18 @@ fn every_stored_input_holds() {
 fn every_target_takes_any_bytes() {
     let mut state = 42u64;
     let words: [&[u8]; 12] = [
-        b"{\"jsonrpc\":\"2.0\",", b"\"id\":1", b"\"id\":\"a\"", b"\"method\":\"ping\"", b",", b"}", b"\n", b"\"result\":{}",
-        b"\"error\":{\"code\":1,\"message\":\"m\"}", b"[", b"]", b"\xff\xc3",
+        b"{\"jsonrpc\":\"2.0\",",
+        b"\"id\":1",
+        b"\"id\":\"a\"",
+        b"\"method\":\"ping\"",
+        b",",
+        b"}",
+        b"\n",
+        b"\"result\":{}",
+        b"\"error\":{\"code\":1,\"message\":\"m\"}",
+        b"[",
+        b"]",
+        b"\xff\xc3",
     ];
     for _ in 0..3000 {
         let mut data = Vec::new();

@@ -43,7 +43,9 @@ impl<E> End<E> {
     /// One turn of the loop that every driver has. Whether anything moved.
     fn turn(&mut self, now: Timestamp, input: &mut Link, output: &mut Link, record: bool) -> bool {
         let mut moved = false;
-        if !self.eof && let Some(chunk) = input.read(now) {
+        if !self.eof
+            && let Some(chunk) = input.read(now)
+        {
             moved = true;
             if chunk.is_empty() {
                 self.eof = true;

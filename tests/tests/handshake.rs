@@ -107,7 +107,9 @@ fn both_ends_answer_pings_during_the_handshake_and_refuse_other_requests() {
 fn a_refused_handshake_ends_the_connection_with_the_error() {
     let mut client = Solo::client(full_client());
     let id = client.sent()[0]["id"].clone();
-    client.feed(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no", "data": {"supported": []}}}));
+    client.feed(
+        &json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no", "data": {"supported": []}}}),
+    );
     let events = client.take_events();
     assert!(matches!(&events[..], [Event::Closed(CloseReason::Refused(error))] if error.data.is_some()), "{events:?}");
 }

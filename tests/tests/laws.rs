@@ -142,7 +142,10 @@ fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &
             if !ledger.open.is_empty() {
                 let key = ledger.open.remove(n % ledger.open.len());
                 let answered = if ok {
-                    conn.respond_raw(key, &(&mcp_proto::wire::Json::parse("{\"tools\":[],\"roots\":[]}").expect("JSON")).into())
+                    conn.respond_raw(
+                        key,
+                        &(&mcp_proto::wire::Json::parse("{\"tools\":[],\"roots\":[]}").expect("JSON")).into(),
+                    )
                 } else {
                     conn.respond_error(key, &ErrorObject::internal("no"))
                 };
@@ -308,7 +311,13 @@ proptest! {
 /// Lines of every kind: good messages, wrong ones, and junk.
 fn line() -> impl Strategy<Value = Vec<u8>> {
     let text = |value: Value| value.to_string().into_bytes();
-    let id = prop_oneof![Just(json!(1)), Just(json!("1")), Just(json!(null)), (0u64..6).prop_map(|n| json!(n)), Just(json!(1.5))];
+    let id = prop_oneof![
+        Just(json!(1)),
+        Just(json!("1")),
+        Just(json!(null)),
+        (0u64..6).prop_map(|n| json!(n)),
+        Just(json!(1.5))
+    ];
     let method = prop_oneof![
         Just("ping"),
         Just("initialize"),

@@ -157,9 +157,7 @@ impl LineDecoder {
                 let end = if found.is_some() { FrameEnd::Complete } else { FrameEnd::Unterminated };
                 return Some((from, trimmed, end));
             }
-            if found.is_none() {
-                return None;
-            }
+            found?;
         }
     }
 

@@ -36,7 +36,9 @@ impl Engine {
             self.refuse(Origin::default(), None, &ErrorObject::new(Defect::Array.code(), message));
             return self.violation(Violation::BatchSize);
         }
-        let Ok(slot) = u32::try_from(self.batches.insert(Batch { reading: true, ..Batch::default() })) else { return None };
+        let Ok(slot) = u32::try_from(self.batches.insert(Batch { reading: true, ..Batch::default() })) else {
+            return None;
+        };
         for member in Members::new(text, depth) {
             let origin = Origin { batch: Some(slot), bytes: member.len() };
             let event = match Message::parse(member, depth) {

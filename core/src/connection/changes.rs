@@ -7,12 +7,8 @@ use crate::{
     wire::encode,
 };
 
-const LISTS: [Method; 4] = [
-    Method::ToolsListChanged,
-    Method::PromptsListChanged,
-    Method::ResourcesListChanged,
-    Method::RootsListChanged,
-];
+const LISTS: [Method; 4] =
+    [Method::ToolsListChanged, Method::PromptsListChanged, Method::ResourcesListChanged, Method::RootsListChanged];
 
 /// A dirty bit for each list.
 #[derive(Clone, Copy, Debug, Default)]

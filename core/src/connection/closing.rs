@@ -1,6 +1,9 @@
 //! How a connection ends.
 
-use super::{CancelCause, CloseReason, Event, Outcome, engine::{CallTag, Engine}};
+use super::{
+    CancelCause, CloseReason, Event, Outcome,
+    engine::{CallTag, Engine},
+};
 use crate::{
     protocol::{Phase, Role},
     rpc::{State, Timestamp},

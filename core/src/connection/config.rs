@@ -77,11 +77,6 @@ impl ServerConfig {
     /// A server that offers nothing yet.
     #[must_use]
     pub fn new(info: Implementation) -> Self {
-        Self {
-            info,
-            capabilities: ServerCapabilities::default(),
-            instructions: None,
-            settings: Settings::default(),
-        }
+        Self { info, capabilities: ServerCapabilities::default(), instructions: None, settings: Settings::default() }
     }
 }

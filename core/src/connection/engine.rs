@@ -5,8 +5,8 @@ use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
 use slab::Slab;
 
 use super::{
-    ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage, Wake,
-    batch::Batch, changes::Changes, keepalive::Pings, tasks::Followed,
+    ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
+    Wake, batch::Batch, changes::Changes, keepalive::Pings, tasks::Followed,
 };
 use crate::{
     protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},

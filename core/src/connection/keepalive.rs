@@ -1,6 +1,9 @@
 //! Pings for a peer that has been quiet.
 
-use super::{CloseReason, Keepalive, RequestOptions, engine::{CallTag, Engine}};
+use super::{
+    CloseReason, Keepalive, RequestOptions,
+    engine::{CallTag, Engine},
+};
 use crate::{
     protocol::{Method, Phase},
     rpc::{Lane, Timestamp},

@@ -31,8 +31,8 @@ use crate::{
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{
-        At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult, LoggingLevel, Notification,
-        Request,
+        At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
+        LoggingLevel, Notification, Request,
     },
     wire::{ErrorObject, RawJson, RequestId, encode},
 };
@@ -217,7 +217,12 @@ impl<E> Connection<E> {
     ///
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
-    pub fn request<R: Request>(&mut self, now: Timestamp, params: &R, options: RequestOptions) -> Result<CallId, SendError> {
+    pub fn request<R: Request>(
+        &mut self,
+        now: Timestamp,
+        params: &R,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
         let version = self.engine.version;
         let has_task = params.is_task();
         self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {

@@ -13,7 +13,7 @@ use crate::{
     rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
     schema::SetLevelParams,
     wire::{
-        Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, Reply, RequestId, decode_params,
+        Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
         encode::{self, MissingId},
     },
 };
@@ -102,30 +102,36 @@ impl Engine {
             Ok(text) => text,
             Err(error) => core::str::from_utf8(&beginning[..error.valid_up_to()]).unwrap_or_default(),
         };
-        let Malformed { reply, answers, .. } = Message::beginning(text);
-        if let Reply::To(id) = reply {
-            let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
-            self.refuse(Origin::default(), Some(&id), &error);
-        }
-        if let Some(call) = answers.as_ref().and_then(|id| self.find_call(id)) {
-            self.stats.violations += 1;
-            return self.finish_call(call, Outcome::Malformed);
+        match Message::beginning(text).subject {
+            Subject::Request(id) => {
+                let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
+                self.refuse(Origin::default(), Some(&id), &error);
+            }
+            Subject::Response(id) => {
+                if let Some(call) = self.find_call(&id) {
+                    self.stats.violations += 1;
+                    return self.finish_call(call, Outcome::Malformed);
+                }
+            }
+            Subject::Nothing | Subject::Unreadable => {}
         }
         self.violation(Violation::Oversized)
     }
 
     /// An object, or a member of a batch, that is no message.
     pub(super) fn receive_malformed(&mut self, malformed: Malformed, origin: Origin) -> Option<Event<'static>> {
-        let Malformed { defect, reply, answers } = malformed;
+        let Malformed { defect, subject } = malformed;
         let error = || ErrorObject::new(defect.code(), defect.message());
-        match reply {
-            Reply::Never => {}
-            Reply::WithoutId => self.refuse(origin, None, &error()),
-            Reply::To(id) => self.refuse(origin, Some(&id), &error()),
-        }
-        if let Some(call) = answers.as_ref().and_then(|id| self.find_call(id)) {
-            self.stats.violations += 1;
-            return self.finish_call(call, Outcome::Malformed);
+        match subject {
+            Subject::Nothing => {}
+            Subject::Unreadable => self.refuse(origin, None, &error()),
+            Subject::Request(id) => self.refuse(origin, Some(&id), &error()),
+            Subject::Response(id) => {
+                if let Some(call) = self.find_call(&id) {
+                    self.stats.violations += 1;
+                    return self.finish_call(call, Outcome::Malformed);
+                }
+            }
         }
         self.violation(Violation::Malformed(defect))
     }
@@ -152,9 +158,7 @@ impl Engine {
             Message::Request { id, method, params, meta } => {
                 self.receive_request(id, MethodName::new(method), params, meta, origin)
             }
-            Message::Notification { method, params } => {
-                self.receive_notification(now, MethodName::new(method), params)
-            }
+            Message::Notification { method, params } => self.receive_notification(now, MethodName::new(method), params),
             Message::Response { id, result } => match self.find_call(&id) {
                 Some(call) if result.is_object() => self.receive_result(now, call, result),
                 Some(call) => {
@@ -239,7 +243,9 @@ impl Engine {
             }
         }
         let limits = self.limits();
-        if self.requests.len() >= limits.requests || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes {
+        if self.requests.len() >= limits.requests
+            || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes
+        {
             let message = "Too many requests in flight";
             return refuse(self, ErrorCode::INTERNAL_ERROR, message, Violation::TooManyRequests);
         }

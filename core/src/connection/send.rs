@@ -3,7 +3,8 @@
 use alloc::vec::Vec;
 
 use super::{
-    CloseReason, Event, Outcome, RequestOptions, SendError, batch::Part,
+    CloseReason, Event, Outcome, RequestOptions, SendError,
+    batch::Part,
     engine::{CallTag, Engine},
     splice,
 };
@@ -14,8 +15,11 @@ use crate::{
     wire::{ErrorObject, RequestId, encode},
 };
 
-/// Appends the text of params, or nothing at all.
+/// What comes of appending the text of params or of a result.
 pub(super) type Encoded = Result<(), serde_json::Error>;
+
+/// An answer: what appends the text of a result, or an error.
+pub(super) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
 
 impl Engine {
     /// Whether this side may send `method` now.
@@ -195,11 +199,7 @@ impl Engine {
         self.outbox.take_back(lane, |owner| owner == Owner::Call(id)) > 0
     }
 
-    pub(super) fn respond(
-        &mut self,
-        key: ReplyKey,
-        answer: Result<&dyn Fn(&mut Vec<u8>) -> Encoded, &ErrorObject>,
-    ) -> Result<(), SendError> {
+    pub(super) fn respond(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         match self.requests.get(key) {
             None | Some((_, State::Answered)) => return Err(SendError::Answered),
             Some((_, State::Cancelled)) => {
@@ -296,11 +296,7 @@ impl Engine {
     }
 
     /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
-    pub(super) fn answer(
-        &mut self,
-        batch: Option<u32>,
-        encode: impl FnOnce(&mut Vec<u8>),
-    ) {
+    pub(super) fn answer(&mut self, batch: Option<u32>, encode: impl FnOnce(&mut Vec<u8>)) {
         let limits = self.limits();
         if self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes) {
             return self.end(CloseReason::PeerNotReading);

@@ -73,7 +73,10 @@ mod tests {
             (r#"{"_meta":{},"a":1}"#, r#"{"_meta":{"progressToken":7},"a":1}"#),
             (r#"{"_meta":{"k":[1]},"a":1}"#, r#"{"_meta":{"progressToken":7,"k":[1]},"a":1}"#),
             (r#"{"_meta":{"k":1,"progressToken":"mine"}}"#, r#"{"_meta":{"k":1,"progressToken":7}}"#),
-            (r#"{ "a" : {"_meta":{}} , "_meta" : { "k" : 1 } }"#, r#"{ "a" : {"_meta":{}} , "_meta" : {"progressToken":7, "k" : 1 } }"#),
+            (
+                r#"{ "a" : {"_meta":{}} , "_meta" : { "k" : 1 } }"#,
+                r#"{ "a" : {"_meta":{}} , "_meta" : {"progressToken":7, "k" : 1 } }"#,
+            ),
             ("{ }", r#"{"_meta":{"progressToken":7} }"#),
             (r#"{"_meta":null}"#, r#"{"_meta":{"progressToken":7}}"#),
         ];

@@ -3,11 +3,7 @@
 use alloc::{collections::VecDeque, string::String};
 
 use super::engine::Engine;
-use crate::{
-    protocol::Method,
-    rpc::CallId,
-    wire::RawJson,
-};
+use crate::{protocol::Method, rpc::CallId, wire::RawJson};
 
 /// Calls that were answered with a task, and the task.
 #[derive(Debug, Default)]

@@ -35,8 +35,7 @@ impl ProtocolVersion {
         [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25, Self::V2026_07_28];
 
     /// The revisions with a handshake, oldest first.
-    pub const LEGACY: [Self; 4] =
-        [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
+    pub const LEGACY: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
     /// The newest revision that is opened by `initialize`.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
@@ -221,8 +220,7 @@ mod tests {
             let served = VersionSet(bits);
             let fallback = V::LEGACY.into_iter().rev().find(|version| served.contains(*version));
             for text in V::ALL.map(V::as_str).into_iter().chain(junk) {
-                let expected =
-                    V::LEGACY.into_iter().find(|v| v.as_str() == text && served.contains(*v)).or(fallback);
+                let expected = V::LEGACY.into_iter().find(|v| v.as_str() == text && served.contains(*v)).or(fallback);
                 assert_eq!(negotiate(text, served), expected, "{text:?} of {served:?}");
             }
         }

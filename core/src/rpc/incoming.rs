@@ -59,7 +59,13 @@ pub(crate) struct Incoming<T> {
 
 impl<T> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { slots: Slab::new(), by_id: HashTable::new(), hasher: FixedState::with_seed(seed), next_serial: 0, open: 0 }
+        Self {
+            slots: Slab::new(),
+            by_id: HashTable::new(),
+            hasher: FixedState::with_seed(seed),
+            next_serial: 0,
+            open: 0,
+        }
     }
 
     /// Requests that hold a slot, cancelled ones included.

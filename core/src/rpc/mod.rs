@@ -7,9 +7,9 @@ mod outgoing;
 mod time;
 
 pub(crate) use deadlines::Deadlines;
+pub use incoming::ReplyKey;
 pub(crate) use incoming::{Incoming, Inserted, State};
 pub(crate) use outbox::{Lane, Outbox, Owner};
-pub(crate) use outgoing::Outgoing;
-pub use incoming::ReplyKey;
 pub use outgoing::CallId;
+pub(crate) use outgoing::Outgoing;
 pub use time::Timestamp;

@@ -9,7 +9,7 @@ use serde_json::Number;
 
 use super::{ElicitSchema, Encode, Map, Request, TaskMetadata, decode::Member, encode::absent, macros::*};
 use crate::{
-    protocol::{Method, ProtocolVersion},
+    protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
     wire::Json,
 };
 
@@ -27,6 +27,23 @@ union! {
 impl Request for ElicitParams {
     const METHOD: Method = Method::Elicit;
     type Result = ElicitResult;
+
+    fn needs(&self) -> CapabilitySet {
+        let mode = match self {
+            Self::Form(_) => Some(Capability::ElicitationForm),
+            Self::Url(_) => Some(Capability::ElicitationUrl),
+            Self::Other(_) => None,
+        };
+        mode.into_iter().collect::<CapabilitySet>().with_if(Capability::TasksElicitation, self.is_task())
+    }
+
+    fn is_task(&self) -> bool {
+        match self {
+            Self::Form(form) => form.task.is_some(),
+            Self::Url(url) => url.task.is_some(),
+            Self::Other(_) => false,
+        }
+    }
 }
 
 open_enum! {

@@ -123,4 +123,9 @@ object! {
         /// The message: a text, or anything else that JSON can hold.
         "data" => data: required Json;
     }
+    gates {
+        fn level(&self) -> Option<LoggingLevel> {
+            Some(self.level)
+        }
+    }
 }

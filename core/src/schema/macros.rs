@@ -25,12 +25,18 @@
 //! Params are decoded strictly: an optional member of the wrong type is an error, which becomes the answer -32602.
 //! In all other flavours such a member moves to `extra`, as it came, and its field stays empty.
 //!
+//! What the engine has to know before it sends params (the capabilities that their content needs, the severity of a
+//! log message) stands behind the members, as methods of the trait in a block `gates { … }`.
+//!
 //! A member is `required`, `optional` or `nullable` (always there, perhaps `null`). The words behind its type are
 //! the methods of [`Rule`](super::encode::Rule); behind the flavour they concern the object as a whole.
 
 /// Declares an object of the specification: its struct, constructor, decoder, encoder and generator.
 macro_rules! object {
-    ($(#[$attr:meta])* pub struct $Name:ident: params($method:ident => $Result:ty) { $($body:tt)* }) => {
+    (
+        $(#[$attr:meta])*
+        pub struct $Name:ident: params($method:ident => $Result:ty) { $($body:tt)* } $(gates { $($gates:tt)* })?
+    ) => {
         object! { @meta strict, [method(crate::protocol::Method::$method)], [], $(#[$attr])* $Name { $($body)* } }
 
         impl crate::schema::Request for $Name {
@@ -40,9 +46,14 @@ macro_rules! object {
             fn is_empty(&self) -> bool {
                 crate::schema::decode::Object::is_empty(self)
             }
+
+            $($($gates)*)?
         }
     };
-    ($(#[$attr:meta])* pub struct $Name:ident: params($method:ident) { $($body:tt)* }) => {
+    (
+        $(#[$attr:meta])*
+        pub struct $Name:ident: params($method:ident) { $($body:tt)* } $(gates { $($gates:tt)* })?
+    ) => {
         object! { @meta strict, [method(crate::protocol::Method::$method)], [], $(#[$attr])* $Name { $($body)* } }
 
         impl crate::schema::Notification for $Name {
@@ -51,6 +62,8 @@ macro_rules! object {
             fn is_empty(&self) -> bool {
                 crate::schema::decode::Object::is_empty(self)
             }
+
+            $($($gates)*)?
         }
     };
     (

@@ -11,7 +11,10 @@ use super::{
     AudioContent, ContentBlock, ImageContent, Meta, OneOrMany, Role, TaskMetadata, TextContent, Tool,
     format::is_fraction, macros::*,
 };
-use crate::wire::{Json, JsonObject};
+use crate::{
+    protocol::{Capability, CapabilitySet},
+    wire::{Json, JsonObject},
+};
 
 object! {
     /// Params of `sampling/createMessage`. In 2026-07-28 the question travels inside of a result.
@@ -38,6 +41,17 @@ object! {
         "toolChoice" => tool_choice: optional ToolChoice, since(V2025_11_25), or_refuse;
         /// Run the request as a task. Only 2025-11-25.
         "task" => task: optional TaskMetadata, only(V2025_11_25), or_refuse;
+    }
+    gates {
+        fn needs(&self) -> CapabilitySet {
+            CapabilitySet::EMPTY
+                .with_if(Capability::SamplingTools, self.tools.is_some() || self.tool_choice.is_some())
+                .with_if(Capability::TasksSampling, self.task.is_some())
+        }
+
+        fn is_task(&self) -> bool {
+            self.task.is_some()
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::{string::String, vec, vec::Vec};
 
 use super::{CacheScope, ContentBlock, Icon, InputResponses, Map, Meta, TaskMetadata, macros::*};
 use crate::{
-    protocol::ProtocolVersion,
+    protocol::{Capability, CapabilitySet, ProtocolVersion},
     wire::{Json, JsonObject},
 };
 
@@ -172,6 +172,15 @@ object! {
             is(Answer);
         /// The state from the result before. Since 2026-07-28.
         "requestState" => request_state: optional String, since(V2026_07_28), or_refuse;
+    }
+    gates {
+        fn needs(&self) -> CapabilitySet {
+            CapabilitySet::EMPTY.with_if(Capability::TasksToolsCall, self.task.is_some())
+        }
+
+        fn is_task(&self) -> bool {
+            self.task.is_some()
+        }
     }
 }
 

@@ -118,10 +118,9 @@ impl RequestId {
             Form::Integer | Form::String => self.text.clone(),
             Form::Number => integral(self.as_json()).map_or_else(|| self.text.clone(), |text| text.into_bytes().into()),
             // An escape that stands for no character (a lone surrogate) has no other spelling.
-            Form::Escaped => self.as_text().map_or_else(
-                || self.text.clone(),
-                |text| [b"\"", text.as_bytes(), b"\""].concat().into(),
-            ),
+            Form::Escaped => {
+                self.as_text().map_or_else(|| self.text.clone(), |text| [b"\"", text.as_bytes(), b"\""].concat().into())
+            }
         }
     }
 }
@@ -226,8 +225,8 @@ impl fmt::Debug for RequestId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use foldhash::fast::FixedState;
     use core::hash::BuildHasher;
+    use foldhash::fast::FixedState;
 
     fn id(token: &str) -> RequestId {
         RequestId::from_token(token).unwrap_or_else(|| panic!("{token} is an id"))
@@ -237,9 +236,26 @@ mod tests {
     #[test]
     fn every_spelling_is_an_id_or_is_not_and_is_echoed_as_it_came() {
         let ids = [
-            "0", "-1", "1", "9223372036854775807", "-9223372036854775808", "9223372036854775808",
-            "18446744073709551615", "340282366920938463463374607431768211456", "1.0", "1e0", "1E+2", "-0", "-0.0",
-            "1200e-2", "\"\"", "\"1\"", "\"\u{e9}\"", "\"\\u00e9\"", "\"\\ud800\"", "\"07\"",
+            "0",
+            "-1",
+            "1",
+            "9223372036854775807",
+            "-9223372036854775808",
+            "9223372036854775808",
+            "18446744073709551615",
+            "340282366920938463463374607431768211456",
+            "1.0",
+            "1e0",
+            "1E+2",
+            "-0",
+            "-0.0",
+            "1200e-2",
+            "\"\"",
+            "\"1\"",
+            "\"\u{e9}\"",
+            "\"\\u00e9\"",
+            "\"\\ud800\"",
+            "\"07\"",
         ];
         for token in ids {
             assert_eq!(id(token).as_json(), token);

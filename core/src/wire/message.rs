@@ -72,15 +72,17 @@ pub enum Defect {
     Error,
 }
 
-/// Whether a malformed message can be answered, and under which id.
+/// What a malformed message is about, which decides whether it can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// Notifications and responses are never answered.
-    Never,
-    /// It is not a notification, but no id could be read.
-    WithoutId,
+pub enum Subject {
+    /// A notification, or a response to nobody knows what. They are never answered.
+    Nothing,
+    /// It meant to answer this request of ours.
+    Response(RequestId),
+    /// It is neither, but has no id that could be read.
+    Unreadable,
     /// It is a request with this id.
-    To(RequestId),
+    Request(RequestId),
 }
 
 /// A frame that holds no message.
@@ -88,10 +90,8 @@ pub enum Reply {
 pub struct Malformed {
     /// What is wrong.
     pub defect: Defect,
-    /// Whether it can be answered.
-    pub reply: Reply,
-    /// The request of ours that it meant to answer, if that much is clear.
-    pub answers: Option<RequestId>,
+    /// What it is about.
+    pub subject: Subject,
 }
 
 impl Defect {
@@ -189,21 +189,16 @@ impl<'a> Envelope<'a> {
         Ok(scanner.since(start))
     }
 
-    fn request_id(&self) -> Option<RequestId> {
-        self.id.and_then(RequestId::from_token)
-    }
-
     fn malformed(&self, defect: Defect) -> Malformed {
-        let response = self.result.is_some() || self.error.is_some();
-        let reply = match (self.method, self.id) {
-            (None, _) if response => Reply::Never,
-            (Some(method), None) if method.starts_with('"') && !response => Reply::Never,
-            // Which of the two ids was meant is anybody's guess.
-            _ if self.duplicate => Reply::WithoutId,
-            _ => self.request_id().map_or(Reply::WithoutId, Reply::To),
+        let response = self.result.is_some() || self.error.is_some() || self.cut_in_response;
+        // With a member twice, which of the two was meant is anybody's guess.
+        let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
+        let subject = match (self.method, self.id) {
+            (None, _) if response => id.map_or(Subject::Nothing, Subject::Response),
+            (Some(method), None) if method.starts_with('"') && !response => Subject::Nothing,
+            _ => id.map_or(Subject::Unreadable, Subject::Request),
         };
-        let answers = if self.method.is_none() && response && !self.duplicate { self.request_id() } else { None };
-        Malformed { defect, reply, answers }
+        Malformed { defect, subject }
     }
 
     fn classify(self) -> Result<Message<'a>, Malformed> {
@@ -316,12 +311,13 @@ impl<'a> Message<'a> {
         let mut envelope = Envelope::default();
         // It fails where the text was cut off; what was read before that stands.
         let _ = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
-        let mut malformed = envelope.malformed(Defect::Shape);
-        if envelope.method.is_none() {
-            malformed.reply = Reply::Never;
-            malformed.answers = envelope.request_id().filter(|_| envelope.cut_in_response && !envelope.duplicate);
+        match envelope.malformed(Defect::Shape) {
+            // What stands behind the cut may make anything of it.
+            Malformed { subject: Subject::Request(_) | Subject::Unreadable, defect } if envelope.method.is_none() => {
+                Malformed { subject: Subject::Nothing, defect }
+            }
+            malformed => malformed,
         }
-        malformed
     }
 }
 

@@ -11,5 +11,5 @@ pub(crate) mod scan;
 pub use error::{ErrorCode, ErrorObject};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
-pub use message::{Defect, Malformed, Members, Message, Reply};
+pub use message::{Defect, Malformed, Members, Message, Subject};
 pub use raw::{RawJson, decode_params};

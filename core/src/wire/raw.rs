@@ -85,7 +85,7 @@ impl TryFrom<RawJson<'_>> for Json {
     type Error = serde_json::Error;
 
     fn try_from(raw: RawJson<'_>) -> Result<Self, serde_json::Error> {
-        Self::parse(raw.0.into_owned()).map_err(|error| de::Error::custom(error))
+        Self::parse(raw.0.into_owned()).map_err(de::Error::custom)
     }
 }
 
