@@ -76,7 +76,7 @@ object! {
     /// Proposals for an argument.
     pub struct Completion: data {
         /// At most [100](Self::MAX_VALUES) of them, the best first.
-        "values" => values: required Vec<String>, fits(|values, _| values.len() <= Completion::MAX_VALUES);
+        "values" => values: required Vec<String>, has_to(|values, _| values.len() <= Completion::MAX_VALUES);
         /// How many there are in all, if known.
         "total" => total: optional u64;
         /// Whether there are more than these.

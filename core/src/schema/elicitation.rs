@@ -60,7 +60,7 @@ object! {
     /// A form for the user. Since 2025-06-18.
     pub struct ElicitFormParams: params, since(V2025_06_18) {
         /// How the user is asked: `form`, which is also meant if it is missing. Since 2025-11-25.
-        "mode" => mode: optional ElicitMode, since(V2025_11_25), fits(|mode, _| *mode == ElicitMode::Form);
+        "mode" => mode: optional ElicitMode, since(V2025_11_25), has_to(|mode, _| *mode == ElicitMode::Form);
         /// What is asked, and why.
         "message" => message: required String;
         /// The fields of the form.

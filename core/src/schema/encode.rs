@@ -74,6 +74,7 @@ pub(crate) struct Rule<T> {
     versions: VersionSet,
     refuse: bool,
     needed: bool,
+    insists: bool,
     fits: Option<fn(&T, ProtocolVersion) -> bool>,
     fallback: Option<fn() -> T>,
     format: Option<Format>,
@@ -82,7 +83,15 @@ pub(crate) struct Rule<T> {
 impl<T> Rule<T> {
     /// In every revision.
     pub(crate) const fn new() -> Self {
-        Self { versions: VersionSet::ALL, refuse: false, needed: false, fits: None, fallback: None, format: None }
+        Self {
+            versions: VersionSet::ALL,
+            refuse: false,
+            needed: false,
+            insists: false,
+            fits: None,
+            fallback: None,
+            format: None,
+        }
     }
 
     /// In `version` and all later ones.
@@ -121,10 +130,16 @@ impl<T> Rule<T> {
         self
     }
 
-    /// Only values of this kind exist in a revision.
+    /// Only values of this kind exist in a revision. Others are treated as in revisions without the member.
     pub(crate) const fn fits(mut self, fits: fn(&T, ProtocolVersion) -> bool) -> Self {
         self.fits = Some(fits);
         self
+    }
+
+    /// Only values of this kind exist in a revision, and others are refused.
+    pub(crate) const fn has_to(mut self, fits: fn(&T, ProtocolVersion) -> bool) -> Self {
+        self.insists = true;
+        self.fits(fits)
     }
 
     /// What a missing member stands for. A required one may be missing from the input; an optional one is written
@@ -153,6 +168,11 @@ impl<T> Rule<T> {
     /// Whether the member is written with this value.
     pub(crate) fn admits(&self, value: &T, version: ProtocolVersion) -> bool {
         self.versions.contains(version) && self.fits.is_none_or(|fits| fits(value, version))
+    }
+
+    /// Whether it is an error to write the member with a value that `version` does not admit.
+    pub(crate) const fn refuses(&self, version: ProtocolVersion) -> bool {
+        self.refuse || (self.insists && self.versions.contains(version))
     }
 
     /// Whether a member that had an unexpected form may be written out again.
@@ -233,7 +253,7 @@ impl<M: SerializeMap> Members<M> {
             (Some(value), Some(version)) if rule.admits(value, version) => {
                 self.map.serialize_entry(name, &At(value, Some(version)))
             }
-            (Some(_), Some(version)) if rule.refuse => Err(self.refused(name, version)),
+            (Some(_), Some(version)) if rule.refuses(version) => Err(self.refused(name, version)),
             (None, Some(version)) if rule.must_be_there(version) => match rule.fallback() {
                 Some(fallback) => self.map.serialize_entry(name, &At(&fallback(), Some(version))),
                 None => Err(M::Error::custom(format_args!("{}.{name} is required by {version}", self.owner))),

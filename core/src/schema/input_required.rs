@@ -11,7 +11,7 @@ object! {
     /// A result that asks instead of answering. It has at least one of its two members. Since 2026-07-28.
     pub struct InputRequiredResult: answer, since(V2026_07_28) {
         /// What kind of result this is; always written, as `input_required`.
-        "resultType" => result_type: optional ResultType, fits(|kind, _| *kind == ResultType::InputRequired),
+        "resultType" => result_type: optional ResultType, has_to(|kind, _| *kind == ResultType::InputRequired),
             or(|| ResultType::InputRequired);
         /// The questions, each under a key that is chosen by the server.
         "inputRequests" => input_requests: optional InputRequests;

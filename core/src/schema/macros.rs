@@ -80,7 +80,7 @@ macro_rules! object {
                 /// What kind of result this is. The protocol engine fills it in where the revision asks for it.
                 /// Since 2026-07-28; a missing one means `complete`.
                 "resultType" => result_type: optional crate::schema::ResultType, since(V2026_07_28),
-                    fits(|kind, _| *kind == crate::schema::ResultType::Complete), or_refuse;
+                    has_to(|kind, _| *kind == crate::schema::ResultType::Complete);
                 $($body)*
             }
         }

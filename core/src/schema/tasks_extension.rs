@@ -56,7 +56,7 @@ task! {
     /// The result of a `tools/call` that became a task.
     pub struct CreateTaskResult: answer {
         /// What kind of result this is; always written, as `task`.
-        "resultType" => result_type: optional ResultType, fits(|kind, _| *kind == ResultType::Task),
+        "resultType" => result_type: optional ResultType, has_to(|kind, _| *kind == ResultType::Task),
             or(|| ResultType::Task);
     }
 }

@@ -1,0 +1,684 @@
+//! What the decoder does with messages that are not quite as expected: nothing is lost, nothing is guessed.
+
+mod schema_support;
+
+use arbitrary::Unstructured;
+use mcp_proto::{
+    protocol::{Method, ProtocolVersion},
+    schema::{
+        ArbitraryAt, At, CallToolParams, CallToolResult, ClientNotification, ClientRequest, ClientResult,
+        CompleteResult, CreateMessageResult, ElicitResult, EmptyResult, Encode, GetPromptResult, GetTaskPayloadResult,
+        InitializeResult, InputRequiredResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListRootsResult, ListTasksResult, ListToolsResult, ReadResourceResult, ServerNotification, ServerRequest,
+        ServerResult, Task, TaskOr, Tool,
+    },
+    wire::{Json, JsonObject},
+};
+use schema_support::{assert_same, encode, noise, same, value};
+use serde_json::{Value, json};
+
+/// Random messages of every revision, as JSON and with the way back.
+fn messages(rounds: u64) -> impl Iterator<Item = Message> {
+    (0..rounds).flat_map(|round| {
+        ProtocolVersion::ALL.into_iter().flat_map(move |version| {
+            let bytes = noise(round.wrapping_mul(31), 3072);
+            let mut found = Vec::new();
+            macro_rules! add {
+                ($($Type:ident: $decode:expr;)*) => {
+                    $(if let Ok(message) = $Type::arbitrary_at(&mut Unstructured::new(&bytes), Some(version)) {
+                        let decode: fn(Method, &str) -> Result<String, String> = $decode;
+                        let text = encode(&message, version).expect("what a revision has can be written for it");
+                        found.push(Message { method: message.method(), kind: stringify!($Type), json: value(&text), decode });
+                    })*
+                };
+            }
+            add! {
+                ClientRequest: |method, text| back(ClientRequest::decode(method, Some(text)));
+                ServerRequest: |method, text| back(ServerRequest::decode(method, Some(text)));
+                ClientNotification: |method, text| back(ClientNotification::decode(method, Some(text)));
+                ServerNotification: |method, text| back(ServerNotification::decode(method, Some(text)));
+                ClientResult: |method, text| back(ClientResult::decode(method, text));
+                ServerResult: |method, text| back(ServerResult::decode(method, text));
+            }
+            found
+        })
+    })
+}
+
+struct Message {
+    method: Method,
+    kind: &'static str,
+    json: Value,
+    decode: fn(Method, &str) -> Result<String, String>,
+}
+
+impl Message {
+    /// The message after decoding and encoding.
+    fn pass(&self, json: &Value) -> Result<Value, String> {
+        (self.decode)(self.method, &json.to_string()).map(|text| value(&text))
+    }
+
+    #[track_caller]
+    fn passes(&self, json: &Value) {
+        match self.pass(json) {
+            Ok(written) => {
+                assert!(same(&written, json), "{} {}\nread:    {json}\nwritten: {written}", self.kind, self.method);
+            }
+            Err(error) => panic!("{} {}: {error} in {json}", self.kind, self.method),
+        }
+    }
+
+    fn is_result(&self) -> bool {
+        self.kind.ends_with("Result")
+    }
+}
+
+fn back<T: Encode>(read: Result<T, serde_json::Error>) -> Result<String, String> {
+    encode(&read.map_err(|error| error.to_string())?, None)
+}
+
+/// Calls `change` for each object below `json`, with the name of the member it is the value of.
+fn each_object(json: &mut Value, parent: &str, change: &mut impl FnMut(&str, &mut serde_json::Map<String, Value>)) {
+    match json {
+        Value::Object(members) => {
+            members.iter_mut().for_each(|(name, member)| each_object(member, name, change));
+            change(parent, members);
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| each_object(item, parent, change)),
+        _ => {}
+    }
+}
+
+// req: BASE-018 LIFE-025 LIFE-030 META-001 META-002 META-003 CONT-017 M-BASE-015 M-META-026 M-META-029 M-SCHEMA-027
+#[test]
+fn unknown_members_survive_everywhere() {
+    // Their members are not members of the protocol, and have to be of one type.
+    const MAPS: [&str; 3] = ["arguments", "properties", "inputResponses"];
+    let additions = [json!(null), json!(-1.5), json!("x"), json!([{"a": null}]), json!({"type": "text", "b": [1]})];
+    let mut objects = 0;
+    for (round, message) in messages(60).enumerate() {
+        let mut json = message.json.clone();
+        each_object(&mut json, "", &mut |parent, members| {
+            if !MAPS.contains(&parent) {
+                objects += 1;
+                members.insert(format!("unknown{round}"), additions[round % additions.len()].clone());
+            }
+        });
+        message.passes(&json);
+    }
+    assert!(objects > 2000, "{objects}");
+}
+
+// req: SAMP-011 SAMP-012
+#[test]
+fn unknown_words_survive_in_every_open_set() {
+    const WORDS: [&str; 12] = [
+        "role",
+        "audience",
+        "theme",
+        "taskSupport",
+        "status",
+        "stopReason",
+        "includeContext",
+        "action",
+        "format",
+        "cacheScope",
+        "mode",
+        "resultType",
+    ];
+    let mut seen = [0; WORDS.len()];
+    for message in messages(300) {
+        let mut json = message.json.clone();
+        each_object(&mut json, "", &mut |_, members| {
+            for (name, member) in members {
+                let Some(at) = WORDS.iter().position(|word| word == name) else { continue };
+                match member {
+                    Value::String(word) => *word = "x-other".to_owned(),
+                    Value::Array(words) => words.push(json!("x-other")),
+                    _ => continue,
+                }
+                seen[at] += 1;
+            }
+        });
+        // A question is known by its `resultType`.
+        if !message.json.to_string().contains("\"input_required\"") {
+            message.passes(&json);
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
+}
+
+// req: CONT-010
+#[test]
+fn unknown_kinds_survive_in_every_union() {
+    let block = json!({"future": {"a": 1.50}, "type": "hologram", "text": 5, "uri": null});
+    for (method, result) in [
+        (Method::CallTool, json!({"content": [block, {"type": "resource_link", "uri": "a:b", "name": "n"}, block]})),
+        (
+            Method::GetPrompt,
+            json!({"messages": [
+                {"role": "user", "content": block},
+                {"role": "user", "content": {"type": "resource_link", "uri": "a:b", "name": "n"}},
+            ]}),
+        ),
+    ] {
+        let read = ServerResult::decode(method, &result.to_string()).expect("a result");
+        assert_same(&encode(&read, None).expect("text"), &result.to_string());
+    }
+    let sampled = json!({"role": "assistant", "content": [block, {"text": "a", "type": "text"}], "model": "m"});
+    let read = ClientResult::decode(Method::CreateMessage, &sampled.to_string()).expect("a result");
+    assert_same(&encode(&read, None).expect("text"), &sampled.to_string());
+
+    for params in [
+        json!({"mode": "hologram", "message": "m", "beam": true}),
+        json!({"message": "m", "requestedSchema": {"type": "object", "properties": {
+            "a": {"type": "object", "properties": {}}, "b": {"type": ["string", "null"]}, "c": {"$ref": "#"},
+            "d": {"type": "array", "items": {"type": "object"}}, "e": {"enum": ["x"]},
+        }}}),
+    ] {
+        let read = ServerRequest::decode(Method::Elicit, Some(&params.to_string())).expect("params");
+        assert_same(&encode(&read, None).expect("text"), &params.to_string());
+    }
+    let params = json!({"ref": {"type": "ref/other", "x": 1}, "argument": {"name": "a", "value": ""}});
+    let read = ClientRequest::decode(Method::Complete, Some(&params.to_string())).expect("params");
+    assert_same(&encode(&read, None).expect("text"), &params.to_string());
+}
+
+/// The members that no object can do without, whatever it is that they are a part of.
+const REQUIRED: [&str; 45] = [
+    "action",
+    "argument",
+    "capabilities",
+    "clientInfo",
+    "completion",
+    "const",
+    "content",
+    "contents",
+    "createdAt",
+    "enum",
+    "enumNames",
+    "items",
+    "anyOf",
+    "oneOf",
+    "input",
+    "inputSchema",
+    "lastUpdatedAt",
+    "maxTokens",
+    "message",
+    "messages",
+    "mimeType",
+    "model",
+    "name",
+    "prompts",
+    "properties",
+    "protocolVersion",
+    "ref",
+    "requestedSchema",
+    "resource",
+    "resourceTemplates",
+    "resources",
+    "role",
+    "roots",
+    "serverInfo",
+    "status",
+    "supportedVersions",
+    "taskId",
+    "tasks",
+    "tools",
+    "type",
+    "uri",
+    "uriTemplate",
+    "url",
+    "values",
+    "version",
+];
+
+// req: LIFE-031 LIFE-032 ICON-001
+#[test]
+fn one_odd_member_of_a_result_does_not_spoil_the_others() {
+    let mut odd = 0;
+    let mut refused = std::collections::BTreeSet::new();
+    for message in messages(25).filter(Message::is_result) {
+        for substitute in [json!(null), json!(5), json!([]), json!({}), json!("")] {
+            for at in 0.. {
+                let mut json = message.json.clone();
+                let mut names = Vec::new();
+                each_object(&mut json, "", &mut |_, members| {
+                    for (name, member) in members {
+                        if names.len() == at {
+                            *member = substitute.clone();
+                        }
+                        names.push(name.clone());
+                    }
+                });
+                let Some(name) = names.get(at) else { break };
+                // Without its mark a question is read as an answer.
+                if name == "resultType" && message.json["resultType"] == "input_required" {
+                    continue;
+                }
+                match message.pass(&json) {
+                    Ok(written) => {
+                        odd += 1;
+                        assert!(same(&written, &json), "{}\nread:    {json}\nwritten: {written}", message.method);
+                    }
+                    // It says where the fault is, and it is with something that has to be there.
+                    Err(error) => {
+                        assert!(error.contains(name.as_str()), "{name}: {error}");
+                        refused.insert(name.clone());
+                    }
+                }
+            }
+        }
+    }
+    assert!(odd > 5000, "{odd}");
+    // The rest is required too, but in some objects only.
+    let others = ["blob", "id", "src", "task", "text", "title", "toolUseId", "ttl", "data"];
+    for name in &refused {
+        assert!(REQUIRED.contains(&name.as_str()) || others.contains(&name.as_str()), "{name} in {refused:?}");
+    }
+}
+
+// req: BASE-025
+#[test]
+fn params_are_strict_but_null_means_absent() {
+    let mut nulls = 0;
+    let mut errors = 0;
+    for message in messages(40).filter(|message| !message.is_result()) {
+        let Value::Object(params) = &message.json else { panic!("params are an object") };
+        for name in params.keys().filter(|name| !name.starts_with("x-")) {
+            let mut absent = message.json.clone();
+            absent.as_object_mut().expect("an object").remove(name);
+            let mut null = message.json.clone();
+            null[name] = json!(null);
+            match message.pass(&absent) {
+                Ok(without) => {
+                    assert_eq!(message.pass(&null), Ok(without), "{} {name}", message.method);
+                    nulls += 1;
+                }
+                Err(error) => {
+                    assert!(error.contains(name.as_str()), "{name}: {error}");
+                    // The data of a log message and the lifetime of a task may be null.
+                    let nullable = matches!(name.as_str(), "data" | "ttl");
+                    assert_eq!(message.pass(&null).is_ok(), nullable, "{} {name}", message.method);
+                }
+            }
+            if name != "data" {
+                let mut wrong = message.json.clone();
+                wrong[name] = if message.json[name].is_boolean() { json!(5) } else { json!(true) };
+                let error = message.pass(&wrong).expect_err(name);
+                assert!(error.contains(name.as_str()), "{name}: {error}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(nulls > 300 && errors > 500, "{nulls} {errors}");
+}
+
+// req: PAGE-001 PAGE-002 TOOL-014
+#[test]
+fn params_without_members_can_be_absent_null_or_empty() {
+    let mut optional = Vec::new();
+    for method in Method::ALL.iter().copied() {
+        let decoders: [fn(Method, Option<&str>) -> Option<(String, bool)>; 4] = [
+            |m, p| ClientRequest::decode(m, p).ok().map(|read| (format!("{read:?}"), read.is_empty())),
+            |m, p| ServerRequest::decode(m, p).ok().map(|read| (format!("{read:?}"), read.is_empty())),
+            |m, p| ClientNotification::decode(m, p).ok().map(|read| (format!("{read:?}"), read.is_empty())),
+            |m, p| ServerNotification::decode(m, p).ok().map(|read| (format!("{read:?}"), read.is_empty())),
+        ];
+        for decode in decoders {
+            let [absent, null, empty] = [None, Some("null"), Some("{}")].map(|params| decode(method, params));
+            assert_eq!(absent, empty, "{method}");
+            assert_eq!(null, empty, "{method}");
+            if let Some((_, is_empty)) = absent {
+                assert!(is_empty, "{method}");
+                optional.push(method);
+            }
+            assert_eq!(decode(method, Some("[]")), None, "{method}");
+            assert_eq!(decode(method, Some("5")), None, "{method}");
+        }
+    }
+    for method in [
+        Method::Ping,
+        Method::ListTools,
+        Method::ListPrompts,
+        Method::ListResources,
+        Method::ListResourceTemplates,
+        Method::ListRoots,
+        Method::ListTasks,
+        Method::Discover,
+        Method::Initialized,
+        Method::ToolsListChanged,
+        Method::PromptsListChanged,
+        Method::ResourcesListChanged,
+        Method::RootsListChanged,
+        Method::Cancelled,
+    ] {
+        assert!(optional.contains(&method), "{method}");
+    }
+
+    for arguments in ["", r#","arguments":null"#] {
+        let params: CallToolParams = serde_json::from_str(&format!(r#"{{"name":"a"{arguments}}}"#)).expect("params");
+        assert_eq!(params, CallToolParams::new("a"));
+        assert!(!ClientRequest::from(params).is_empty());
+    }
+    for wrong in ["[]", "\"\"", "0", "true"] {
+        assert!(serde_json::from_str::<CallToolParams>(&format!(r#"{{"name":"a","arguments":{wrong}}}"#)).is_err());
+    }
+}
+
+// req: TOOL-002 TOOL-015 PROMPT-002 PROMPT-008 RES-002 RES-008 RES-011 ROOT-003 ROOT-010 COMPL-008 TASK-048
+#[test]
+fn lists_are_arrays_and_never_null() {
+    fn check<T: Encode + serde::de::DeserializeOwned + std::fmt::Debug>(
+        empty: &T,
+        name: &str,
+        version: ProtocolVersion,
+    ) {
+        let text = encode(empty, version).expect("an empty list");
+        let written = value(&text);
+        let list = if name == "values" { &written["completion"][name] } else { &written[name] };
+        assert_eq!(list, &json!([]), "{text}");
+        for wrong in [r#""NAME":null"#, r#""NAME":{}"#, r#""NAME":"""#, r#""NAME":0"#, r#""x":[]"#] {
+            // `content` of a tool result is often left out and then empty.
+            if name == "content" && wrong == r#""x":[]"# {
+                continue;
+            }
+            let list = wrong.replace("NAME", name);
+            let text = if name == "values" { format!(r#"{{"completion":{{{list}}}}}"#) } else { format!("{{{list}}}") };
+            let error = serde_json::from_str::<T>(&text).expect_err(&text).to_string();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+    for version in ProtocolVersion::ALL {
+        check(&ListToolsResult::new([]), "tools", version);
+        check(&ListPromptsResult::new([]), "prompts", version);
+        check(&GetPromptResult::new([]), "messages", version);
+        check(&ListResourcesResult::new([]), "resources", version);
+        check(&ListResourceTemplatesResult::new([]), "resourceTemplates", version);
+        check(&ReadResourceResult::new([]), "contents", version);
+        check(&ListRootsResult::new([]), "roots", version);
+        check(&CallToolResult::new([]), "content", version);
+        check(&CompleteResult::new(mcp_proto::schema::Completion::new([])), "values", version);
+    }
+    check(&ListTasksResult::new([]), "tasks", ProtocolVersion::V2025_11_25);
+
+    let result: CallToolResult =
+        serde_json::from_str(r#"{"structuredContent":{}}"#).expect("content is often left out");
+    assert_eq!(result.content, []);
+}
+
+#[test]
+fn results_are_what_their_method_says_and_nothing_else() {
+    // Each of these could be taken for another one, if results were told apart by their look.
+    let lookalikes = [
+        r#"{}"#,
+        r#"{"content":[],"tools":[],"prompts":[],"resources":[],"contents":[],"messages":[],"roots":[],"tasks":[]}"#,
+        r#"{"task":{"taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null},"content":[]}"#,
+        r#"{"role":"assistant","content":{"type":"text","text":""},"model":"m"}"#,
+        r#"{"action":"accept","content":{"a":"b"}}"#,
+        r#"{"resultType":"input_required","inputRequests":{},"content":[]}"#,
+        r#"{"taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttl":5}"#,
+        r#"{"completion":{"values":[]},"protocolVersion":"x","capabilities":{},"serverInfo":{"name":"","version":""}}"#,
+    ];
+    for text in lookalikes {
+        for method in ClientRequest::METHODS {
+            let asks = text.contains("input_required")
+                && [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(method);
+            match ServerResult::decode(*method, text) {
+                Ok(result) => {
+                    assert_eq!(result.method(), *method);
+                    assert_eq!(matches!(result, ServerResult::InputRequired(..)), asks, "{method} {text}");
+                    let added = if matches!(result, ServerResult::CallTool(_)) { &["content"][..] } else { &[] };
+                    let mut written = value(&encode(&result, None).expect("text"));
+                    for name in added {
+                        if value(text).get(name).is_none() {
+                            written.as_object_mut().expect("an object").remove(*name);
+                        }
+                    }
+                    assert!(same(&written, &value(text)), "{method}: {written}");
+                }
+                Err(error) => {
+                    assert!(error.to_string().contains("member `") || error.to_string().contains('.'), "{error}")
+                }
+            }
+        }
+        for method in ServerRequest::METHODS {
+            if let Ok(result) = ClientResult::decode(*method, text) {
+                assert_eq!(result.method(), *method);
+                assert_same(&encode(&result, None).expect("text"), text);
+            }
+        }
+    }
+    assert!(ServerResult::decode(Method::ListRoots, "{\"roots\":[]}").is_err(), "servers do not answer this");
+    assert!(ClientResult::decode(Method::CallTool, "{\"content\":[]}").is_err(), "clients do not answer this");
+    assert!(ServerResult::decode(Method::Progress, "{}").is_err(), "nobody answers this");
+    let empty: ServerResult = ServerResult::decode(Method::Ping, lookalikes[1]).expect("an empty result");
+    assert!(matches!(empty, ServerResult::Ping(EmptyResult { .. })));
+}
+
+// req: TASK-016
+#[test]
+fn only_a_request_that_asked_for_a_task_is_answered_by_one() {
+    let text =
+        r#"{"task":{"taskId":"t","status":"working","createdAt":"","lastUpdatedAt":"","ttl":null},"content":[]}"#;
+    let task = TaskOr::<CallToolResult>::decode(text, true).expect("a task");
+    assert!(matches!(&task, TaskOr::Task(created) if created.task.task_id == "t"));
+    assert_same(&encode(&task, ProtocolVersion::V2025_11_25).expect("text"), text);
+    let result = TaskOr::<CallToolResult>::decode(text, false).expect("a result");
+    assert!(matches!(&result, TaskOr::Result(result) if result.extra.get("task").is_some()));
+    let result = TaskOr::<CallToolResult>::decode(r#"{"content":[]}"#, true).expect("a result");
+    assert_eq!(result, TaskOr::Result(CallToolResult::new([])));
+    assert!(TaskOr::<CallToolResult>::decode(r#"{"task":{"taskId":"t"},"content":[]}"#, true).is_err(), "half a task");
+}
+
+// req: SCHEMA-003 SCHEMA-007 M-TOOL-009
+#[test]
+fn what_belongs_to_the_user_is_not_touched() {
+    let odd = r#"{ "b":9223372036854775808, "a":[1e-320,1.0,-0,0.10,1E+2], "b":123456789012345678901234567890 , "\u0061":"\u00e4\/"}"#;
+    let spelled = |text: &str| assert!(text.contains(odd), "{text}");
+    let result = format!(r#"{{"content":[],"structuredContent":{odd},"_meta":{{"x":{odd}}},"y":{odd}}}"#);
+    let read: CallToolResult = serde_json::from_str(&result).expect("a result");
+    assert_eq!(read.structured_content.as_ref().map(Json::get), Some(odd));
+    assert_eq!(encode(&read, None).expect("text").matches(odd).count(), 3);
+
+    let params = format!(r#"{{"name":"n","arguments":{odd}}}"#);
+    let read: CallToolParams = serde_json::from_str(&params).expect("params");
+    assert_eq!(read.arguments.as_ref().map(JsonObject::get), Some(odd));
+    spelled(&encode(&read, ProtocolVersion::V2024_11_05).expect("text"));
+
+    let schema = r#"{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","$defs":{"x":{"oneOf":[ true ]}},"additionalProperties":false,"maximum":1e400}"#;
+    let tool = format!(r#"{{"name":"n","inputSchema":{schema},"outputSchema":{schema}}}"#);
+    let read: Tool = serde_json::from_str(&tool).expect("a tool");
+    for version in ProtocolVersion::ALL {
+        let expected = if version >= ProtocolVersion::V2025_06_18 { 2 } else { 1 };
+        assert_eq!(encode(&read, version).expect("text").matches(schema).count(), expected, "{version}");
+    }
+    let log = format!(r#"{{"level":"info","data":{odd}}}"#);
+    let read = ServerNotification::decode(Method::LogMessage, Some(&log)).expect("a message");
+    spelled(&encode(&read, None).expect("text"));
+    let sampled = format!(
+        r#"{{"role":"assistant","content":{{"type":"tool_use","id":"1","name":"n","input":{odd}}},"model":"m"}}"#
+    );
+    let read: CreateMessageResult = serde_json::from_str(&sampled).expect("a result");
+    spelled(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"));
+    let payload: GetTaskPayloadResult = serde_json::from_str(&format!(r#"{{"content":{odd}}}"#)).expect("a result");
+    spelled(&encode(&payload, ProtocolVersion::V2025_11_25).expect("text"));
+}
+
+// req: PROG-008 M-SCHEMA-025 M-PROG-007
+#[test]
+fn numbers_are_numbers() {
+    let progress = |number: &str| {
+        let text = format!(r#"{{"progressToken":1,"progress":{number},"total":{number}}}"#);
+        let read = ServerNotification::decode(Method::Progress, Some(&text)).expect("a notification");
+        assert_same(&encode(&read, None).expect("text"), &text);
+    };
+    ["0", "-1", "0.5", "1e-320", "9223372036854775808", "18446744073709551615", "1e300", "0.1", "5e-324"]
+        .into_iter()
+        .for_each(progress);
+    // The last digit counts.
+    let text = r#"{"progressToken":1,"progress":0.30000000000000004}"#;
+    let read = ServerNotification::decode(Method::Progress, Some(text)).expect("a notification");
+    assert_eq!(encode(&read, None).expect("text"), text);
+
+    let tokens = |number: &str| {
+        let text = format!(r#"{{"messages":[],"maxTokens":{number}}}"#);
+        match ServerRequest::decode(Method::CreateMessage, Some(&text)) {
+            Ok(ServerRequest::CreateMessage(params)) => Some(params.max_tokens),
+            _ => None,
+        }
+    };
+    assert_eq!(tokens("100"), Some(100));
+    assert_eq!(tokens("100.0"), Some(100));
+    assert_eq!(tokens("1e2"), Some(100));
+    assert_eq!(tokens("18446744073709551615"), Some(u64::MAX));
+    for wrong in ["100.5", "-1", "-1.0", "1e30", "18446744073709551616", "\"100\"", "true", "[]"] {
+        assert_eq!(tokens(wrong), None, "{wrong}");
+    }
+
+    let value = json!({"action": "accept", "content": {"a": 0.5, "b": 9007199254740993_u64, "c": -3, "d": 1e-320}});
+    let read: ElicitResult = serde_json::from_value(value.clone()).expect("a result");
+    assert_same(&encode(&read, ProtocolVersion::V2025_06_18).expect("text"), &value.to_string());
+}
+
+#[test]
+fn a_member_that_comes_twice_is_refused() {
+    for text in [
+        r#"{"content":[],"content":[]}"#,
+        r#"{"content":[],"isError":true,"isError":true}"#,
+        r#"{"content":[],"isError":5,"isError":true}"#,
+        r#"{"content":[{"type":"text","text":"","text":""}]}"#,
+        r#"{"content":[{"type":"text","text":"","type":"text"}]}"#,
+        r#"{"content":[{"type":"resource","resource":{"uri":"","uri":"","text":""}}]}"#,
+    ] {
+        let error = serde_json::from_str::<CallToolResult>(text).expect_err(text).to_string();
+        assert!(error.contains("given twice"), "{error}");
+    }
+}
+
+#[test]
+fn members_come_in_any_order() {
+    let ordered = r#"{"type":"image","data":"aGk=","mimeType":"image/png","annotations":{"priority":0.5},"x":[1]}"#;
+    let shuffled = r#"{"x":[1],"annotations":{"priority":0.5},"mimeType":"image/png","data":"aGk=","type":"image"}"#;
+    let escaped = r#"{"\u0078":[1],"d\u0061ta":"aGk\u003d","mimeType":"image\/png","annotations":{"priority":0.5},"t\u0079pe":"im\u0061ge"}"#;
+    let read = |text: &str| {
+        let result: CallToolResult = serde_json::from_str(&format!(r#"{{"content":[{text}]}}"#)).expect(text);
+        result.content.into_iter().next().expect("a block")
+    };
+    let expected = read(ordered);
+    assert_eq!(encode(&expected, None).expect("text"), ordered);
+    assert_eq!(read(shuffled), expected);
+    assert_eq!(encode(&read(escaped), None).expect("text").len(), ordered.len());
+    assert!(same(&value(&encode(&read(escaped), None).expect("text")), &value(ordered)));
+    // Also from a value, where members are sorted and nothing can be borrowed.
+    let from_value: mcp_proto::schema::ContentBlock = serde_json::from_value(value(shuffled)).expect("a block");
+    assert_same(&encode(&from_value, None).expect("text"), ordered);
+    let from_reader: mcp_proto::schema::ContentBlock = serde_json::from_reader(shuffled.as_bytes()).expect("a block");
+    assert_same(&encode(&from_reader, None).expect("text"), ordered);
+}
+
+#[test]
+fn deep_and_broken_input_is_an_error_or_kept_and_never_a_panic() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let text = format!(r#"{{"content":[],"structuredContent":{deep},"x":{deep},"_meta":{{"a":{deep}}}}}"#);
+    let result: CallToolResult = serde_json::from_str(&text).expect("raw values are not entered");
+    assert_eq!(encode(&result, None).expect("text").len(), text.len());
+    for method in Method::ALL.iter().copied() {
+        for text in [&deep, &format!(r#"{{"_meta":{deep},"content":{deep},"messages":{deep},"task":{deep}}}"#)] {
+            _ = ClientRequest::decode(method, Some(text));
+            _ = ServerRequest::decode(method, Some(text));
+            _ = ClientNotification::decode(method, Some(text));
+            _ = ServerNotification::decode(method, Some(text));
+            _ = ServerResult::decode(method, text);
+            _ = ClientResult::decode(method, text);
+        }
+    }
+    for message in messages(4) {
+        let text = message.json.to_string();
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
+            assert!((message.decode)(message.method, &text[..end]).is_err(), "{}", &text[..end]);
+        }
+    }
+}
+
+// req: M-MRTR-004 M-MRTR-005 M-MRTR-006 M-MRTR-007 M-MRTR-008 M-MRTR-027 M-BASE-011 M-BASE-014
+#[test]
+fn questions_are_told_from_answers_by_the_kind_of_the_result() {
+    use mcp_proto::schema::{
+        CreateMessageParams, ElicitFormParams, ElicitParams, ElicitSchema, InputRequests, InputResponses,
+        ListRootsParams, SamplingMessage, answer,
+    };
+    let ask = ElicitParams::from(ElicitFormParams::new("why?", ElicitSchema::new([] as [(&str, _); 0])));
+    let questions: InputRequests = [
+        ("a", ask.into()),
+        ("b", CreateMessageParams::new([SamplingMessage::user("hi")], 5_u64).into()),
+        ("c", ListRootsParams::default().into()),
+    ]
+    .into();
+    let result = InputRequiredResult::ask(questions);
+    assert!(result.is_valid());
+    assert!(!InputRequiredResult::default().is_valid());
+    let text = encode(&result, ProtocolVersion::V2026_07_28).expect("text");
+    assert_eq!(
+        text,
+        concat!(
+            r#"{"resultType":"input_required","inputRequests":{"#,
+            r#""a":{"method":"elicitation/create","params":{"message":"why?","requestedSchema":{"type":"object","properties":{}}}},"#,
+            r#""b":{"method":"sampling/createMessage","params":{"messages":[{"role":"user","content":{"type":"text","text":"hi"}}],"maxTokens":5}},"#,
+            r#""c":{"method":"roots/list","params":{}}}}"#
+        )
+    );
+    for method in [Method::CallTool, Method::GetPrompt, Method::ReadResource] {
+        let read = ServerResult::decode(method, &text).expect("a question");
+        assert_eq!(read, ServerResult::InputRequired(method, result.clone()));
+    }
+    // A result without the marker is complete, in whichever revision.
+    let complete = ServerResult::decode(Method::CallTool, r#"{"content":[],"inputRequests":{}}"#).expect("a result");
+    assert!(matches!(complete, ServerResult::CallTool(_)));
+    // The marker is always written, also if it was forgotten.
+    assert!(
+        encode(&InputRequiredResult::default(), ProtocolVersion::V2026_07_28).expect("text").contains("input_required")
+    );
+    assert!(encode(&result, ProtocolVersion::V2025_11_25).is_err());
+
+    let responses: InputResponses =
+        serde_json::from_str(r#"{"c":{"roots":[]},"a":{"action":"decline"}}"#).expect("answers");
+    assert!(matches!(answer::<ListRootsParams>(&responses, "c"), Some(Ok(result)) if result.roots.is_empty()));
+    assert!(matches!(answer::<ElicitParams>(&responses, "a"), Some(Ok(result)) if result == ElicitResult::decline()));
+    assert!(matches!(answer::<ElicitParams>(&responses, "c"), Some(Err(_))));
+    assert!(answer::<ElicitParams>(&responses, "b").is_none());
+}
+
+// req: TASK-033 TASK-035
+#[test]
+fn the_result_of_a_task_is_the_result_of_its_request() {
+    let result = CallToolResult::error("broken");
+    let payload = GetTaskPayloadResult::of(&result, "t1").expect("an object");
+    assert_eq!(payload.meta.as_ref().and_then(|meta| meta.related_task()).as_deref(), Some("t1"));
+    let text = encode(&payload, ProtocolVersion::V2025_11_25).expect("text");
+    assert!(text.starts_with(r#"{"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"t1"}}"#), "{text}");
+    let read: GetTaskPayloadResult = serde_json::from_str(&text).expect("a result");
+    let mut back: CallToolResult = read.decode().expect("a tool result");
+    back.meta = None;
+    assert_eq!(back, result);
+    assert!(GetTaskPayloadResult::of(&"no object".to_owned(), "t1").is_err());
+}
+
+// req: LIFE-004
+#[test]
+fn a_type_is_never_more_than_its_members() {
+    // Required members, one after the other, are missed by name.
+    let full = json!({"protocolVersion": "v", "capabilities": {}, "serverInfo": {"name": "n", "version": "1"}});
+    for name in ["protocolVersion", "capabilities", "serverInfo"] {
+        let mut json = full.clone();
+        json.as_object_mut().expect("an object").remove(name);
+        let error = serde_json::from_value::<InitializeResult>(json).expect_err(name).to_string();
+        assert_eq!(error, format!("InitializeResult: missing member `{name}`"));
+    }
+    let task: Task = serde_json::from_value(json!({
+        "taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null, "pollInterval": "soon"
+    }))
+    .expect("a task");
+    assert_eq!(task.poll_interval, None);
+    assert_eq!(serde_json::to_value(At(&task, None)).expect("a value")["pollInterval"], json!("soon"));
+}
