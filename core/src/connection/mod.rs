@@ -18,7 +18,7 @@ mod send;
 mod splice;
 mod tasks;
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::marker::PhantomData;
 
 pub use config::{ClientConfig, ServerConfig, Settings};
@@ -29,7 +29,7 @@ pub use limits::{Keepalive, Limits, RequestOptions};
 use crate::{
     codec::Frame,
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion},
-    rpc::{CallId, ReplyKey, Timestamp},
+    rpc::{CallId, Owner, ReplyKey, Timestamp},
     schema::{
         At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
         LoggingLevel, Notification, Request,
@@ -123,44 +123,6 @@ impl Connection<ServerEnd> {
             log_level: self.engine.log_level,
             progress_token: entry.tag.token.as_ref(),
         })
-    }
-
-    /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
-    /// hand what this returns to [`task_progress`](Self::task_progress).
-    ///
-    /// # Errors
-    /// As [`respond`](Self::respond).
-    pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
-        let (token, last) = self
-            .engine
-            .requests
-            .get(key)
-            .map(|(entry, _)| (entry.tag.token.clone(), entry.tag.last_progress))
-            .unwrap_or_default();
-        self.respond(key, task)?;
-        Ok(token.map(|token| TaskProgress { token, last }))
-    }
-
-    /// Reports how far a task is. Not to be used once the task has ended.
-    ///
-    /// # Errors
-    /// As [`progress`](Self::progress).
-    pub fn task_progress(
-        &mut self,
-        task: &mut TaskProgress,
-        progress: f64,
-        total: Option<f64>,
-        message: Option<&str>,
-    ) -> Result<(), SendError> {
-        if self.engine.phase == Phase::Closed {
-            return Err(SendError::Closed);
-        }
-        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
-            return Err(SendError::ProgressNotGrowing);
-        }
-        self.engine.push_progress(crate::rpc::Owner::Nobody, &task.token, progress, total, message)?;
-        task.last = Some(progress);
-        Ok(())
     }
 }
 
@@ -330,6 +292,45 @@ impl<E> Connection<E> {
         self.engine.progress(key, progress, total, message)
     }
 
+    /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
+    /// hand what this returns to [`task_progress`](Self::task_progress).
+    ///
+    /// # Errors
+    /// As [`respond`](Self::respond).
+    pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
+        let (token, last) = self
+            .engine
+            .requests
+            .get(key)
+            .map(|(entry, _)| (entry.tag.token.clone(), entry.tag.last_progress))
+            .unwrap_or_default();
+        self.respond(key, task)?;
+        Ok(token.map(|token| TaskProgress { token, last, task: task.task.task_id.clone() }))
+    }
+
+    /// Reports how far a task is. Not to be used once the task has ended.
+    ///
+    /// # Errors
+    /// As [`progress`](Self::progress).
+    pub fn task_progress(
+        &mut self,
+        task: &mut TaskProgress,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        if self.engine.phase == Phase::Closed {
+            return Err(SendError::Closed);
+        }
+        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.engine.has_room()?;
+        self.engine.push_progress(Owner::Nobody, &task.token, progress, total, message, Some(&task.task))?;
+        task.last = Some(progress);
+        Ok(())
+    }
+
     /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be
     /// answered for a while ([`Limits::drain`]). Closing twice is closing once.
     pub fn close(&mut self, now: Timestamp) {
@@ -427,6 +428,8 @@ impl RequestContext<'_> {
 pub struct TaskProgress {
     token: RequestId,
     last: Option<f64>,
+    /// The id of the task.
+    task: String,
 }
 
 /// A message has been appended to the caller's buffer.

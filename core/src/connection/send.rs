@@ -11,7 +11,7 @@ use super::{
 use crate::{
     protocol::{CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
     rpc::{CallId, Lane, Owner, ReplyKey, State, Timestamp},
-    schema::LoggingLevel,
+    schema::{LoggingLevel, keys},
     wire::{ErrorObject, RequestId, encode},
 };
 
@@ -50,7 +50,7 @@ impl Engine {
     }
 
     /// Whether there is room for another message of the application.
-    fn has_room(&self) -> Result<(), SendError> {
+    pub(super) fn has_room(&self) -> Result<(), SendError> {
         if self.pending_bytes() >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
     }
 
@@ -261,7 +261,7 @@ impl Engine {
             return Err(SendError::ProgressNotGrowing);
         }
         self.has_room()?;
-        self.push_progress(Owner::Reply { key, last: false }, &token, progress, total, message)?;
+        self.push_progress(Owner::Reply { key, last: false }, &token, progress, total, message, None)?;
         if let Some((entry, _)) = self.requests.get_mut(key) {
             entry.tag.last_progress = Some(progress);
         }
@@ -275,6 +275,7 @@ impl Engine {
         progress: f64,
         total: Option<f64>,
         message: Option<&str>,
+        task: Option<&str>,
     ) -> Result<(), SendError> {
         let message = message.filter(|_| self.version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
@@ -289,6 +290,13 @@ impl Engine {
             if let Some(message) = message {
                 out.extend_from_slice(b",\"message\":");
                 encode::text(out, message);
+            }
+            if let Some(task) = task {
+                out.extend_from_slice(b",\"_meta\":{");
+                encode::text(out, keys::RELATED_TASK);
+                out.extend_from_slice(b":{\"taskId\":");
+                encode::text(out, task);
+                out.extend_from_slice(b"}}");
             }
             out.push(b'}');
             Ok(())
