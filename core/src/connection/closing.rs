@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     protocol::{Phase, Role},
-    rpc::{State, Timestamp},
+    rpc::{Lane, Owner, State, Timestamp},
 };
 
 impl Engine {
@@ -74,8 +74,10 @@ impl Engine {
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {
+        for lane in [Lane::Request, Lane::Control] {
+            self.outbox.take_back(lane, |owner| matches!(owner, Owner::Call(_)));
+        }
         for id in self.calls.ids() {
-            self.take_back(id);
             let call = self.calls.retire(id);
             if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });

@@ -35,6 +35,8 @@ pub(super) enum CallTag {
 pub(super) struct RequestTag {
     pub(super) token: Option<RequestId>,
     pub(super) last_progress: Option<f64>,
+    /// Frames that belong to it and wait to be written.
+    pub(super) queued: u32,
     /// The batch that its answer goes into.
     pub(super) batch: Option<u32>,
     /// The size of its frame.
@@ -159,6 +161,9 @@ impl Engine {
         match owner {
             Owner::Nobody => Route::Connection,
             Owner::Reply { key, last } => {
+                if let Some((entry, _)) = self.requests.get_mut(key) {
+                    entry.tag.queued -= 1;
+                }
                 if last {
                     self.release(key);
                 }
@@ -215,7 +220,7 @@ impl Engine {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.phase == Phase::Closed && self.outbox.is_empty() && self.events.is_empty()
+        self.phase == Phase::Closed && self.pending_bytes() == 0 && self.events.is_empty()
     }
 
     /// What waits to be written, and what will as soon as it is polled.

@@ -250,7 +250,7 @@ impl Engine {
             return refuse(self, ErrorCode::INTERNAL_ERROR, message, Violation::TooManyRequests);
         }
         let token = meta.as_ref().and_then(|meta| meta.member("progressToken")?.decode().ok());
-        let tag = RequestTag { token, last_progress: None, batch: origin.batch, bytes: origin.bytes, level };
+        let tag = RequestTag { token, last_progress: None, queued: 0, batch: origin.batch, bytes: origin.bytes, level };
         match self.requests.insert(id, tag) {
             Inserted::Duplicate => None,
             Inserted::New(key) => {
@@ -305,8 +305,10 @@ impl Engine {
             return;
         }
         let batch = entry.tag.batch;
-        self.outbox
-            .take_back(Lane::Control, |owner| matches!(owner, Owner::Reply { key: queued, .. } if queued == key));
+        if entry.tag.queued > 0 {
+            self.outbox
+                .take_back(Lane::Control, |owner| matches!(owner, Owner::Reply { key: queued, .. } if queued == key));
+        }
         if let Some(batch) = batch {
             self.batch_cancel(batch, key);
         }

@@ -195,8 +195,10 @@ impl Engine {
         if call.sent {
             return false;
         }
-        let lane = if call.tag == CallTag::Keepalive { Lane::Control } else { Lane::Request };
-        self.outbox.take_back(lane, |owner| owner == Owner::Call(id)) > 0
+        match call.tag {
+            CallTag::Keepalive => self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0,
+            _ => self.outbox.take_back_call(id),
+        }
     }
 
     pub(super) fn respond(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
@@ -237,6 +239,7 @@ impl Engine {
                 return Err(SendError::TooLarge);
             }
             self.requests.answered(key);
+            self.count_queued(key);
         }
         self.log_level = level.or(self.log_level);
         self.check_drained();
@@ -265,7 +268,14 @@ impl Engine {
         if let Some((entry, _)) = self.requests.get_mut(key) {
             entry.tag.last_progress = Some(progress);
         }
+        self.count_queued(key);
         Ok(())
+    }
+
+    fn count_queued(&mut self, key: ReplyKey) {
+        if let Some((entry, _)) = self.requests.get_mut(key) {
+            entry.tag.queued += 1;
+        }
     }
 
     pub(super) fn push_progress(
