@@ -251,7 +251,7 @@ pub(crate) fn missing<E: de::Error>(owner: &str, name: &str) -> E {
 
 /// `error`, with the member in which it happened.
 #[cold]
-fn inside<E: de::Error>(owner: &str, name: &str, error: &E) -> E {
+pub(crate) fn inside<E: de::Error>(owner: &str, name: &str, error: &E) -> E {
     E::custom(format_args!("{owner}.{name}: {error}"))
 }
 
@@ -375,73 +375,36 @@ pub(crate) fn union_of<'de, U: Union, A: MapAccess<'de>>(mut map: A) -> Result<U
         if name.0 == U::TAG {
             let kind = map.next_value::<Option<Name<'de>>>().map_err(|error| inside(U::NAME, U::TAG, &error))?;
             let kind = kind.as_ref().map(|kind| &*kind.0);
-            return U::variant(kind, Opened { before, next: kind.map(|kind| (U::TAG, Next::Kind(kind))), map });
+            let deciding = kind.map(|kind| (U::TAG, Cow::Borrowed(kind)));
+            return U::variant(kind, Opened::new(before, deciding, map));
         }
         before.push((name, map.next_value()?));
     }
-    U::variant(None, Opened { before, next: None, map })
-}
-
-/// The name of a kind, to be read a second time.
-struct Kind<'a, E>(&'a str, PhantomData<E>);
-
-impl<'de, E: de::Error> Deserializer<'de> for Kind<'_, E> {
-    type Error = E;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
-        visitor.visit_str(self.0)
-    }
-
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
-        visitor.visit_some(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
-        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
+    U::variant(None, Opened::new(before, None, map))
 }
 
 /// An object that was read up to the member that decides what it is.
 pub(crate) struct Opened<'a, 'de, A> {
     before: Vec<(Name<'de>, Json)>,
-    next: Option<(&'a str, Next<'a>)>,
+    deciding: Option<(&'a str, Cow<'a, str>)>,
     map: A,
 }
 
-/// The value of the deciding member.
-#[derive(Clone, Copy)]
-enum Next<'a> {
-    /// It is the name of the kind.
-    Kind(&'a str),
-    /// It is still unread.
-    Unread,
-}
-
 impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
-    /// Read up to the name of the member `next`.
-    pub(crate) const fn at(before: Vec<(Name<'de>, Json)>, next: &'a str, map: A) -> Self {
-        Self { before, next: Some((next, Next::Unread)), map }
-    }
-
-    /// Read to its end.
-    pub(crate) const fn whole(members: Vec<(Name<'de>, Json)>, map: A) -> Self {
-        Self { before: members, next: None, map }
+    /// Read up to and with the member `deciding`.
+    pub(crate) const fn new(before: Vec<(Name<'de>, Json)>, deciding: Option<(&'a str, Cow<'a, str>)>, map: A) -> Self {
+        Self { before, deciding, map }
     }
 
     /// Reads the rest as a `T`.
-    pub(crate) fn finish<T: Object, U>(mut self, wrap: fn(T) -> U) -> Result<U, A::Error> {
+    pub(crate) fn finish<T: Object, U>(self, wrap: fn(T) -> U) -> Result<U, A::Error> {
         let mut slots = T::Slots::default();
         for (name, json) in self.before {
             T::member(&mut slots, &name.0, &mut serde_json::Deserializer::from_str(json.get()))
                 .map_err(|error| inside(T::NAME, &name.0, &A::Error::custom(error)))?;
         }
-        match self.next {
-            Some((name, Next::Kind(kind))) => {
-                T::member(&mut slots, name, Kind(kind, PhantomData)).map_err(|error| inside(T::NAME, name, &error))?;
-            }
-            Some((name, Next::Unread)) => self.map.next_value_seed(Value::<T> { slots: &mut slots, name })?,
-            None => {}
+        if let Some((name, text)) = self.deciding {
+            T::member(&mut slots, name, Text(text, PhantomData)).map_err(|error| inside(T::NAME, name, &error))?;
         }
         remaining(slots, self.map).map(wrap)
     }
@@ -452,14 +415,35 @@ impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
         for (name, json) in self.before {
             members.push(&*name.0, json);
         }
-        match self.next {
-            Some((name, Next::Kind(kind))) => members.push(name, Json::new(kind).map_err(A::Error::custom)?),
-            Some((name, Next::Unread)) => members.push(name, self.map.next_value()?),
-            None => {}
+        if let Some((name, text)) = self.deciding {
+            members.push(name, Json::new(&text).map_err(A::Error::custom)?);
         }
         while let Some(name) = self.map.next_key::<Name<'de>>()? {
             members.push(&*name.0, self.map.next_value()?);
         }
         Ok(members)
+    }
+}
+
+/// A text that was read already, to be read by the type that wants it.
+struct Text<'a, E>(Cow<'a, str>, PhantomData<E>);
+
+impl<'de, E: de::Error> Deserializer<'de> for Text<'_, E> {
+    type Error = E;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        match self.0 {
+            Cow::Borrowed(text) => visitor.visit_str(text),
+            Cow::Owned(text) => visitor.visit_string(text),
+        }
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {
+        visitor.visit_some(self)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }

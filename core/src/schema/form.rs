@@ -307,17 +307,18 @@ fn field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PrimitiveSchema, 
             let items: Option<Extra> = get("items").and_then(|items| items.decode().ok());
             let has = |name| get(name).is_some();
             let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
+            let whole = |members| Opened::new(members, None, map);
             type Schema = PrimitiveSchema;
             match kind.as_ref().map_or("", |kind| &*kind.0) {
-                "string" if has("oneOf") => Opened::whole(members, map).finish(Schema::TitledSingleSelect),
-                "string" if has("enumNames") => Opened::whole(members, map).finish(Schema::LegacyTitledEnum),
-                "string" if has("enum") => Opened::whole(members, map).finish(Schema::UntitledSingleSelect),
-                "string" => Opened::whole(members, map).finish(Schema::String),
-                "number" | "integer" => Opened::whole(members, map).finish(Schema::Number),
-                "boolean" => Opened::whole(members, map).finish(Schema::Boolean),
-                "array" if items_have("anyOf") => Opened::whole(members, map).finish(Schema::TitledMultiSelect),
-                "array" if items_have("enum") => Opened::whole(members, map).finish(Schema::UntitledMultiSelect),
-                _ => Opened::whole(members, map).keep().map(Schema::Other),
+                "string" if has("oneOf") => whole(members).finish(Schema::TitledSingleSelect),
+                "string" if has("enumNames") => whole(members).finish(Schema::LegacyTitledEnum),
+                "string" if has("enum") => whole(members).finish(Schema::UntitledSingleSelect),
+                "string" => whole(members).finish(Schema::String),
+                "number" | "integer" => whole(members).finish(Schema::Number),
+                "boolean" => whole(members).finish(Schema::Boolean),
+                "array" if items_have("anyOf") => whole(members).finish(Schema::TitledMultiSelect),
+                "array" if items_have("enum") => whole(members).finish(Schema::UntitledMultiSelect),
+                _ => whole(members).keep().map(Schema::Other),
             }
         }
     }

@@ -2,17 +2,23 @@
 //!
 //! Spec: [resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources)
 
-use alloc::{string::String, vec::Vec};
+use alloc::{
+    borrow::{Cow, ToOwned},
+    string::String,
+    vec::Vec,
+};
 use core::fmt;
 
 use serde_core::{
     Deserializer, Serializer,
-    de::{MapAccess, Visitor},
+    de::{Error as _, MapAccess, Visitor},
 };
+
+use serde_json::value::RawValue;
 
 use super::{
     Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
-    decode::{Member, Name, Opened, missing},
+    decode::{Member, Name, Opened, inside},
     macros::*,
 };
 use crate::protocol::ProtocolVersion;
@@ -239,31 +245,51 @@ impl Encode for ResourceContents {
     }
 }
 
-/// Reads contents as what their first member of the two, `text` or `blob`, makes of them.
+/// Reads contents as what the one member of the two, `text` or `blob`, makes of them. `null` is none.
 fn contents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ResourceContents, D::Error> {
+    const NAME: &str = "ResourceContents";
+
     struct Contents;
 
     impl<'de> Visitor<'de> for Contents {
         type Value = ResourceContents;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("ResourceContents, an object")
+            write!(f, "{NAME}, an object")
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceContents, A::Error> {
             let mut before = Vec::new();
             while let Some(name) = map.next_key::<Name<'de>>()? {
-                match &*name.0 {
-                    "text" => return Opened::at(before, &name.0, map).finish(ResourceContents::Text),
-                    "blob" => return Opened::at(before, &name.0, map).finish(ResourceContents::Blob),
-                    _ => before.push((name, map.next_value()?)),
+                if !matches!(&*name.0, "text" | "blob") {
+                    before.push((name, map.next_value()?));
+                    continue;
+                }
+                match map.next_value().map_err(|error| inside(NAME, &name.0, &error))? {
+                    None => before.push((name, RawValue::NULL.to_owned().into())),
+                    Some(given) => {
+                        let opened = Opened::new(before, Some((&name.0, Cow::Owned(given))), map);
+                        return if name.0 == "text" {
+                            opened.finish(ResourceContents::Text)
+                        } else {
+                            opened.finish(ResourceContents::Blob)
+                        };
+                    }
                 }
             }
-            Err(missing("ResourceContents", "text"))
+            Err(A::Error::custom(format_args!("{NAME}: missing member `text` or `blob`")))
         }
     }
 
-    deserializer.deserialize_map(Contents)
+    let contents = deserializer.deserialize_map(Contents)?;
+    let other = match &contents {
+        ResourceContents::Text(contents) => contents.extra.get("blob"),
+        ResourceContents::Blob(contents) => contents.extra.get("text"),
+    };
+    match other {
+        Some(other) if !other.is_null() => Err(D::Error::custom(format_args!("{NAME}: both `text` and `blob`"))),
+        _ => Ok(contents),
+    }
 }
 
 impl Member for ResourceContents {}

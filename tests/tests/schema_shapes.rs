@@ -1,0 +1,782 @@
+//! The shape of each object of the specification: which members it has to have, which it may have, and what they mean
+//! where they are missing.
+
+mod schema_support;
+
+use mcp_proto::{
+    protocol::{Capability, CapabilitySet, InvalidMetaKey, Method, ProtocolVersion},
+    schema::*,
+    wire::{Json, RequestId},
+};
+use schema_support::{assert_same, encode, value};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// Checks the members of an object: the `required` ones are missed by name and cannot be `null` or of another type, all
+/// others can be left out; and all of them are written as they were read.
+#[track_caller]
+fn shape<T: Encode + DeserializeOwned>(json: Value, required: &[&str]) {
+    let name = std::any::type_name::<T>();
+    let read = |json: &Value| serde_json::from_str::<T>(&json.to_string()).map_err(|error| error.to_string());
+    let whole = read(&json).unwrap_or_else(|error| panic!("{name}: {error}"));
+    assert_same(&encode(&whole, None).expect("text"), &json.to_string());
+    let members = json.as_object().expect("an object");
+    assert!(required.iter().all(|name| members.contains_key(*name)), "{name}: {required:?}");
+    for member in members.keys() {
+        let mut without = json.clone();
+        without.as_object_mut().expect("an object").remove(member);
+        let mut null = json.clone();
+        null[member] = json!(null);
+        let mut wrong = json.clone();
+        wrong[member] = if members[member].is_array() { json!(7) } else { json!([7]) };
+        if required.contains(&member.as_str()) {
+            for odd in [&without, &null, &wrong] {
+                let error = read(odd).err().unwrap_or_else(|| panic!("{name} is fine with {odd}"));
+                assert!(error.contains(member.as_str()), "{name}: {error}");
+            }
+        } else {
+            let less = read(&without).unwrap_or_else(|error| panic!("{name} without {member}: {error}"));
+            assert_same(&encode(&less, None).expect("text"), &without.to_string());
+        }
+    }
+}
+
+fn is<T: DeserializeOwned>(json: Value) -> T {
+    serde_json::from_str(&json.to_string()).unwrap_or_else(|error| panic!("{error} in {json}"))
+}
+
+fn fails<T: DeserializeOwned + std::fmt::Debug>(json: Value) {
+    serde_json::from_str::<T>(&json.to_string()).expect_err(&json.to_string());
+}
+
+// req: LIFE-002 LIFE-003 LIFE-004 LIFE-005 LIFE-031 LIFE-032 M-SCHEMA-024 M-DISC-003 M-DISC-004 M-DISC-006
+#[test]
+fn the_handshake() {
+    let who = json!({"name": "n", "version": "1", "title": "N", "description": "d", "websiteUrl": "https://a/",
+        "icons": [{"src": "https://a/b.png", "mimeType": "image/png", "sizes": ["48x48", "any"], "theme": "dark"}]});
+    shape::<Implementation>(who.clone(), &["name", "version"]);
+    shape::<InitializeParams>(
+        json!({"_meta": {}, "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": who}),
+        &["protocolVersion", "capabilities", "clientInfo"],
+    );
+    shape::<InitializeResult>(
+        json!({"_meta": {}, "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": who, "instructions": "i"}),
+        &["protocolVersion", "capabilities", "serverInfo"],
+    );
+    shape::<DiscoverResult>(
+        json!({"supportedVersions": ["2026-07-28"], "capabilities": {}, "instructions": "i", "ttlMs": 0, "cacheScope": "public"}),
+        &["supportedVersions", "capabilities"],
+    );
+    let mut program = Implementation::new("n", "1");
+    assert_eq!(program.display_name(), "n");
+    program.title = Some("N".into());
+    assert_eq!(program.display_name(), "N");
+}
+
+// req: LIFE-024 LIFE-027 LIFE-028 LIFE-029 ELIC-003 TASK-002 TASK-003 M-META-032
+#[test]
+fn capabilities_are_declared_by_presence() {
+    use Capability::*;
+    let client = |json: Value| is::<ClientCapabilities>(json).set().iter().collect::<Vec<_>>();
+    let server = |json: Value| is::<ServerCapabilities>(json).set().iter().collect::<Vec<_>>();
+    assert_eq!(client(json!({})), []);
+    assert_eq!(client(json!({"roots": {}})), [Roots]);
+    assert_eq!(client(json!({"roots": {"listChanged": false}})), [Roots]);
+    assert_eq!(client(json!({"roots": {"listChanged": true}})), [Roots, RootsListChanged]);
+    assert_eq!(client(json!({"roots": {"listChanged": "yes"}})), [Roots]);
+    assert_eq!(client(json!({"roots": null, "sampling": true, "elicitation": []})), []);
+    assert_eq!(client(json!({"sampling": {"tools": {}, "context": {}}})), [Sampling, SamplingContext, SamplingTools]);
+    assert_eq!(client(json!({"elicitation": {}})), [Elicitation, ElicitationForm]);
+    assert_eq!(client(json!({"elicitation": {"form": {}}})), [Elicitation, ElicitationForm]);
+    assert_eq!(client(json!({"elicitation": {"url": {}}})), [Elicitation, ElicitationUrl]);
+    assert_eq!(client(json!({"elicitation": {"form": {}, "url": {}}})), [Elicitation, ElicitationForm, ElicitationUrl]);
+    assert_eq!(client(json!({"tasks": {}})), [Tasks]);
+    assert_eq!(
+        client(json!({"tasks": {"list": {}, "cancel": {}, "requests": {
+            "sampling": {"createMessage": {}}, "elicitation": {"create": {}}
+        }}})),
+        [Tasks, TasksList, TasksCancel, TasksSampling, TasksElicitation]
+    );
+    assert_eq!(client(json!({"extensions": {TASKS_EXTENSION: {}}})), [TasksExtension]);
+
+    assert_eq!(server(json!({"tools": {}, "prompts": {}, "resources": {}})), [Prompts, Resources, Tools]);
+    assert_eq!(
+        server(
+            json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "resources": {"listChanged": true, "subscribe": true}})
+        ),
+        [Prompts, PromptsListChanged, Resources, ResourcesSubscribe, ResourcesListChanged, Tools, ToolsListChanged]
+    );
+    assert_eq!(server(json!({"resources": {"subscribe": false, "listChanged": null}})), [Resources]);
+    assert_eq!(server(json!({"logging": {}, "completions": {"x": 1}})), [Logging, Completions]);
+    assert_eq!(server(json!({"logging": true, "completions": null})), []);
+    assert_eq!(
+        server(json!({"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}})),
+        [Tasks, TasksList, TasksCancel, TasksToolsCall]
+    );
+
+    // What is declared with `with` is what `set` finds, and written by its path.
+    for capability in Capability::ALL.iter().copied() {
+        let client = ClientCapabilities::default().with(capability);
+        let server = ServerCapabilities::default().with(capability);
+        let mut known = 0;
+        for (set, text) in [(client.set(), encode(&client, None)), (server.set(), encode(&server, None))] {
+            let text = text.expect("text");
+            if set == CapabilitySet::EMPTY {
+                assert_eq!(text, "{}");
+                continue;
+            }
+            known += 1;
+            assert!(set.contains(capability), "{capability:?}: {set:?}");
+            let path = capability.path();
+            let pointer = match path.strip_prefix("extensions.") {
+                Some(extension) => format!("/extensions/{}", extension.replace('/', "~1")),
+                None => format!("/{}", path.replace('.', "/")),
+            };
+            let declared = value(&text);
+            let declared = declared.pointer(&pointer).unwrap_or_else(|| panic!("no {pointer} in {text}"));
+            assert!(declared.is_object() || *declared == json!(true), "{text}");
+        }
+        assert!(known > 0, "{capability:?}");
+    }
+}
+
+// req: LIFE-025 LIFE-026 LIFE-030 M-META-029 M-META-031
+#[test]
+fn capabilities_are_an_open_set() {
+    let json = json!({"experimental": {"a": {"b": [1.50]}}, "sampling": {"beam": {}}, "future": 5,
+        "roots": {"listChanged": true, "x": null}});
+    let read: ClientCapabilities = is(json.clone());
+    let experimental = read.experimental.as_ref().and_then(|all| all.get("a")).expect("an entry");
+    assert_eq!(experimental.get(), r#"{"b":[1.5]}"#);
+    assert_same(&encode(&read, None).expect("text"), &json.to_string());
+    let read: ServerCapabilities = is(json!({"experimental": {"a": 5}, "tools": {}}));
+    assert!(read.experimental.is_none() && read.tools.is_some());
+}
+
+// req: ICON-001 ICON-002 ICON-003 ICON-005 M-SCHEMA-019 M-SCHEMA-020
+#[test]
+fn icons() {
+    shape::<Icon>(json!({"src": "data:,", "mimeType": "image/png", "sizes": ["any"], "theme": "light"}), &["src"]);
+    let icon = json!([{"src": "https://a/b"}]);
+    shape::<Implementation>(json!({"name": "n", "version": "1", "icons": icon}), &["name", "version"]);
+    shape::<Tool>(json!({"name": "n", "inputSchema": {"type": "object"}, "icons": icon}), &["name", "inputSchema"]);
+    shape::<Prompt>(json!({"name": "n", "icons": icon}), &["name"]);
+    shape::<Resource>(json!({"uri": "a:b", "name": "n", "icons": icon}), &["uri", "name"]);
+    shape::<ResourceTemplate>(json!({"uriTemplate": "a:b", "name": "n", "icons": icon}), &["uriTemplate", "name"]);
+    shape::<ResourceLink>(
+        json!({"type": "resource_link", "uri": "a:b", "name": "n", "icons": icon}),
+        &["type", "uri", "name"],
+    );
+    // (may be sent, may be loaded)
+    for (src, valid, safe) in [
+        ("https://a/b.png", true, true),
+        ("HTTPS://a/b.png", true, true),
+        ("data:image/png;base64,aGk=", true, true),
+        ("http://a/b.png", true, false),
+        ("javascript:alert(1)", false, false),
+        ("file:///etc/passwd", false, false),
+        ("ftp://a/b", false, false),
+        ("ws://a/b", false, false),
+        (" https://a/b", false, false),
+        ("b.png", false, false),
+        ("//a/b.png", false, false),
+        ("", false, false),
+    ] {
+        assert_eq!((Icon::new(src).is_valid(), Icon::new(src).is_safe()), (valid, safe), "{src}");
+    }
+    for theme in [IconTheme::Light, IconTheme::Dark] {
+        let icon = Icon { theme: Some(theme.clone()), ..Icon::new("data:,") };
+        assert_eq!(value(&encode(&icon, ProtocolVersion::V2025_11_25).expect("text"))["theme"], theme.as_str());
+    }
+    assert_eq!((IconTheme::Light.as_str(), IconTheme::Dark.as_str()), ("light", "dark"));
+}
+
+// req: CONT-001 CONT-002 CONT-003 CONT-005 CONT-007 CONT-012 M-SCHEMA-013 M-SCHEMA-014 M-SCHEMA-015 M-SCHEMA-016 M-SCHEMA-017
+#[test]
+fn content() {
+    let annotations = json!({"audience": ["user", "assistant"], "priority": 1, "lastModified": "2025-01-12T15:00:58Z"});
+    shape::<Annotations>(annotations.clone(), &[]);
+    shape::<ContentBlock>(
+        json!({"type": "text", "text": "t", "annotations": annotations, "_meta": {}}),
+        &["type", "text"],
+    );
+    for kind in ["image", "audio"] {
+        shape::<ContentBlock>(
+            json!({"type": kind, "data": "aGk=", "mimeType": "a/b", "annotations": annotations, "_meta": {}}),
+            &["type", "data", "mimeType"],
+        );
+    }
+    shape::<ContentBlock>(
+        json!({"type": "resource_link", "uri": "a:b", "name": "n", "title": "t", "description": "d", "mimeType": "a/b",
+            "size": 5, "annotations": annotations, "_meta": {}}),
+        &["type", "uri", "name"],
+    );
+    for contents in [json!({"uri": "a:b", "text": "t"}), json!({"uri": "a:b", "mimeType": "a/b", "blob": "aGk="})] {
+        shape::<ContentBlock>(
+            json!({"type": "resource", "resource": contents, "annotations": annotations, "_meta": {}}),
+            &["type", "resource"],
+        );
+    }
+    shape::<ResourceContents>(json!({"uri": "a:b", "text": "t", "mimeType": "a/b", "_meta": {}}), &["uri", "text"]);
+    shape::<ResourceContents>(json!({"uri": "a:b", "blob": "", "mimeType": "a/b", "_meta": {}}), &["uri", "blob"]);
+    shape::<Resource>(json!({"uri": "a:b", "name": "n", "annotations": annotations}), &["uri", "name"]);
+    shape::<ResourceTemplate>(
+        json!({"uriTemplate": "a:{b}", "name": "n", "annotations": annotations}),
+        &["uriTemplate", "name"],
+    );
+
+    for (block, kind) in [
+        (ContentBlock::text("t"), "text"),
+        (ContentBlock::image("aGk=", "image/png"), "image"),
+        (ContentBlock::audio("aGk=", "audio/wav"), "audio"),
+        (ContentBlock::resource(TextResourceContents::new("a:b", "t")), "resource"),
+        (ResourceLink::new("a:b", "n").into(), "resource_link"),
+    ] {
+        let written = value(&encode(&block, ProtocolVersion::V2025_11_25).expect("text"));
+        assert_eq!(written["type"], kind);
+        assert_eq!(is::<ContentBlock>(written), block);
+    }
+    // A type of its own is known by its kind, too.
+    fails::<TextContent>(json!({"type": "image", "text": "t"}));
+    fails::<TextContent>(json!({"text": "t"}));
+}
+
+// req: CONT-013 CONT-014 CONT-016 M-SCHEMA-012 M-SCHEMA-018
+#[test]
+fn annotations_and_roles() {
+    let with = |priority: Value| is::<Annotations>(json!({"priority": priority})).is_valid();
+    assert!(with(json!(0)) && with(json!(1)) && with(json!(0.5)) && Annotations::default().is_valid());
+    assert!(!with(json!(-0.1)) && !with(json!(1.5)) && !with(json!(2)));
+    let read: Annotations = is(json!({"audience": ["user", "assistant"]}));
+    assert_eq!(read.audience.as_deref(), Some(&[Role::User, Role::Assistant][..]));
+    assert_eq!((Role::User.as_str(), Role::Assistant.as_str()), ("user", "assistant"));
+    assert_eq!(is::<PromptMessage>(json!({"role": "user", "content": {"type": "text", "text": ""}})).role, Role::User);
+    assert_eq!(
+        encode(&PromptMessage::assistant("a"), None).expect("text"),
+        r#"{"role":"assistant","content":{"type":"text","text":"a"}}"#
+    );
+}
+
+// req: TOOL-002 TOOL-003 TOOL-004 TOOL-005 TOOL-009 TOOL-010 TOOL-030 M-TOOL-006 M-TOOL-007 M-TOOL-008
+#[test]
+fn tools() {
+    shape::<ListToolsParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
+    shape::<ListToolsResult>(
+        json!({"_meta": {}, "tools": [], "nextCursor": "c", "ttlMs": 5, "cacheScope": "private"}),
+        &["tools"],
+    );
+    let schema = json!({"type": "object", "properties": {}, "required": []});
+    shape::<Tool>(
+        json!({"name": "n", "title": "t", "description": "d", "inputSchema": schema, "outputSchema": schema, "_meta": {},
+            "annotations": {"title": "t", "readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false},
+            "execution": {"taskSupport": "optional"}, "icons": []}),
+        &["name", "inputSchema"],
+    );
+    for wrong in [json!(null), json!([]), json!("object"), json!(true)] {
+        fails::<Tool>(json!({"name": "n", "inputSchema": wrong}));
+    }
+    let schema = |text: &str| is_object_schema(&mcp_proto::wire::JsonObject::parse(text).expect("an object"));
+    assert!(schema(r#"{"type":"object"}"#) && schema(r#"{"properties":{"a":{"type":"string"}}, "type" : "object"}"#));
+    assert!(!schema("{}") && !schema(r#"{"type":"string"}"#) && !schema(r#"{"type":["object"]}"#));
+    assert!(!schema(r#"{"properties":{"type":"object"}}"#) && !schema(r#"{"type":null}"#));
+    // Any name can be called, only some are good ones.
+    for (name, advised) in [
+        ("get_a-b.C9", true),
+        ("", false),
+        ("a b", false),
+        ("a/b", false),
+        ("ä", false),
+        ("a".repeat(129).as_str(), false),
+    ] {
+        let tool: Tool = is(json!({"name": name, "inputSchema": {"type": "object"}}));
+        assert_eq!((tool.name.as_str(), tool.has_advised_name()), (name, advised));
+        assert_eq!(
+            value(&encode(&CallToolParams::new(name), ProtocolVersion::V2025_11_25).expect("text"))["name"],
+            name
+        );
+    }
+}
+
+// req: TOOL-011 TOOL-013 TOOL-019 TOOL-039
+#[test]
+fn what_a_tool_does_not_say() {
+    let tool = |annotations: Value, title: Option<&str>| {
+        let mut tool = json!({"name": "name", "inputSchema": {}, "annotations": annotations});
+        if let Some(title) = title {
+            tool["title"] = json!(title);
+        }
+        is::<Tool>(tool)
+    };
+    let silent = ToolAnnotations::default();
+    assert_eq!((silent.is_read_only(), silent.is_destructive()), (false, true));
+    assert_eq!((silent.is_idempotent(), silent.is_open_world()), (false, true));
+    let said = tool(
+        json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": false}),
+        None,
+    );
+    let said = said.annotations.expect("annotations");
+    assert_eq!((said.is_read_only(), said.is_destructive()), (true, false));
+    assert_eq!((said.is_idempotent(), said.is_open_world()), (true, false));
+    assert_eq!(tool(json!({}), None).display_name(), "name");
+    assert_eq!(tool(json!({"title": "annotated"}), None).display_name(), "annotated");
+    assert_eq!(tool(json!({"title": "annotated"}), Some("titled")).display_name(), "titled");
+
+    let support = |execution: Value| {
+        is::<Tool>(json!({"name": "n", "inputSchema": {}, "execution": execution})).task_support().clone()
+    };
+    assert_eq!(support(json!({})), TaskSupport::Forbidden);
+    assert_eq!(support(json!(null)), TaskSupport::Forbidden);
+    assert_eq!(support(json!({"taskSupport": "forbidden"})), TaskSupport::Forbidden);
+    assert_eq!(support(json!({"taskSupport": "optional"})), TaskSupport::Optional);
+    assert_eq!(support(json!({"taskSupport": "required"})), TaskSupport::Required);
+
+    assert!(!is::<CallToolResult>(json!({"content": []})).is_error());
+    assert!(!is::<CallToolResult>(json!({"content": [], "isError": false})).is_error());
+    assert!(CallToolResult::error("why").is_error());
+}
+
+// req: TOOL-014 TOOL-015 TOOL-033 M-TOOL-010 M-TOOL-012 M-TOOL-013
+#[test]
+fn calls_of_tools() {
+    shape::<CallToolParams>(json!({"_meta": {}, "name": "n", "arguments": {}, "task": {"ttl": 5}}), &["name"]);
+    let result = json!({"_meta": {}, "content": [], "structuredContent": {}, "isError": true});
+    assert_same(&encode(&is::<CallToolResult>(result.clone()), None).expect("text"), &result.to_string());
+    // It is written in all revisions, also if it is empty.
+    for version in ProtocolVersion::ALL {
+        assert_eq!(encode(&CallToolResult::new([]), version).expect("text"), r#"{"content":[]}"#);
+        let text = encode(&CallToolResult::text("t"), version).expect("text");
+        assert_eq!(text, r#"{"content":[{"type":"text","text":"t"}]}"#);
+    }
+    let structured = |json: Value| is::<CallToolResult>(json).structured_content;
+    assert_eq!(structured(json!({"content": []})), None);
+    assert_eq!(structured(json!({"content": [], "structuredContent": null})).as_ref().map(Json::get), Some("null"));
+    assert_eq!(structured(json!({"content": [], "structuredContent": [1]})).as_ref().map(Json::get), Some("[1]"));
+}
+
+// req: PROMPT-002 PROMPT-003 PROMPT-005 PROMPT-006 PROMPT-007 PROMPT-008 M-PROMPT-005 M-PROMPT-006
+#[test]
+fn prompts() {
+    shape::<ListPromptsParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
+    shape::<ListPromptsResult>(
+        json!({"_meta": {}, "prompts": [], "nextCursor": "c", "ttlMs": 5, "cacheScope": "private"}),
+        &["prompts"],
+    );
+    shape::<Prompt>(
+        json!({"name": "n", "title": "t", "description": "d", "arguments": [], "icons": [], "_meta": {}}),
+        &["name"],
+    );
+    shape::<PromptArgument>(json!({"name": "n", "title": "t", "description": "d", "required": true}), &["name"]);
+    shape::<GetPromptParams>(json!({"_meta": {}, "name": "n", "arguments": {"a": "b"}}), &["name"]);
+    for wrong in [json!({"a": 5}), json!({"a": null}), json!({"a": ["b"]}), json!([])] {
+        fails::<GetPromptParams>(json!({"name": "n", "arguments": wrong}));
+    }
+    shape::<GetPromptResult>(json!({"_meta": {}, "description": "d", "messages": []}), &["messages"]);
+    shape::<PromptMessage>(json!({"role": "user", "content": {"type": "text", "text": ""}}), &["role", "content"]);
+    fails::<PromptMessage>(json!({"role": "user", "content": [{"type": "text", "text": ""}]}));
+}
+
+// req: RES-002 RES-003 RES-004 RES-005 RES-007 RES-008 RES-011 RES-012 RES-017 M-RES-006 M-RES-007 M-RES-011
+#[test]
+fn resources() {
+    shape::<ListResourcesParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
+    shape::<ListResourcesResult>(
+        json!({"_meta": {}, "resources": [], "nextCursor": "c", "ttlMs": 5, "cacheScope": "private"}),
+        &["resources"],
+    );
+    shape::<Resource>(
+        json!({"uri": "a:b", "name": "n", "title": "t", "description": "d", "mimeType": "a/b", "size": 5, "icons": [], "_meta": {}}),
+        &["uri", "name"],
+    );
+    for (size, expected) in
+        [(json!(5), Some(5)), (json!(5.0), Some(5)), (json!(0.5), None), (json!(-1), None), (json!("5"), None)]
+    {
+        assert_eq!(is::<Resource>(json!({"uri": "a:b", "name": "n", "size": size})).size, expected, "{size}");
+    }
+    shape::<ListResourceTemplatesParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
+    shape::<ListResourceTemplatesResult>(
+        json!({"_meta": {}, "resourceTemplates": [], "nextCursor": "c", "ttlMs": 5, "cacheScope": "private"}),
+        &["resourceTemplates"],
+    );
+    shape::<ResourceTemplate>(
+        json!({"uriTemplate": "a:{b}", "name": "n", "title": "t", "description": "d", "mimeType": "a/b", "icons": [], "_meta": {}}),
+        &["uriTemplate", "name"],
+    );
+    shape::<ReadResourceParams>(json!({"_meta": {}, "uri": "a:b"}), &["uri"]);
+    shape::<ReadResourceResult>(
+        json!({"_meta": {}, "contents": [], "ttlMs": 5, "cacheScope": "private"}),
+        &["contents"],
+    );
+    for version in ProtocolVersion::LEGACY {
+        shape::<SubscribeParams>(json!({"_meta": {}, "uri": "a:b"}), &["uri"]);
+        shape::<UnsubscribeParams>(json!({"_meta": {}, "uri": "a:b"}), &["uri"]);
+        assert_eq!(encode(&EmptyResult::default(), version).expect("text"), "{}");
+    }
+    shape::<ResourceUpdatedParams>(json!({"_meta": {}, "uri": "a:b"}), &["uri"]);
+    // Either text or bytes, in whatever order.
+    for wrong in [
+        json!({"uri": "a:b"}),
+        json!({"text": "t"}),
+        json!({"uri": "a:b", "text": null}),
+        json!({"uri": "a:b", "blob": 5}),
+    ] {
+        fails::<ResourceContents>(wrong);
+    }
+    for unused in [r#"{"blob":null,"uri":"a:b","text":"t"}"#, r#"{"uri":"a:b","text":"t","blob":null}"#] {
+        let read: ResourceContents = serde_json::from_str(unused).expect("text");
+        assert!(matches!(&read, ResourceContents::Text(contents) if contents.text == "t"));
+        assert_same(&encode(&read, None).expect("text"), unused);
+    }
+    for both in [r#"{"uri":"a:b","text":"t","blob":"aGk="}"#, r#"{"blob":"aGk=","uri":"a:b","text":"t"}"#] {
+        let error = serde_json::from_str::<ResourceContents>(both).expect_err(both).to_string();
+        assert!(error.contains("text") && error.contains("blob"), "{error}");
+    }
+}
+
+// req: ROOT-003 ROOT-004 ROOT-010 ROOT-011 M-ROOT-005
+#[test]
+fn roots() {
+    shape::<ListRootsParams>(json!({"_meta": {}}), &[]);
+    shape::<ListRootsResult>(json!({"_meta": {}, "roots": [{"uri": "file:///a"}]}), &["roots"]);
+    shape::<Root>(json!({"uri": "file:///a", "name": "n", "_meta": {"a": 1}}), &["uri"]);
+    assert!(is::<Root>(json!({"uri": "file:///a"})).is_valid() && !is::<Root>(json!({"uri": "https://a"})).is_valid());
+    assert_eq!(is::<ListRootsResult>(json!({"roots": []})).roots, []);
+}
+
+// req: COMPL-001 COMPL-002 COMPL-003 COMPL-004 COMPL-005 COMPL-008 COMPL-009 COMPL-014 M-COMPL-002 M-COMPL-003 M-COMPL-005 M-COMPL-006
+#[test]
+fn completion() {
+    let argument = json!({"name": "n", "value": "v"});
+    shape::<CompletionArgument>(argument.clone(), &["name", "value"]);
+    shape::<CompleteParams>(
+        json!({"_meta": {}, "ref": {"type": "ref/prompt", "name": "n"}, "argument": argument, "context": {"arguments": {"a": "b"}}}),
+        &["ref", "argument"],
+    );
+    shape::<CompletionReference>(json!({"type": "ref/prompt", "name": "n", "title": "t"}), &["type", "name"]);
+    for uri in ["file:///a", "file:///{path}", "x:{+a}{?b,c}"] {
+        shape::<CompletionReference>(json!({"type": "ref/resource", "uri": uri}), &["type", "uri"]);
+    }
+    shape::<CompleteResult>(json!({"_meta": {}, "completion": {"values": []}}), &["completion"]);
+    shape::<Completion>(json!({"values": ["a", "b"], "total": 500, "hasMore": true}), &["values"]);
+    fails::<Completion>(json!({"values": ["a", 5]}));
+
+    let few = Completion::of(["a", "b"]);
+    assert_eq!((few.values.len(), few.total, few.has_more), (2, Some(2), Some(false)));
+    let many = Completion::of((0..150).map(|number| number.to_string()));
+    assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(150), Some(true)));
+    assert_eq!((many.values[0].as_str(), many.values[99].as_str()), ("0", "99"));
+}
+
+// req: LOG-002 LOG-006 M-LOG-006
+#[test]
+fn log_messages() {
+    let words = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+    assert_eq!(LoggingLevel::ALL.map(LoggingLevel::as_str), words);
+    assert!(LoggingLevel::ALL.is_sorted() && LoggingLevel::Debug < LoggingLevel::Emergency);
+    for word in words {
+        let params: SetLevelParams = is(json!({"level": word}));
+        assert_eq!(encode(&params, ProtocolVersion::V2024_11_05).expect("text"), format!(r#"{{"level":"{word}"}}"#));
+    }
+    for wrong in [json!("Debug"), json!("warn"), json!("fatal"), json!(""), json!(0), json!(null)] {
+        fails::<SetLevelParams>(json!({"level": wrong}));
+        fails::<LogMessageParams>(json!({"level": wrong, "data": 5}));
+    }
+    let message = json!({"_meta": {}, "level": "info", "logger": "l", "data": {"a": 1}});
+    assert_same(&encode(&is::<LogMessageParams>(message.clone()), None).expect("text"), &message.to_string());
+    assert_eq!(is::<LogMessageParams>(json!({"level": "info", "data": 1})).logger, None);
+    for data in [json!(null), json!("text"), json!([1]), json!(1.5), json!({"a": null}), json!(false)] {
+        assert_same(is::<LogMessageParams>(json!({"level": "info", "data": data})).data.get(), &data.to_string());
+    }
+    fails::<LogMessageParams>(json!({"level": "info"}));
+}
+
+// req: PAGE-001 PAGE-002 PAGE-005 PAGE-007 TASK-048 TASK-051 M-PAGE-001 M-PAGE-003 M-PAGE-004
+#[test]
+fn cursors_are_opaque() {
+    fn page<T: DeserializeOwned>(list: &str, next: impl Fn(T) -> Option<String>, go_on: impl Fn(String) -> String) {
+        for cursor in ["", " ", "eyJwYWdlIjogMn0=", "{\"a\":1}", "5", "ä\u{0}\n\"\\"] {
+            let result = json!({list: [], "nextCursor": cursor});
+            let found = next(is(result));
+            assert_eq!(found.as_deref(), Some(cursor));
+            assert_eq!(value(&go_on(found.expect("a cursor")))["cursor"], cursor);
+        }
+        assert_eq!(next(is(json!({list: []}))), None);
+        assert_eq!(next(is(json!({list: [], "nextCursor": null}))), None);
+    }
+    let text = |written: Result<String, String>| written.expect("text");
+    let november = ProtocolVersion::V2025_11_25;
+    page(
+        "tools",
+        |result: ListToolsResult| result.next_cursor,
+        |cursor| text(encode(&ListToolsParams { cursor: Some(cursor), ..Default::default() }, november)),
+    );
+    page(
+        "prompts",
+        |result: ListPromptsResult| result.next_cursor,
+        |cursor| text(encode(&ListPromptsParams { cursor: Some(cursor), ..Default::default() }, november)),
+    );
+    page(
+        "resources",
+        |result: ListResourcesResult| result.next_cursor,
+        |cursor| text(encode(&ListResourcesParams { cursor: Some(cursor), ..Default::default() }, november)),
+    );
+    page(
+        "resourceTemplates",
+        |result: ListResourceTemplatesResult| result.next_cursor,
+        |cursor| text(encode(&ListResourceTemplatesParams { cursor: Some(cursor), ..Default::default() }, november)),
+    );
+    page(
+        "tasks",
+        |result: ListTasksResult| result.next_cursor,
+        |cursor| text(encode(&ListTasksParams { cursor: Some(cursor), ..Default::default() }, november)),
+    );
+    fails::<ListToolsParams>(json!({"cursor": 5}));
+}
+
+// req: PROG-002 PROG-004 PROG-005 CANC-001 CANC-002 CANC-003 M-PROG-002 M-PROG-004 M-PROG-005 M-CANC-002 M-META-027 M-META-028
+#[test]
+fn progress_and_cancellation() {
+    shape::<ProgressParams>(
+        json!({"_meta": {}, "progressToken": "t", "progress": 0.5, "total": 1, "message": "m"}),
+        &["progressToken", "progress"],
+    );
+    for (token, good) in [
+        (json!("1"), true),
+        (json!(1), true),
+        (json!(u64::MAX), true),
+        (json!(1.5), false),
+        (json!(null), false),
+        (json!({}), false),
+    ] {
+        let read = serde_json::from_value::<ProgressParams>(json!({"progressToken": token, "progress": 1}));
+        assert_eq!(read.is_ok(), good, "{token}");
+        if let Ok(read) = read {
+            assert_eq!(value(&encode(&read, ProtocolVersion::V2026_07_28).expect("text"))["progressToken"], token);
+        }
+        let params: CallToolParams = is(json!({"name": "n", "_meta": {"progressToken": token}}));
+        assert_eq!(params.meta.as_ref().and_then(Meta::progress_token).is_some(), good, "{token}");
+    }
+    shape::<CancelledParams>(json!({"_meta": {}, "requestId": 5, "reason": "r"}), &[]);
+    let nameless: CancelledParams = is(json!({"reason": "r"}));
+    assert_eq!(nameless.request_id, None);
+    for version in ProtocolVersion::ALL {
+        assert!(encode(&nameless, version).is_err());
+        let named = CancelledParams::of(RequestId::from("5"));
+        assert_eq!(encode(&named, version).expect("text"), r#"{"requestId":"5"}"#);
+    }
+}
+
+// req: META-001 META-002 META-003 META-004 PROG-001 TASK-036 TASK-063 M-META-024 M-META-026
+#[test]
+fn metadata() {
+    // Values at names that belong to the specification are kept, whatever they are.
+    let odd = json!({"io.modelcontextprotocol/related-task": 5, "mcp.dev/x": [null], "progressToken": {}, "a/b/c": true, "": 1,
+        "io.modelcontextprotocol/future": {"a": 1.50}, "not a key": "x"});
+    let read: EmptyResult = is(json!({"_meta": odd}));
+    let meta = read.meta.as_ref().expect("metadata");
+    assert_eq!((meta.related_task(), meta.progress_token(), meta.model_immediate_response()), (None, None, None));
+    assert_eq!(meta.get("not a key").map(Json::get), Some("\"x\""));
+    assert_same(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"), &json!({"_meta": odd}).to_string());
+
+    // It comes first, also if it is empty.
+    let mut params = CallToolParams::new("n");
+    params.meta = Some(Meta::new());
+    assert_eq!(encode(&params, ProtocolVersion::V2025_11_25).expect("text"), r#"{"_meta":{},"name":"n"}"#);
+    assert!(!PingParams { meta: Some(Meta::new()), ..Default::default() }.extra.iter().any(|_| true));
+
+    let mut meta = Meta::new();
+    let one = || Json::parse("1").expect("a number");
+    assert_eq!(meta.insert("com.example/a", one()), Ok(None));
+    assert_eq!(meta.insert("com.example/a", one()), Ok(Some(one())));
+    assert_eq!(meta.insert("com.mcp.example/a", one()), Err(InvalidMetaKey::Reserved));
+    assert_eq!(meta.insert("progressToken", one()), Err(InvalidMetaKey::Reserved));
+    assert_eq!(meta.insert("com..example/a", one()), Err(InvalidMetaKey::Prefix));
+    assert_eq!(meta.insert("com.example/-", one()), Err(InvalidMetaKey::Name));
+    meta.set_related_task("t1").expect("a text");
+    meta.set(keys::MODEL_IMMEDIATE_RESPONSE, "wait").expect("a text");
+    assert_eq!(meta.related_task().as_deref(), Some("t1"));
+    assert_eq!(meta.model_immediate_response().as_deref(), Some("wait"));
+    assert_eq!(meta.remove("com.example/a"), Some(one()));
+    assert_eq!(
+        encode(&meta, None).expect("text"),
+        r#"{"io.modelcontextprotocol/related-task":{"taskId":"t1"},"io.modelcontextprotocol/model-immediate-response":"wait"}"#
+    );
+
+    // Everything that carries metadata hands it on, in both revisions that have it there.
+    let given = json!({"com.example/a": {"b": [1.50]}});
+    let everywhere = [
+        pass::<Resource>(json!({"uri": "a:b", "name": "n", "_meta": given})),
+        pass::<ResourceTemplate>(json!({"uriTemplate": "a:b", "name": "n", "_meta": given})),
+        pass::<ResourceContents>(json!({"uri": "a:b", "text": "", "_meta": given})),
+        pass::<ResourceContents>(json!({"uri": "a:b", "blob": "", "_meta": given})),
+        pass::<Prompt>(json!({"name": "n", "_meta": given})),
+        pass::<Tool>(json!({"name": "n", "inputSchema": {}, "_meta": given})),
+        pass::<Root>(json!({"uri": "file:///a", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "text", "text": "", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "image", "data": "", "mimeType": "", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "audio", "data": "", "mimeType": "", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "resource_link", "uri": "a:b", "name": "n", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}, "_meta": given})),
+    ];
+    for [june, november] in everywhere {
+        assert_eq!((&june["_meta"], &november["_meta"]), (&given, &given));
+    }
+    for [_, november] in [
+        pass::<SamplingMessage>(json!({"role": "user", "content": {"type": "text", "text": ""}, "_meta": given})),
+        pass_late::<SamplingContent>(json!({"type": "tool_use", "id": "1", "name": "n", "input": {}, "_meta": given})),
+        pass_late::<SamplingContent>(json!({"type": "tool_result", "toolUseId": "1", "content": [], "_meta": given})),
+    ] {
+        assert_eq!(november["_meta"], given);
+    }
+}
+
+/// The object as it is written for 2025-06-18 and 2025-11-25.
+fn pass<T: Encode + DeserializeOwned>(json: Value) -> [Value; 2] {
+    let read: T = is(json);
+    [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25]
+        .map(|version| value(&encode(&read, version).expect("text")))
+}
+
+/// The same for objects that came with 2025-11-25.
+fn pass_late<T: Encode + DeserializeOwned>(json: Value) -> [Value; 2] {
+    let read: T = is(json);
+    let written = value(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"));
+    [Value::Null, written]
+}
+
+// req: TASK-013 TASK-016 TASK-018 TASK-019 TASK-022 TASK-026 TASK-027 TASK-028 TASK-032 TASK-045 TASK-055
+#[test]
+fn tasks() {
+    let task = json!({"taskId": "t", "status": "working", "statusMessage": "m", "createdAt": "2025-11-25T10:30:00Z",
+        "lastUpdatedAt": "2025-11-25T10:40:00Z", "ttl": 60000, "pollInterval": 5000});
+    // `ttl` has to be there, and may be null.
+    let required = ["taskId", "status", "createdAt", "lastUpdatedAt"];
+    let shapes: [fn(Value); 4] = [
+        |json| check_task::<Task>(json),
+        |json| check_task::<GetTaskResult>(json),
+        |json| check_task::<CancelTaskResult>(json),
+        |json| check_task::<TaskStatusParams>(json),
+    ];
+    shapes.iter().for_each(|check| check(task.clone()));
+    fn check_task<T: Encode + DeserializeOwned>(task: Value) {
+        let mut forever = task.clone();
+        forever["ttl"] = json!(null);
+        let read: T = is(forever.clone());
+        assert_same(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"), &forever.to_string());
+        let mut without = task.clone();
+        without.as_object_mut().expect("an object").remove("ttl");
+        let error = serde_json::from_value::<T>(without).err().expect("no ttl").to_string();
+        assert!(error.contains("missing member `ttl`"), "{error}");
+        let mut known = task;
+        known.as_object_mut().expect("an object").remove("ttl");
+        for name in ["taskId", "status", "createdAt", "lastUpdatedAt"] {
+            let mut less = known.clone();
+            less["ttl"] = json!(5);
+            less.as_object_mut().expect("an object").remove(name);
+            let error = serde_json::from_value::<T>(less).err().expect(name).to_string();
+            assert!(error.contains(name), "{error}");
+        }
+    }
+    assert!(required.iter().all(|name| task.get(name).is_some()));
+    shape::<CreateTaskResult>(json!({"_meta": {}, "task": task}), &["task"]);
+    shape::<ListTasksResult>(json!({"_meta": {}, "tasks": [task], "nextCursor": "c"}), &["tasks"]);
+    shape::<GetTaskParams>(json!({"_meta": {}, "taskId": "t"}), &["taskId"]);
+    shape::<GetTaskPayloadParams>(json!({"_meta": {}, "taskId": "t"}), &["taskId"]);
+    shape::<CancelTaskParams>(json!({"_meta": {}, "taskId": "t"}), &["taskId"]);
+    shape::<TaskMetadata>(json!({"ttl": 5}), &[]);
+    for method in [json!({"name": "n", "task": {}}), json!({"name": "n", "task": {"ttl": 60000}})] {
+        let params: CallToolParams = is(method.clone());
+        assert!(params.task.is_some());
+        assert_same(&encode(&params, ProtocolVersion::V2025_11_25).expect("text"), &method.to_string());
+    }
+    fails::<CallToolParams>(json!({"name": "n", "task": {"ttl": 5}, "_meta": 5}));
+    fails::<CallToolParams>(json!({"name": "n", "task": true}));
+
+    let read: Task = is(task.clone());
+    assert_eq!((read.ttl, read.poll_interval), (Some(60000), Some(5000)));
+    assert_eq!(Task::from(GetTaskResult::from(read.clone())), read);
+    assert_eq!(Task::from(CancelTaskResult::from(read.clone())), read);
+    assert_eq!(Task::from(TaskStatusParams::from(read.clone())), read);
+    let words = ["working", "input_required", "completed", "failed", "cancelled"];
+    use TaskStatus::{Cancelled, Completed, Failed, InputRequired, Working};
+    assert_eq!([Working, InputRequired, Completed, Failed, Cancelled].map(|status| status.as_str().to_owned()), words);
+}
+
+// req: TASK-023 TASK-024 TASK-025 M-TASK-023 M-TASK-024
+#[test]
+fn a_task_goes_its_way() {
+    use TaskStatus::{Cancelled, Completed, Failed, InputRequired, Working};
+    let all = [Working, InputRequired, Completed, Failed, Cancelled];
+    for from in &all {
+        for to in &all {
+            let expected = match from {
+                Working => matches!(to, InputRequired | Completed | Failed | Cancelled),
+                InputRequired => matches!(to, Working | Completed | Failed | Cancelled),
+                _ => false,
+            };
+            assert_eq!(from.may_become(to), expected, "{from} {to}");
+        }
+        assert_eq!(from.is_terminal(), matches!(from, Completed | Failed | Cancelled), "{from}");
+    }
+}
+
+// req: M-TASK-011 M-TASK-013 M-TASK-014 M-TASK-016 M-TASK-026 M-TASK-027 M-TASK-041 M-TASK-081
+#[test]
+fn tasks_of_the_extension() {
+    use tasks_extension as tasks;
+    let task = json!({"taskId": "t", "status": "completed", "statusMessage": "m", "createdAt": "2026-08-01T10:00:00Z",
+        "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 2000, "result": {"content": []}});
+    let created: tasks::CreateTaskResult = is(task.clone());
+    let written = value(&encode(&created, ProtocolVersion::V2026_07_28).expect("text"));
+    assert_eq!(written["resultType"], "task");
+    assert_eq!((&written["taskId"], &written["ttlMs"]), (&json!("t"), &json!(null)));
+    assert!(encode(&created, ProtocolVersion::V2025_11_25).is_err());
+    for name in ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"] {
+        let mut less = task.clone();
+        less.as_object_mut().expect("an object").remove(name);
+        fails::<tasks::CreateTaskResult>(less.clone());
+        fails::<tasks::GetTaskResult>(less.clone());
+        fails::<tasks::TaskParams>(less);
+    }
+    let mut stray = task;
+    stray["resultType"] = json!("task");
+    let read: tasks::GetTaskResult = is(stray);
+    assert_eq!(read.status, TaskStatus::Completed);
+    let result = read.result.expect("a result").decode::<CallToolResult>().expect("a tool result");
+    assert_eq!(result, CallToolResult::new([]));
+    shape::<tasks::UpdateTaskParams>(
+        json!({"taskId": "t", "inputResponses": {"a": {"action": "cancel"}}}),
+        &["taskId", "inputResponses"],
+    );
+    shape::<tasks::GetTaskParams>(json!({"taskId": "t"}), &["taskId"]);
+    shape::<tasks::CancelTaskParams>(json!({"taskId": "t"}), &["taskId"]);
+}
+
+// req: M-SUBS-001 M-SUBS-002 M-SUBS-017 M-TASK-062
+#[test]
+fn subscriptions() {
+    let filter = json!({"toolsListChanged": true, "promptsListChanged": false, "resourcesListChanged": true,
+        "resourceSubscriptions": ["a:b"], "taskIds": ["t"]});
+    shape::<SubscriptionFilter>(filter.clone(), &[]);
+    shape::<SubscriptionsListenParams>(json!({"_meta": {}, "notifications": filter}), &["notifications"]);
+    shape::<SubscriptionsAcknowledgedParams>(json!({"_meta": {}, "notifications": filter}), &["notifications"]);
+    for id in [json!(1), json!("1")] {
+        let id: RequestId = is(id.clone());
+        let result = SubscriptionsListenResult::of(&id).expect("an id");
+        let written = encode(&result, ProtocolVersion::V2026_07_28).expect("text");
+        assert_eq!(written, format!(r#"{{"_meta":{{"io.modelcontextprotocol/subscriptionId":{}}}}}"#, id.as_json()));
+    }
+}
+
+// req: M-META-014
+#[test]
+fn the_data_of_errors() {
+    let page = json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "e"});
+    shape::<UrlElicitationRequired>(json!({"elicitations": [page]}), &["elicitations"]);
+    shape::<UnsupportedProtocolVersion>(json!({"supported": ["a"], "requested": "b"}), &["supported", "requested"]);
+    shape::<MissingRequiredClientCapability>(
+        json!({"requiredCapabilities": {"elicitation": {}}}),
+        &["requiredCapabilities"],
+    );
+    fails::<MissingRequiredClientCapability>(json!({"requiredCapabilities": ["elicitation"]}));
+    assert_eq!(Method::Elicit.as_str(), "elicitation/create");
+}
