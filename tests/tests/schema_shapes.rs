@@ -8,38 +8,9 @@ use mcp_proto::{
     schema::*,
     wire::{Json, RequestId},
 };
-use schema_support::{assert_same, encode, value};
+use schema_support::{assert_same, encode, shape, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-
-/// Checks the members of an object: the `required` ones are missed by name and cannot be `null` or of another type, all
-/// others can be left out; and all of them are written as they were read.
-#[track_caller]
-fn shape<T: Encode + DeserializeOwned>(json: Value, required: &[&str]) {
-    let name = std::any::type_name::<T>();
-    let read = |json: &Value| serde_json::from_str::<T>(&json.to_string()).map_err(|error| error.to_string());
-    let whole = read(&json).unwrap_or_else(|error| panic!("{name}: {error}"));
-    assert_same(&encode(&whole, None).expect("text"), &json.to_string());
-    let members = json.as_object().expect("an object");
-    assert!(required.iter().all(|name| members.contains_key(*name)), "{name}: {required:?}");
-    for member in members.keys() {
-        let mut without = json.clone();
-        without.as_object_mut().expect("an object").remove(member);
-        let mut null = json.clone();
-        null[member] = json!(null);
-        let mut wrong = json.clone();
-        wrong[member] = if members[member].is_array() { json!(7) } else { json!([7]) };
-        if required.contains(&member.as_str()) {
-            for odd in [&without, &null, &wrong] {
-                let error = read(odd).err().unwrap_or_else(|| panic!("{name} is fine with {odd}"));
-                assert!(error.contains(member.as_str()), "{name}: {error}");
-            }
-        } else {
-            let less = read(&without).unwrap_or_else(|error| panic!("{name} without {member}: {error}"));
-            assert_same(&encode(&less, None).expect("text"), &without.to_string());
-        }
-    }
-}
 
 fn is<T: DeserializeOwned>(json: Value) -> T {
     serde_json::from_str(&json.to_string()).unwrap_or_else(|error| panic!("{error} in {json}"))

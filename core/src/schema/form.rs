@@ -305,7 +305,7 @@ fn field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PrimitiveSchema, 
             let get = |name| members.iter().find(|(known, _)| known.0 == name).map(|(_, json)| json);
             let kind: Option<Name<'_>> = get("type").and_then(|kind| kind.decode().ok());
             let items: Option<Extra> = get("items").and_then(|items| items.decode().ok());
-            let has = |name| get(name).is_some();
+            let has = |name| get(name).is_some_and(|json| !json.is_null());
             let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
             let whole = |members| Opened::new(members, None, map);
             type Schema = PrimitiveSchema;

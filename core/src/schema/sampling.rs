@@ -208,6 +208,14 @@ object! {
     }
 }
 
+impl ToolResultContent {
+    /// Whether the tool failed; not, if the result does not say.
+    #[must_use]
+    pub fn is_error(&self) -> bool {
+        self.is_error.unwrap_or(false)
+    }
+}
+
 object! {
     /// Whether the model has to use tools. Since 2025-11-25.
     pub struct ToolChoice: data, since(V2025_11_25) {
