@@ -391,23 +391,20 @@ impl Engine {
 
     // ---- responses ----
 
-    /// The call that a response with this id answers: the same id first, then the one that a gateway may have made
-    /// a string of.
+    /// The call that a response with this id answers.
     fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
-        let exact = id.as_u64();
-        let number = exact.or_else(|| id.retyped()?.as_u64())?;
-        let call = CallId::from_raw(number);
+        let (call, lenient) = call_of(id)?;
         // What has not been sent cannot be answered.
         self.calls.get(call).filter(|entry| entry.sent)?;
-        self.stats.lenient_ids += u64::from(exact.is_none());
+        self.stats.lenient_ids += u64::from(lenient);
         Some(call)
     }
 
     fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
-        match id.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) {
-            Some(number) if self.calls.get(CallId::from_raw(number)).is_none() => {
+        match call_of(&id) {
+            Some((call, _)) if self.calls.was_issued(call.as_u64(), FIRST_ID) && self.calls.get(call).is_none() => {
                 self.stats.late += 1;
-                Some(Event::Late(CallId::from_raw(number)))
+                Some(Event::Late(call))
             }
             _ => self.violation(Violation::UnknownResponse(id)),
         }
@@ -463,4 +460,11 @@ impl Engine {
             _ => None,
         }
     }
+}
+
+/// The call that an id names, and whether it does so as a string, which some gateways make of a number.
+fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
+    let exact = id.as_u64();
+    let number = exact.or_else(|| id.retyped()?.as_u64())?;
+    Some((CallId::from_raw(number), exact.is_none()))
 }
