@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::{Event, Violation, engine::Engine, receive::Origin};
 use crate::{
     rpc::{ReplyKey, Timestamp},
-    wire::{Defect, ErrorObject, Members, Message},
+    wire::{Defect, ErrorObject, Members, Message, encode::one_line},
 };
 
 /// One answer of a batch.
@@ -63,8 +63,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn batch_answer(&mut self, slot: u32, part: Part) {
+    pub(super) fn batch_answer(&mut self, slot: u32, mut part: Part) {
         let Some(batch) = self.batches.get_mut(slot as usize) else { return };
+        one_line(&mut part.text);
         batch.open -= usize::from(part.key.is_some());
         self.batch_bytes += part.text.len();
         batch.parts.push(part);

@@ -21,6 +21,8 @@ mod tasks;
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::marker::PhantomData;
 
+use serde_core::ser::Error as _;
+
 pub use config::{ClientConfig, ServerConfig, Settings};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
@@ -208,8 +210,7 @@ impl<E> Connection<E> {
     ) -> Result<CallId, SendError> {
         let task = params.is_some_and(|params| params.member("task").is_some());
         self.engine.request(now, &MethodName::new(method), CapabilitySet::EMPTY, task, options, |out| {
-            out.extend_from_slice(params.map_or("", |params| params.get()).as_bytes());
-            Ok(())
+            params.map_or(Ok(()), |params| raw_object(out, params))
         })
     }
 
@@ -233,10 +234,8 @@ impl<E> Connection<E> {
     /// If it is not allowed now; nothing has changed then.
     pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
         let level = params.and_then(|params| params.member("level")?.decode().ok());
-        self.engine.notify(&MethodName::new(method), level, |out| {
-            out.extend_from_slice(params.map_or("", |params| params.get()).as_bytes());
-            Ok(())
-        })
+        self.engine
+            .notify(&MethodName::new(method), level, |out| params.map_or(Ok(()), |params| raw_object(out, params)))
     }
 
     /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
@@ -261,13 +260,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// As [`respond`](Self::respond).
     pub fn respond_raw(&mut self, key: ReplyKey, result: &RawJson<'_>) -> Result<(), SendError> {
-        self.engine.respond(
-            key,
-            Ok(&|out| {
-                out.extend_from_slice(result.get().as_bytes());
-                Ok(())
-            }),
-        )
+        self.engine.respond(key, Ok(&|out| raw_object(out, result)))
     }
 
     /// Answers a request with an error.
@@ -398,6 +391,15 @@ impl<E> Connection<E> {
     pub fn usage(&self) -> Usage {
         self.engine.usage()
     }
+}
+
+/// Params and results are objects, whoever writes them.
+fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Error> {
+    if !raw.is_object() {
+        return Err(serde_json::Error::custom("expected an object"));
+    }
+    out.extend_from_slice(raw.get().as_bytes());
+    Ok(())
 }
 
 /// In which circumstances a request was made.

@@ -3,6 +3,7 @@
 use alloc::{collections::VecDeque, vec::Vec};
 
 use super::{CallId, ReplyKey};
+use crate::wire::encode::one_line;
 
 /// Which queue a frame waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ impl Outbox {
         }
     }
 
-    /// Queues the frame that `encode` appends, with a line feed behind it.
+    /// Queues the frame that `encode` appends, as one line with a line feed behind it.
     ///
     /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.
     pub(crate) fn push<E>(
@@ -157,6 +158,7 @@ impl Outbox {
             queue.bytes.shrink_to(2 * start);
             return Ok(None);
         }
+        one_line(&mut queue.bytes[start..]);
         queue.bytes.push(b'\n');
         queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
         Ok(Some(len + 1))

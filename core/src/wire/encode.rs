@@ -66,6 +66,17 @@ pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error:
     out.extend_from_slice(b"}}");
 }
 
+/// Makes a JSON text one line.
+///
+/// What users have written may have line breaks. In JSON they stand between tokens only, where a space is as good.
+pub(crate) fn one_line(text: &mut [u8]) {
+    for byte in text {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+}
+
 /// Appends a JSON string.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     // A str always has a JSON text.
