@@ -177,7 +177,7 @@ impl<'a> Envelope<'a> {
     /// Steps over the params and remembers where their `_meta` is.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let start = scanner.position();
-        scanner.expect(b'{')?;
+        scanner.open(b'{', 1)?;
         let mut first = true;
         while let Some(name) = scanner.next_member(first)? {
             first = false;
@@ -287,8 +287,8 @@ impl<'a> Message<'a> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
         let mut envelope = Envelope::default();
-        let outcome = if scanner.eat(b'{') {
-            envelope.read(&mut scanner)
+        let outcome = if scanner.peek() == Some(b'{') {
+            scanner.open(b'{', 0).and_then(|()| envelope.read(&mut scanner))
         } else {
             let array = scanner.peek() == Some(b'[');
             match scanner.value(0).and_then(|_| scanner.expect_end()) {

@@ -72,6 +72,14 @@ impl<'a> Scanner<'a> {
         if self.eat(byte) { Ok(()) } else { self.fail() }
     }
 
+    /// Takes an opening bracket inside of `outer` others.
+    pub(crate) fn open(&mut self, bracket: u8, outer: u32) -> Scanned<()> {
+        if self.peek() == Some(bracket) && outer >= self.max_depth {
+            return Err(ScanError { at: self.at, too_deep: true });
+        }
+        self.expect(bracket)
+    }
+
     /// Nothing but white space may follow.
     pub(crate) fn expect_end(&mut self) -> Scanned<()> {
         self.skip_white_space();
@@ -197,10 +205,7 @@ impl<'a> Scanner<'a> {
             // A value begins here.
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
-                    if depth == self.max_depth {
-                        return Err(ScanError { at: self.at, too_deep: true });
-                    }
-                    self.at += 1;
+                    self.open(bracket, depth)?;
                     self.skip_white_space();
                     let object = bracket == b'{';
                     if !self.eat(if object { b'}' } else { b']' }) {
