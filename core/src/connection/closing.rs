@@ -1,5 +1,7 @@
 //! How a connection ends.
 
+use alloc::string::String;
+
 use super::{
     CancelCause, CloseReason, Event, Outcome,
     engine::{CallTag, Engine},
@@ -20,8 +22,8 @@ impl Engine {
     }
 
     /// Nothing can be written any more.
-    pub(super) fn handle_broken(&mut self) {
-        self.end(CloseReason::Broken);
+    pub(super) fn handle_broken(&mut self, why: Option<String>) {
+        self.end(why.map_or(CloseReason::Broken, CloseReason::Lost));
         self.outbox.clear();
         self.batches.clear();
         self.batch_bytes = 0;

@@ -168,6 +168,8 @@ pub enum CloseReason {
     Eof,
     /// The transport failed.
     Broken,
+    /// The transport failed, and this is what is known of it: an error of the system, how a process ended.
+    Lost(String),
     /// The server refused the handshake.
     Refused(ErrorObject),
     /// The answer to `initialize` is not one.
@@ -198,6 +200,7 @@ impl fmt::Display for CloseReason {
             Self::Local => f.write_str("closed"),
             Self::Eof => f.write_str("the peer closed the connection"),
             Self::Broken => f.write_str("the transport failed"),
+            Self::Lost(why) => write!(f, "the transport failed: {why}"),
             Self::Refused(error) => write!(f, "the server refused the handshake: {error}"),
             Self::BadHandshake(why) => write!(f, "the answer to initialize is malformed: {why}"),
             Self::UnsupportedVersion(version) => write!(f, "the server chose the unsupported version {version:?}"),

@@ -152,7 +152,12 @@ impl<E> Connection<E> {
 
     /// Nothing can be written any more. Everything ends at once.
     pub fn handle_broken(&mut self) {
-        self.engine.handle_broken();
+        self.engine.handle_broken(None);
+    }
+
+    /// As [`handle_broken`](Self::handle_broken), and `why` is known: it becomes [`CloseReason::Lost`].
+    pub fn handle_lost(&mut self, why: impl Into<String>) {
+        self.engine.handle_broken(Some(why.into()));
     }
 
     // ---- what it wants ----
@@ -525,4 +530,6 @@ pub struct Usage {
     pub events: usize,
     /// Tasks whose progress is followed.
     pub tasks: usize,
+    /// Lists that have changed and are not announced yet.
+    pub changes: usize,
 }
