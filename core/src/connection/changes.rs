@@ -26,6 +26,10 @@ impl Changes {
     pub(super) const fn is_empty(self) -> bool {
         self.0 == 0
     }
+
+    pub(super) const fn len(self) -> usize {
+        self.0.count_ones() as usize
+    }
 }
 
 impl Engine {

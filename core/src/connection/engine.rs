@@ -240,6 +240,7 @@ impl Engine {
             batches: self.batches.len(),
             events: self.events.len(),
             tasks: self.followed.len(),
+            changes: self.changes.len(),
         }
     }
 }

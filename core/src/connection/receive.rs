@@ -359,9 +359,15 @@ impl Engine {
         let open = matches!(self.requests.get(key), Some((_, State::Open)));
         self.cancel_request(key);
         self.stats.cancelled += 1;
-        self.check_drained();
         let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
-        open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
+        let event = open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) });
+        if self.phase == Phase::Draining {
+            // It may have been the last thing that was owed, and the end comes behind it.
+            self.events.extend(event.map(Event::into_owned));
+            self.check_drained();
+            return None;
+        }
+        event
     }
 
     fn receive_progress<'a>(&mut self, now: Timestamp, params: RawJson<'a>) -> Option<Event<'a>> {
