@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{Event, Violation, engine::Engine, receive::Origin};
 use crate::{
+    protocol::Phase,
     rpc::{ReplyKey, Timestamp},
     wire::{Defect, ErrorObject, Members, Message, encode::one_line},
 };
@@ -45,8 +46,9 @@ impl Engine {
                 Ok(message) => self.receive_message(now, message, origin),
                 Err(malformed) => self.receive_malformed(malformed, origin),
             };
-            if let Some(event) = event {
-                self.events.push_back(event.into_owned());
+            self.events.extend(event.map(Event::into_owned));
+            if self.phase == Phase::Closed {
+                break;
             }
         }
         if let Some(batch) = self.batches.get_mut(slot as usize) {

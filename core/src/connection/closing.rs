@@ -27,6 +27,9 @@ impl Engine {
         self.outbox.clear();
         self.batches.clear();
         self.batch_bytes = 0;
+        for key in self.requests.keys(State::Answered) {
+            self.release(key);
+        }
     }
 
     pub(super) fn close(&mut self, now: Timestamp) {
@@ -72,7 +75,7 @@ impl Engine {
         self.pings = None;
         self.changes.clear();
         self.followed.clear();
-        self.events.push_back(Event::Closed(reason));
+        self.ended = Some(reason);
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {

@@ -67,6 +67,8 @@ pub(super) struct Engine {
     pub(super) batches: Slab<Batch>,
     pub(super) batch_bytes: usize,
     pub(super) events: VecDeque<Event<'static>>,
+    /// Why it has ended, until the application knows. It comes behind all other events.
+    pub(super) ended: Option<CloseReason>,
     pub(super) changes: Changes,
     pub(super) log_level: Option<LoggingLevel>,
     pub(super) pings: Option<Pings>,
@@ -98,6 +100,7 @@ impl Engine {
             batches: Slab::new(),
             batch_bytes: 0,
             events: VecDeque::new(),
+            ended: None,
             changes: Changes::default(),
             log_level: None,
             pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
@@ -134,7 +137,7 @@ impl Engine {
     }
 
     pub(super) fn poll_event(&mut self) -> Option<Event<'static>> {
-        self.events.pop_front()
+        self.events.pop_front().or_else(|| self.ended.take().map(Event::Closed))
     }
 
     pub(super) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -220,7 +223,8 @@ impl Engine {
     }
 
     pub(super) fn is_drained(&self) -> bool {
-        self.phase == Phase::Closed && self.pending_bytes() == 0 && self.events.is_empty()
+        let told = self.events.is_empty() && self.ended.is_none();
+        self.phase == Phase::Closed && self.pending_bytes() == 0 && told
     }
 
     /// What waits to be written, and what will as soon as it is polled.
@@ -238,7 +242,7 @@ impl Engine {
             outbox_frames: self.outbox.frames(),
             outbox_bytes: self.pending_bytes(),
             batches: self.batches.len(),
-            events: self.events.len(),
+            events: self.events.len() + usize::from(self.ended.is_some()),
             tasks: self.followed.len(),
             changes: self.changes.len(),
         }

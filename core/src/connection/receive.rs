@@ -360,14 +360,9 @@ impl Engine {
         self.cancel_request(key);
         self.stats.cancelled += 1;
         let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
-        let event = open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) });
-        if self.phase == Phase::Draining {
-            // It may have been the last thing that was owed, and the end comes behind it.
-            self.events.extend(event.map(Event::into_owned));
-            self.check_drained();
-            return None;
-        }
-        event
+        // It may have been the last thing that was owed.
+        self.check_drained();
+        open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })
     }
 
     fn receive_progress<'a>(&mut self, now: Timestamp, params: RawJson<'a>) -> Option<Event<'a>> {
