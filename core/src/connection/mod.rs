@@ -31,7 +31,7 @@ pub use limits::{Keepalive, Limits, RequestOptions};
 use crate::{
     codec::Frame,
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion},
-    rpc::{CallId, Owner, ReplyKey, Timestamp},
+    rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
         LoggingLevel, Notification, Request,
@@ -296,12 +296,10 @@ impl<E> Connection<E> {
     /// # Errors
     /// As [`respond`](Self::respond).
     pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
-        let (token, last) = self
-            .engine
-            .requests
-            .get(key)
-            .map(|(entry, _)| (entry.tag.token.clone(), entry.tag.last_progress))
-            .unwrap_or_default();
+        let (token, last) = match self.engine.requests.get(key) {
+            Some((entry, State::Open)) => (entry.tag.token.clone(), entry.tag.last_progress),
+            _ => (None, None),
+        };
         self.respond(key, task)?;
         Ok(token.map(|token| TaskProgress { token, last, task: task.task.task_id.clone() }))
     }
