@@ -1,6 +1,7 @@
 //! The test bed of `mcp-proto`: what tests of several crates share.
 //!
 //! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
+//! - [`message`]: messages as JSON
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
@@ -11,6 +12,7 @@ pub mod bed;
 pub mod citations;
 pub mod coverage;
 pub mod link;
+pub mod message;
 pub mod requirements;
 pub mod solo;
 pub mod workspace;

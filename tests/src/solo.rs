@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Client, ClientConfig, ClientEnd, Connection, Event, Server, ServerConfig, ServerEnd},
+    connection::{Client, ClientConfig, ClientEnd, Connection, Event, RequestOptions, Server, ServerConfig, ServerEnd},
     protocol::ProtocolVersion,
-    rpc::Timestamp,
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
+    wire::{Json, RawJson},
 };
 use serde_json::{Value, json};
 
@@ -133,6 +134,36 @@ impl<E> Solo<E> {
             self.events.extend(self.conn.handle_frame(self.now, frame).map(Event::into_owned));
         }
         self.poll_events();
+    }
+
+    /// The peer asks for something, and the application is to answer.
+    #[track_caller]
+    pub fn ask(&mut self, request: &Value) -> ReplyKey {
+        self.feed(request);
+        let events = self.take_events();
+        let [Event::Request { key, .. }] = &events[..] else { panic!("this is no request to answer: {events:?}") };
+        *key
+    }
+
+    /// The application answers.
+    #[track_caller]
+    pub fn answer(&mut self, key: ReplyKey, result: &Value) {
+        let result = Json::new(result).expect("it is JSON");
+        self.conn.respond_raw(key, &RawJson::from(&result)).expect("an answer is owed");
+    }
+
+    /// The application asks for something, and the question leaves.
+    #[track_caller]
+    pub fn call(&mut self, method: &str) -> CallId {
+        self.call_with(method, RequestOptions::default())
+    }
+
+    /// The application asks for something, and the question leaves.
+    #[track_caller]
+    pub fn call_with(&mut self, method: &str, options: RequestOptions) -> CallId {
+        let call = self.conn.request_raw(self.now, method, None, options).expect("it may be asked");
+        self.sent();
+        call
     }
 
     /// Moves the queued events to [`events`](Self::events).

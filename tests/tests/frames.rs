@@ -1,0 +1,210 @@
+//! Frames that are too long or nested too deeply, both ways.
+
+use mcp_proto::{
+    codec::LineDecoder,
+    connection::{Event, Outcome, RequestOptions, SendError, Violation},
+    protocol::ProtocolVersion,
+    schema::{CallToolParams, LogMessageParams, LoggingLevel},
+    wire::{Defect, ErrorObject, Json},
+};
+use mcp_tests::{
+    message::{request, request_with_token, result},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+const LIMIT: usize = 400;
+const NOTHING: [Value; 0] = [];
+
+/// A line of `length` bytes that begins with `head`.
+fn stretched(head: &str, length: usize) -> String {
+    let tail = r#"","more":1}}"#;
+    assert!(head.len() + tail.len() <= length);
+    format!("{head}{}{tail}", "x".repeat(length - head.len() - tail.len()))
+}
+
+fn small_server() -> Solo<mcp_proto::connection::ServerEnd> {
+    let mut config = full_server();
+    config.settings.limits.frame_bytes = LIMIT;
+    Solo::ready_server_with(config, ProtocolVersion::V2025_06_18)
+}
+
+fn small_client() -> Solo<mcp_proto::connection::ClientEnd> {
+    let mut config = full_client();
+    config.settings.limits.frame_bytes = 1000;
+    Solo::ready_client_with(config, ProtocolVersion::V2025_06_18)
+}
+
+/// Feeds a line through a decoder with the limit; what it was taken for and what was said about it.
+fn feed<E>(solo: &mut Solo<E>, line: &str) -> (Vec<Event<'static>>, Vec<Value>) {
+    let mut lines = LineDecoder::new(LIMIT);
+    solo.feed_stream(&mut lines, line.as_bytes());
+    solo.feed_stream(&mut lines, b"\n");
+    (solo.take_events(), solo.sent())
+}
+
+#[test]
+fn a_request_over_the_limit_is_refused_if_its_id_could_be_read() {
+    let ask = |id: &str| format!(r#"{{"jsonrpc":"2.0",{id}"method":"tools/list","params":{{"pad":""#);
+    for (id, length, expected) in [
+        (r#""id":7,"#, LIMIT, None),
+        (r#""id":7,"#, LIMIT + 1, Some(json!(7))),
+        (r#""id":"seven","#, 100 * LIMIT, Some(json!("seven"))),
+    ] {
+        let mut server = small_server();
+        let (events, sent) = feed(&mut server, &stretched(&ask(id), length));
+        match expected {
+            None => assert!(matches!(events[..], [Event::Request { .. }]), "{events:?}"),
+            Some(id) => {
+                assert_eq!(events, [Event::Violation(Violation::Oversized)]);
+                assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&id, &json!(-32600)));
+            }
+        }
+        let (_, sent) = feed(&mut server, r#"{"jsonrpc":"2.0","id":8,"method":"ping"}"#);
+        assert_eq!(sent, [result(8, json!({}))], "it lives on");
+    }
+}
+
+// req: BASE-020
+#[test]
+fn a_frame_over_the_limit_without_a_readable_id_is_not_answered() {
+    let heads = [
+        r#"{"jsonrpc":"2.0","method":"vendor/x","params":{"pad":""#,
+        r#"{"jsonrpc":"2.0","params":{"pad":""#,
+        r#"{"jsonrpc":"2.0","id":1.5,"method":"vendor/x","params":{"pad":""#,
+        r#"{"pad":{"pad":""#,
+        "hello ",
+        "",
+    ];
+    for head in heads {
+        let mut server = small_server();
+        let (events, sent) = feed(&mut server, &stretched(head, 3 * LIMIT));
+        assert_eq!(events, [Event::Violation(Violation::Oversized)], "{head}");
+        assert_eq!(sent, NOTHING, "{head}");
+    }
+}
+
+#[test]
+fn an_answer_over_the_limit_ends_its_call() {
+    let bodies = [
+        r#""result":{"pad":""#,
+        r#""error":{"code":1,"message":""#,
+        r#""result":{},"more":{"pad":""#,
+        r#""error":{"code":1,"message":"m"},"more":{"pad":""#,
+    ];
+    for body in bodies {
+        let mut client = small_client();
+        let call = client.call("tools/list");
+        let (events, sent) =
+            feed(&mut client, &stretched(&format!(r#"{{"jsonrpc":"2.0","id":{},{body}"#, call.as_u64()), 2 * LIMIT));
+        assert_eq!(events, [Event::Response { call, outcome: Outcome::Malformed }], "{body}");
+        assert_eq!(sent, NOTHING, "answers are not answered");
+        assert_eq!(client.conn.usage().calls, 0);
+    }
+}
+
+#[test]
+fn long_frames_in_a_row_are_each_reported_once_however_they_are_cut() {
+    let long = stretched(r#"{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":{"pad":""#, 5 * LIMIT);
+    let stream = format!("{long}\n{long}\r\n{{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"ping\"}}\n{long}");
+    for chunk in [1, 7, LIMIT - 1, LIMIT, LIMIT + 1, LIMIT + 2, stream.len()] {
+        let mut server = small_server();
+        let mut lines = LineDecoder::new(LIMIT);
+        for piece in stream.as_bytes().chunks(chunk) {
+            server.feed_stream(&mut lines, piece);
+            assert!(lines.buffered() <= LIMIT + chunk, "chunks of {chunk}");
+        }
+        lines.end();
+        server.feed_stream(&mut lines, b"");
+        assert_eq!(server.take_events(), vec![Event::Violation(Violation::Oversized); 3], "chunks of {chunk}");
+        let ids: Vec<_> = server.sent().iter().map(|message| message["id"].clone()).collect();
+        assert_eq!(ids, [1, 1, 2, 1], "chunks of {chunk}");
+    }
+}
+
+#[test]
+fn what_is_over_the_limit_does_not_leave_and_nothing_has_changed() {
+    let pad = "x".repeat(LIMIT);
+    let big = Json::new(&json!({"pad": pad})).expect("it is JSON");
+    let mut server = small_server();
+    let key = server.ask(&request_with_token(1, "tools/list", 1));
+    let before = server.conn.usage();
+    let raw = (&big).into();
+    let call = server.conn.request_raw(server.now, "vendor/x", Some(&raw), RequestOptions::default());
+    assert_eq!(call, Err(SendError::TooLarge));
+    assert_eq!(server.conn.notify_raw("vendor/x", Some(&raw)), Err(SendError::TooLarge));
+    assert_eq!(server.conn.notify(&LogMessageParams::new(LoggingLevel::Error, big.clone())), Err(SendError::TooLarge));
+    assert_eq!(server.conn.respond_raw(key, &raw), Err(SendError::TooLarge));
+    assert_eq!(server.conn.respond_error(key, &ErrorObject::internal(pad.clone())), Err(SendError::TooLarge));
+    assert_eq!(server.conn.progress(key, 1.0, None, Some(&pad)), Err(SendError::TooLarge));
+    assert_eq!(server.conn.usage(), before);
+    assert_eq!(server.sent(), NOTHING);
+    server.conn.progress(key, 1.0, None, None).expect("the report that failed does not count");
+    server.answer(key, &json!({}));
+    assert_eq!(server.sent().len(), 2);
+    server.call("vendor/x");
+
+    let mut client = small_client();
+    let params = CallToolParams::new("x".repeat(1000));
+    assert_eq!(client.conn.request(client.now, &params, RequestOptions::default()), Err(SendError::TooLarge));
+    client.conn.request(client.now, &CallToolParams::new("x"), RequestOptions::default()).expect("it is short enough");
+}
+
+/// `depth` brackets around nothing, of both kinds in turn.
+fn nested(depth: usize) -> String {
+    let open: String = (0..depth).map(|level| if level % 2 == 0 { r#"{"a":"# } else { "[" }).collect();
+    let close: String = (0..depth).rev().map(|level| if level % 2 == 0 { "}" } else { "]" }).collect();
+    format!("{open}0{close}")
+}
+
+#[test]
+fn nesting_is_bounded_at_the_limit_and_not_before() {
+    for limit in [0, 1, 2, 3, 64, 128, 1000] {
+        let allowed = limit.min(128);
+        for depth in (1..200).chain([1000, 100_000]) {
+            let mut config = full_server();
+            config.settings.limits.json_depth = limit;
+            // It is tried before the handshake, which is nested itself.
+            let mut server = Solo::server(config);
+            // The message itself is the first bracket.
+            let params = if depth == 1 { "null".to_owned() } else { nested(depth - 1) };
+            server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":{params}}}"#));
+            let events = server.take_events();
+            let too_deep = events == [Event::Violation(Violation::Malformed(Defect::TooDeep))];
+            assert_eq!(too_deep, depth > allowed as usize, "{depth} brackets with a limit of {limit}: {events:?}");
+            if too_deep {
+                assert_eq!(server.sent()[0]["error"]["code"], -32600);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_is_nested_too_deeply_ends_its_call() {
+    for body in [format!(r#""result":{}"#, nested(100_000)), format!(r#""error":{{"data":{}}}"#, nested(100_000))] {
+        let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+        let call = client.call("tools/list");
+        client.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":{},{body}}}"#, call.as_u64()));
+        assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }]);
+        assert_eq!(client.sent(), NOTHING, "answers are not answered");
+    }
+}
+
+#[test]
+fn what_is_nested_without_end_is_no_trouble() {
+    for bracket in ["[", r#"{"a":"#, r#"[{"a":"#] {
+        for head in ["", r#"{"jsonrpc":"2.0","id":1,"method":"vendor/x","params":"#] {
+            for version in ProtocolVersion::LEGACY {
+                let text = head.to_owned() + &bracket.repeat(100_000);
+                let mut server = Solo::ready_server(version);
+                server.feed_text(&text);
+                assert_eq!(server.take_events(), [Event::Violation(Violation::Malformed(Defect::TooDeep))]);
+                let mut client = Solo::ready_client(version);
+                client.feed_text(&text);
+                assert_eq!(client.take_events(), [Event::Violation(Violation::Malformed(Defect::TooDeep))]);
+                server.feed(&request(2, "ping"));
+                assert_eq!(server.sent().last(), Some(&result(2, json!({}))));
+            }
+        }
+    }
+}

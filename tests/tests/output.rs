@@ -1,0 +1,203 @@
+//! What leaves is JSON-RPC as the specification wants it: one message, one line.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::{
+    connection::{Connection, RequestOptions, SendError},
+    protocol::{Kind, Method, ProtocolVersion},
+    schema::{CallToolParams, CallToolResult, ContentBlock, LogMessageParams, LoggingLevel},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
+};
+use mcp_tests::{
+    message::{error, request, request_with_token, result},
+    solo::Solo,
+};
+use serde_json::{Value, json};
+
+fn raw(text: &str) -> RawJson<'static> {
+    let json = Json::parse(text).expect("it is JSON");
+    RawJson::from(&json).into_owned()
+}
+
+/// Confirms that an object is one of the four kinds of message, and says which.
+#[track_caller]
+fn kind_of(message: &Value) -> &'static str {
+    let has = |name: &str| message.get(name).is_some();
+    assert_eq!(message["jsonrpc"], "2.0", "{message}");
+    if has("method") {
+        assert!(message["method"].is_string() && !has("result") && !has("error"), "{message}");
+        assert!(!has("params") || message["params"].is_object(), "{message}");
+        assert!(!has("id") || message["id"].is_string() || message["id"].is_u64(), "{message}");
+        return if has("id") { "request" } else { "notification" };
+    }
+    assert!(has("result") != has("error"), "{message}");
+    if has("result") {
+        assert!(has("id") && message["result"].is_object(), "{message}");
+        return "result";
+    }
+    assert!(message["error"]["code"].is_i64() && message["error"]["message"].is_string(), "{message}");
+    "error"
+}
+
+/// Says and answers everything that there is, and collects what leaves.
+fn say_everything<E>(solo: &mut Solo<E>) -> Vec<Value> {
+    let empty = raw("{}");
+    for method in Method::ALL.iter().copied() {
+        for params in [None, Some(&empty)] {
+            match method.kind() {
+                Kind::Request => {
+                    let _ = solo.conn.request_raw(solo.now, method.as_str(), params, RequestOptions::default());
+                }
+                Kind::Notification => {
+                    let _ = solo.conn.notify_raw(method.as_str(), params);
+                }
+            }
+        }
+    }
+    let cancelled = solo.conn.request_raw(solo.now, "vendor/call", None, RequestOptions::default()).expect("ready");
+    let mut sent = solo.sent();
+    solo.conn.cancel(cancelled, Some("why not")).expect("it is in flight");
+    solo.take_events();
+    let ask = |id: u8| request_with_token(id, "vendor/ask", "t");
+    let answered = solo.ask(&ask(1));
+    solo.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was asked for");
+    solo.answer(answered, &json!({}));
+    let failed = solo.ask(&ask(2));
+    solo.conn.respond_error(failed, &ErrorObject::internal("no")).expect("an answer is owed");
+    for bad in [r#"{"jsonrpc":"2.0","id":3,"method":"ping"}"#, r#"{"jsonrpc":"2.0","id":4}"#, "{}", "[]", "["] {
+        solo.feed_text(bad);
+    }
+    sent.extend(solo.sent());
+    sent
+}
+
+// req: BASE-001 BASE-003 BASE-004 BASE-009 BASE-010 BASE-011 BASE-017 BASE-019 BASE-021
+#[test]
+fn every_message_is_one_of_four_kinds() {
+    for version in ProtocolVersion::LEGACY {
+        for sent in [say_everything(&mut Solo::ready_client(version)), say_everything(&mut Solo::ready_server(version))]
+        {
+            let mut seen: BTreeMap<_, usize> = BTreeMap::new();
+            for message in &sent {
+                *seen.entry(kind_of(message)).or_default() += 1;
+            }
+            assert_eq!(seen.len(), 4, "{seen:?}");
+        }
+    }
+}
+
+// req: BATCH-004 BATCH-012 BATCH-014
+#[test]
+fn arrays_leave_only_as_answers_to_an_array_of_2025_03_26() {
+    let batch = json!([
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "id": 2, "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "method": "vendor/noted"}
+    ]);
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        let mut sent = say_everything(&mut server);
+        assert!(sent.iter().all(Value::is_object), "{version}");
+        server.feed(&batch);
+        server.call("vendor/call");
+        sent = server.sent();
+        server.feed(&batch);
+        sent.extend(server.sent());
+        let arrays: Vec<_> = sent.iter().filter_map(Value::as_array).collect();
+        assert_eq!(!arrays.is_empty(), version == ProtocolVersion::V2025_03_26);
+        for message in arrays.into_iter().flatten() {
+            assert!(matches!(kind_of(message), "result" | "error"), "{message}");
+        }
+    }
+}
+
+// req: STDIO-004 STDIO-005 STDIO-006 STDIO-007 STDIO-008
+#[test]
+fn a_message_is_one_line_whatever_is_in_it() {
+    let pretty = "{\r\n  \"text\": \"line\\nbreak\",\n\n\t\"list\": [\n1,\r2\n]\n}";
+    let value: Value = serde_json::from_str(pretty).expect("it is JSON");
+    let object = || JsonObject::parse(pretty).expect("an object");
+    let text = "line\nbreak\r\u{2028}";
+
+    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let call = CallToolParams { arguments: Some(object()), ..CallToolParams::new(text) };
+    client.conn.request(client.now, &call, RequestOptions::default()).expect("it is ready");
+    client.conn.request_raw(client.now, "vendor/x", Some(&raw(pretty)), RequestOptions::default()).expect("ready");
+    client.conn.notify_raw("vendor/y", Some(&raw(pretty))).expect("it is ready");
+    let sent = one_line_each(&mut client);
+    assert!(sent.iter().any(|message| message["params"]["arguments"] == value), "{sent:?}");
+    assert!(sent.iter().any(|message| message["params"] == value), "{sent:?}");
+
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        let log = LogMessageParams::new(LoggingLevel::Error, Json::from(object()));
+        server.conn.notify(&log).expect("it is ready");
+        let ask = |id: &str| request_with_token(text.to_owned() + id, "vendor/x", text);
+        let key = server.ask(&ask("a"));
+        server.conn.progress(key, 1.0, None, Some(text)).expect("it was asked for");
+        server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
+        let key = server.ask(&ask("b"));
+        server.conn.respond(key, &CallToolResult::new(vec![ContentBlock::text(text)])).expect("an answer is owed");
+        let key = server.ask(&ask("c"));
+        let error = ErrorObject::internal(text).with_data(object().into());
+        server.conn.respond_error(key, &error).expect("an answer is owed");
+        let sent = one_line_each(&mut server);
+        assert!(sent.iter().any(|message| message["result"] == value), "{sent:?}");
+        assert!(sent.iter().any(|message| message["error"]["data"] == value), "{sent:?}");
+    }
+
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    server.feed(&json!([{"jsonrpc": "2.0", "id": 1, "method": "vendor/x"}]));
+    let [mcp_proto::connection::Event::Request { key, .. }] = server.take_events()[..] else { panic!("it is one") };
+    server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
+    assert_eq!(one_line_each(&mut server)[0][0]["result"], value);
+}
+
+/// The messages that leave, each of which is one line for whatever a peer takes for a line break.
+#[track_caller]
+fn one_line_each<E>(solo: &mut Solo<E>) -> Vec<Value> {
+    let sent = solo.sent_text();
+    for text in &sent {
+        assert!(!text.contains(['\n', '\r']), "{text}");
+    }
+    sent.iter().map(|text| serde_json::from_str(text).expect("output is JSON")).collect()
+}
+
+// req: BASE-017 BASE-021
+#[test]
+fn raw_params_and_results_that_are_no_objects_stay_here() {
+    for version in ProtocolVersion::LEGACY {
+        for text in ["[1]", "[]", "\"x\"", "7", "null"] {
+            let mut server = Solo::ready_server(version);
+            let refused = |outcome: Result<(), SendError>| matches!(outcome, Err(SendError::Encode(_)));
+            for progress in [true, false] {
+                let options = RequestOptions { progress, ..RequestOptions::default() };
+                let call = server.conn.request_raw(server.now, "vendor/x", Some(&raw(text)), options);
+                assert!(refused(call.map(|_| ())), "{text}");
+            }
+            assert!(refused(server.conn.notify_raw("vendor/x", Some(&raw(text)))), "{text}");
+            let key = server.ask(&request(1, "vendor/x"));
+            assert!(refused(server.conn.respond_raw(key, &raw(text))), "{text}");
+            assert_eq!(server.sent(), [Value::Null; 0], "nothing has changed");
+            server.answer(key, &json!({}));
+            assert_eq!(server.sent().len(), 1, "the answer is still owed");
+        }
+    }
+}
+
+// req: BASE-012 BASE-026
+#[test]
+fn a_failure_is_an_error_response_and_the_session_goes_on() {
+    fn check<E>(mut solo: Solo<E>) {
+        let key = solo.ask(&request(1, "vendor/x"));
+        solo.conn.respond_error(key, &ErrorObject::internal("out of paper")).expect("an answer is owed");
+        assert_eq!(solo.sent(), [error(1, -32603, "out of paper")]);
+        assert!(Connection::is_ready(&solo.conn));
+        solo.feed(&request(2, "ping"));
+        assert_eq!(solo.sent(), [result(2, json!({}))]);
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+}
