@@ -161,7 +161,8 @@ fn method(message: &Envelope) -> Result<Method, Failed> {
 }
 
 fn error(kind: &str, error: Failure) -> Result<(), Failed> {
-    let (code, data): (_, fn(&str) -> Result<(), Failed>) = match kind {
+    type Check = fn(&str) -> Result<(), Failed>;
+    let (code, data): (_, Check) = match kind {
         "ParseError" => (ErrorCode::PARSE_ERROR, |_| Ok(())),
         "MethodNotFoundError" => (ErrorCode::METHOD_NOT_FOUND, |_| Ok(())),
         "InvalidParamsError" => (ErrorCode::INVALID_PARAMS, |_| Ok(())),

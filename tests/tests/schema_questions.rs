@@ -15,7 +15,7 @@ fn fails<T: DeserializeOwned + std::fmt::Debug>(json: Value) {
     serde_json::from_str::<T>(&json.to_string()).expect_err(&json.to_string());
 }
 
-// req: SAMP-004 SAMP-005 SAMP-006 SAMP-009 SAMP-026 M-SCHEMA-025
+// req: SAMP-004 SAMP-005 SAMP-009 SAMP-026 M-SCHEMA-025
 #[test]
 fn questions_to_a_model() {
     let full = json!({"_meta": {}, "messages": [{"role": "user", "content": {"type": "text", "text": "t"}}], "maxTokens": 5,
@@ -136,7 +136,7 @@ fn tools_in_a_conversation() {
     assert_eq!(silent, ToolResultContent::new("1", []));
 }
 
-// req: SAMP-018 SAMP-019 SAMP-020 M-SCHEMA-025
+// req: SAMP-019 SAMP-020 M-SCHEMA-025
 #[test]
 fn preferences() {
     shape::<ModelPreferences>(
@@ -158,7 +158,7 @@ fn preferences() {
     assert_eq!(ModelPreferences::default().hinted(&["a"]), None);
 }
 
-// req: SAMP-029 SAMP-030 SAMP-031 SAMP-032
+// req: SAMP-029 SAMP-030
 #[test]
 fn results_of_tools_answer_their_uses() {
     let text = json!({"type": "text", "text": "t"});
@@ -190,6 +190,14 @@ fn results_of_tools_answer_their_uses() {
     assert_eq!(check(&[(model, used("1")), (user, text.clone()), (user, result("1"))]), Err(Missing(0)));
     assert_eq!(check(&[(user, json!([text, result("1")]))]), Err(Mixed(0)));
     assert_eq!(check(&[(model, used("1")), (user, json!([result("1"), text]))]), Err(Mixed(1)));
+
+    // Such a conversation is not sent.
+    let unanswered = json!({"messages": [{"role": model, "content": used("1")}], "maxTokens": 5});
+    let params: CreateMessageParams = is(unanswered);
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let error = encode(&params, version).expect_err("no result");
+        assert_eq!(error, format!("CreateMessageParams.messages has a value that {version} does not allow"));
+    }
 }
 
 // req: ELIC-007 ELIC-008 ELIC-009 ELIC-010 ELIC-013 ELIC-014 ELIC-035 M-ELIC-007 M-ELIC-012

@@ -119,7 +119,7 @@ fn prompt() -> Value {
         "arguments": [{"name": "a", "title": "t", "required": true}]})
 }
 
-// req: PROG-005 COMPL-003 COMPL-004 TOOL-035 LIFE-031 LIFE-032
+// req: PROG-005 COMPL-003 COMPL-004 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
 #[test]
 fn what_only_adds_to_the_picture_is_left_out() {
     check(vec![
@@ -440,6 +440,76 @@ fn what_would_change_the_meaning_is_refused() {
     assert_eq!(value(&encode(&params, V2025_11_25).expect("text"))["mode"], "form");
 }
 
+// req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005
+#[test]
+fn values_that_no_revision_has_are_not_sent() {
+    let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": ""}});
+    let none = VersionSet::NONE;
+    check(vec![
+        row::<PromptMessage>(message("system"), "/role", none, Refused),
+        row::<SamplingMessage>(message("system"), "/role", none, Refused),
+        row::<CreateMessageResult>(
+            json!({"role": "system", "content": {"type": "text", "text": ""}, "model": "m"}),
+            "/role",
+            none,
+            Refused,
+        ),
+        row::<Root>(json!({"uri": "https://a/b"}), "/uri", none, Refused),
+        row::<Root>(json!({"uri": "file:///a"}), "/uri", VersionSet::ALL, Refused),
+        row::<ElicitResult>(json!({"action": "maybe"}), "/action", none, Refused),
+        row::<Task>(
+            json!({"taskId": "t", "status": "tired", "createdAt": "", "lastUpdatedAt": "", "ttl": null}),
+            "/status",
+            none,
+            Refused,
+        ),
+        row::<CreateMessageParams>(
+            json!({"messages": [], "maxTokens": 5, "includeContext": "everything"}),
+            "/includeContext",
+            none,
+            Left,
+        ),
+        row::<ListToolsResult>(
+            json!({"tools": [{"name": "n", "inputSchema": {}, "execution": {"taskSupport": "perhaps"}}]}),
+            "/tools/0/execution/taskSupport",
+            none,
+            Left,
+        ),
+        row::<Implementation>(
+            json!({"name": "n", "version": "1", "icons": [{"src": "data:,", "theme": "red"}]}),
+            "/icons/0/theme",
+            none,
+            Left,
+        ),
+    ]);
+    let annotated = |annotations: Value| json!({"type": "text", "text": "", "annotations": annotations});
+    for (annotations, pointer) in [
+        (json!({"priority": 1.5}), "/annotations/priority"),
+        (json!({"audience": ["user", "moon"]}), "/annotations/audience"),
+    ] {
+        check(vec![row::<ContentBlock>(annotated(annotations), pointer, none, Left)]);
+    }
+    for name in ["/costPriority", "/speedPriority", "/intelligencePriority"] {
+        check(vec![
+            row::<ModelPreferences>(json!({&name[1..]: -0.5}), name, none, Left),
+            row::<ModelPreferences>(json!({&name[1..]: 0.5}), name, VersionSet::ALL, Left),
+        ]);
+    }
+    for src in ["javascript:alert(1)", "file:///a", "a.png"] {
+        let icons = json!([{"src": src}]);
+        check(vec![
+            row::<Implementation>(json!({"name": "n", "version": "1", "icons": icons}), "/icons", none, Left),
+            row::<Tool>(json!({"name": "n", "inputSchema": {}, "icons": icons}), "/icons", none, Left),
+            row::<Prompt>(json!({"name": "n", "icons": icons}), "/icons", none, Left),
+            row::<Resource>(json!({"uri": "a:b", "name": "n", "icons": icons}), "/icons", none, Left),
+            row::<ResourceTemplate>(json!({"uriTemplate": "a:b", "name": "n", "icons": icons}), "/icons", none, Left),
+        ]);
+    }
+    let form = json!({"type": "object", "properties": {"a": {"type": "string", "format": "phone"}}});
+    let schema: ElicitSchema = serde_json::from_value(form).expect("a form");
+    assert!(!encode(&schema, V2025_11_25).expect("text").contains("phone"));
+}
+
 #[test]
 fn defaults_of_forms_follow_the_revision() {
     let form = |property: &Value| json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"a": property}}});
@@ -525,7 +595,7 @@ fn messages_of_other_revisions_are_refused() {
     assert!(encode(&ListToolsParams::default(), V2024_11_05).is_ok());
 }
 
-// req: M-DISC-005 M-CACHE-001 M-CACHE-002
+// req: M-CACHE-001 M-CACHE-002
 #[test]
 fn a_modern_list_always_has_its_hints() {
     let written = value(&encode(&DiscoverResult::new([], ServerCapabilities::default()), V2026_07_28).expect("text"));

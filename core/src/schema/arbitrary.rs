@@ -31,6 +31,16 @@ pub(super) fn required<T: ArbitraryAt>(
     version: Option<ProtocolVersion>,
     rule: &Rule<T>,
 ) -> Result<T> {
+    for _ in 0..8 {
+        let value = one(u, version, rule)?;
+        if version.is_none_or(|version| rule.admits(&value, version)) {
+            return Ok(value);
+        }
+    }
+    Err(arbitrary::Error::IncorrectFormat)
+}
+
+fn one<T: ArbitraryAt>(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
     match rule.format() {
         Some(format) => T::arbitrary_as(u, version, format),
         None => T::arbitrary_at(u, version),
@@ -46,11 +56,20 @@ pub(super) fn optional<T: ArbitraryAt>(
     if version.is_some_and(|version| !rule.versions().contains(version)) || !(must || u.ratio(2, 5)?) {
         return Ok(None);
     }
-    let value = required(u, version, rule)?;
+    let value = one(u, version, rule)?;
     if version.is_none_or(|version| rule.admits(&value, version)) {
         Ok(Some(value))
     } else {
         Ok(rule.fallback().filter(|_| must).map(|fallback| fallback()))
+    }
+}
+
+/// `value`, if the revision has room for it.
+pub(super) fn admitted<T>(value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
+    if version.is_none_or(|version| !rule.versions().contains(version) || rule.admits(&value, version)) {
+        Ok(value)
+    } else {
+        Err(arbitrary::Error::IncorrectFormat)
     }
 }
 

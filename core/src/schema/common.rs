@@ -61,9 +61,9 @@ object! {
     /// Spec: [annotations](https://modelcontextprotocol.io/specification/2025-11-25/server/resources#annotations)
     pub struct Annotations: data {
         /// Whom the object is meant for.
-        "audience" => audience: optional Vec<Role>;
+        "audience" => audience: optional Vec<Role>, fits(|roles, _| roles.iter().all(Role::is_known));
         /// How important the object is, from 0 (can be left out) to 1 (needed).
-        "priority" => priority: optional Number, is(Fraction);
+        "priority" => priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
         /// When the object was last changed, in ISO 8601. Since 2025-06-18.
         "lastModified" => last_modified: optional String, since(V2025_06_18), is(Timestamp);
     }
@@ -99,12 +99,17 @@ object! {
         /// The sizes it can be shown in, each `48x48` or `any`.
         "sizes" => sizes: optional Vec<String>;
         /// The background it was drawn for; any, if missing.
-        "theme" => theme: optional IconTheme;
+        "theme" => theme: optional IconTheme, fits(|theme, _| theme.is_known());
     }
 }
 
 impl Icon {
-    /// Whether a sender may use this `src`: `https:`, `http:` or `data:`.
+    /// Whether all of these can be sent, see [`is_valid`](Self::is_valid).
+    pub(super) fn all_valid(icons: &[Self]) -> bool {
+        icons.iter().all(Self::is_valid)
+    }
+
+    /// Whether a sender may use this `src`: `https:`, `http:` or `data:`. Others are not written for any revision.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.is_safe() || has_scheme(&self.src, "http")

@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Annotations, Icon, Meta, ResourceContents, macros::*};
+use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, macros::*};
 
 union! {
     /// One piece of content, in tool results and prompts.
@@ -87,7 +87,7 @@ object! {
 object! {
     /// A picture.
     pub struct ImageContent: data("type" = "image") {
-        /// The bytes of the picture in base64, see [`is_base64`](super::is_base64).
+        /// The bytes of the picture in base64, see [`decode_base64`](super::decode_base64).
         "data" => data: required String, is(Base64);
         /// The type of the bytes, for example `image/png`.
         "mimeType" => mime_type: required String;
@@ -98,10 +98,18 @@ object! {
     }
 }
 
+impl ImageContent {
+    /// A picture, from its bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::new(encode_base64(bytes), mime_type)
+    }
+}
+
 object! {
     /// Sound. Since 2025-03-26.
     pub struct AudioContent: data("type" = "audio"), since(V2025_03_26) {
-        /// The bytes of the sound in base64, see [`is_base64`](super::is_base64).
+        /// The bytes of the sound in base64, see [`decode_base64`](super::decode_base64).
         "data" => data: required String, is(Base64);
         /// The type of the bytes, for example `audio/wav`.
         "mimeType" => mime_type: required String;
@@ -109,6 +117,14 @@ object! {
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+impl AudioContent {
+    /// Sound, from its bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
+        Self::new(encode_base64(bytes), mime_type)
     }
 }
 
@@ -130,7 +146,7 @@ object! {
         /// The number of bytes of the content, before any encoding, if known.
         "size" => size: optional u64;
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
         /// Whom it is for and how important it is.
         "annotations" => annotations: optional Annotations;
         /// Metadata.

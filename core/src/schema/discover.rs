@@ -23,6 +23,7 @@ object! {
         /// For how many milliseconds the result can be reused.
         "ttlMs" => ttl_ms: optional u64, or(|| 0);
         /// Who may reuse the result.
-        "cacheScope" => cache_scope: optional CacheScope, or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }

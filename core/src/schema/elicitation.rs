@@ -88,7 +88,7 @@ object! {
     /// The result of `elicitation/create`: what the user did.
     pub struct ElicitResult: answer, since(V2025_06_18) {
         /// What the user did.
-        "action" => action: required ElicitAction;
+        "action" => action: required ElicitAction, has_to(|action, _| action.is_known());
         /// What the user filled in: after `accept` of a form, and only then.
         "content" => content: optional Map<ElicitValue>;
     }

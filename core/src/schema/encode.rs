@@ -1,14 +1,15 @@
 //! How objects are written: with what a revision has, without what it does not have.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
+use core::fmt;
 
 use serde_core::{
     Serialize, Serializer,
-    ser::{Error as _, SerializeMap},
+    ser::{self, Error as _, SerializeMap},
 };
 use serde_json::Number;
 
-use super::{Extra, format::Format};
+use super::{Extra, decode::Object, format::Format};
 use crate::{
     protocol::{Method, ProtocolVersion, VersionSet},
     wire::{Json, JsonObject, RequestId},
@@ -200,16 +201,17 @@ pub(crate) struct Members<M> {
 }
 
 impl<M: SerializeMap> Members<M> {
-    /// Opens an object that exists in `versions`.
-    pub(crate) fn new<S: Serializer<SerializeMap = M, Error = M::Error>>(
+    /// Opens `object`.
+    pub(crate) fn new<S: Serializer<SerializeMap = M, Error = M::Error>, T: Object>(
+        object: &T,
         serializer: S,
         version: Option<ProtocolVersion>,
-        owner: &'static str,
-        versions: VersionSet,
+        rule: &Rule<T>,
     ) -> Result<Self, M::Error> {
         match version {
-            Some(version) if !versions.contains(version) => Err(absent(owner, version)),
-            _ => Ok(Self { map: serializer.serialize_map(None)?, version, owner }),
+            Some(version) if !rule.versions.contains(version) => Err(absent(T::NAME, version)),
+            Some(version) if !rule.admits(object, version) => Err(unfit(T::NAME, version)),
+            _ => Ok(Self { map: serializer.serialize_map(None)?, version, owner: T::NAME }),
         }
     }
 
@@ -226,7 +228,7 @@ impl<M: SerializeMap> Members<M> {
         rule: &Rule<T>,
     ) -> Result<(), M::Error> {
         match self.version {
-            Some(version) if !rule.admits(value, version) => Err(self.refused(name, version)),
+            Some(version) if !rule.admits(value, version) => Err(self.refused(name, rule, version)),
             version => self.map.serialize_entry(name, &At(value, version)),
         }
     }
@@ -253,8 +255,8 @@ impl<M: SerializeMap> Members<M> {
             (Some(value), Some(version)) if rule.admits(value, version) => {
                 self.map.serialize_entry(name, &At(value, Some(version)))
             }
-            (Some(_), Some(version)) if rule.refuses(version) => Err(self.refused(name, version)),
-            (None, Some(version)) if rule.must_be_there(version) => match rule.fallback() {
+            (Some(_), Some(version)) if rule.refuses(version) => Err(self.refused(name, rule, version)),
+            (_, Some(version)) if rule.must_be_there(version) => match rule.fallback() {
                 Some(fallback) => self.map.serialize_entry(name, &At(&fallback(), Some(version))),
                 None => Err(M::Error::custom(format_args!("{}.{name} is required by {version}", self.owner))),
             },
@@ -276,13 +278,20 @@ impl<M: SerializeMap> Members<M> {
     }
 
     #[cold]
-    fn refused(&self, name: &str, version: ProtocolVersion) -> M::Error {
-        M::Error::custom(format_args!("{}.{name} in this form is not part of {version}", self.owner))
+    fn refused<T>(&self, name: &str, rule: &Rule<T>, version: ProtocolVersion) -> M::Error {
+        let name = format_args!("{}.{name}", self.owner);
+        if rule.versions.contains(version) { unfit(name, version) } else { absent(name, version) }
     }
 }
 
 /// The error for something that a revision does not have.
 #[cold]
-pub(crate) fn absent<E: serde_core::ser::Error>(what: &str, version: ProtocolVersion) -> E {
+pub(crate) fn absent<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
     E::custom(format_args!("{what} is not part of {version}"))
+}
+
+/// The error for something that a revision has, but not with this value.
+#[cold]
+fn unfit<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
+    E::custom(format_args!("{what} has a value that {version} does not allow"))
 }

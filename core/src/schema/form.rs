@@ -74,7 +74,7 @@ object! {
         /// How many characters it has at most.
         "maxLength" => max_length: optional u64;
         /// What it has to look like.
-        "format" => format: optional StringFormat;
+        "format" => format: optional StringFormat, fits(|format, _| format.is_known());
         /// What is filled in beforehand. Since 2025-11-25.
         "default" => default: optional String, since(V2025_11_25);
     }
@@ -98,7 +98,7 @@ object! {
     /// A number in a form.
     pub struct NumberSchema: data, since(V2025_06_18) {
         /// Any number, or only integers.
-        "type" => kind: required NumberKind;
+        "type" => kind: required NumberKind, has_to(|kind, _| kind.is_known());
         /// The name, for people.
         "title" => title: optional String;
         /// What to fill in.

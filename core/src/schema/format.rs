@@ -26,13 +26,6 @@ pub(crate) enum Format {
     Answer,
 }
 
-/// Whether `text` is base64 in the standard alphabet, with padding.
-#[must_use]
-pub fn is_base64(text: &str) -> bool {
-    let body = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
-    text.len().is_multiple_of(4) && body.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'+' || b == b'/')
-}
-
 /// Whether `number` is from 0 to 1, as priorities have to be.
 #[must_use]
 pub fn is_fraction(number: &Number) -> bool {
@@ -48,17 +41,6 @@ pub fn has_scheme(uri: &str, scheme: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // req: CONT-011
-    #[test]
-    fn base64_has_one_alphabet_and_its_padding() {
-        for good in ["", "aGk=", "aGkh", "aA==", "+/+/", "0000"] {
-            assert!(is_base64(good), "{good:?}");
-        }
-        for bad in ["a", "aG", "aGk", "aGk==", "a===", "====", "aG-_", "aG k", "aGk=aGk=", "aGk\n", "äää"] {
-            assert!(!is_base64(bad), "{bad:?}");
-        }
-    }
 
     #[test]
     fn fractions_include_both_ends() {

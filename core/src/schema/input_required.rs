@@ -9,7 +9,7 @@ use crate::wire::JsonObject;
 
 object! {
     /// A result that asks instead of answering. It has at least one of its two members. Since 2026-07-28.
-    pub struct InputRequiredResult: answer, since(V2026_07_28) {
+    pub struct InputRequiredResult: answer, since(V2026_07_28), has_to(|result, _| result.is_valid()) {
         /// What kind of result this is; always written, as `input_required`.
         "resultType" => result_type: optional ResultType, has_to(|kind, _| *kind == ResultType::InputRequired),
             or(|| ResultType::InputRequired);

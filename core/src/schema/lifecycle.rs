@@ -20,7 +20,7 @@ object! {
         /// The home page of the program. Since 2025-11-25.
         "websiteUrl" => website_url: optional String, since(V2025_11_25), is(Uri);
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
     }
 }
 

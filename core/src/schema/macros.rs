@@ -142,11 +142,11 @@ macro_rules! object {
 
             const RULES: Rules = Rules {
                 $($first: Rule::new(),)?
-                $($field: Rule::new()$(.$rule($($($args)*)?))*,)*
+                $($field: Rule::<$Type>::new()$(.$rule($($($args)*)?))*,)*
             };
 
             /// What holds for the object itself.
-            const OWN: Rule<$Name> = Rule::new()$(.$own($($own_args)*))*;
+            const OWN: Rule<$Name> = Rule::<$Name>::new()$(.$own($($own_args)*))*;
 
             /// The members that were found so far.
             #[derive(Default)]
@@ -199,7 +199,7 @@ macro_rules! object {
                     version: Option<crate::protocol::ProtocolVersion>,
                     serializer: S,
                 ) -> Result<S::Ok, S::Error> {
-                    let mut members = encode::Members::new(serializer, version, stringify!($Name), OWN.versions())?;
+                    let mut members = encode::Members::new(self, serializer, version, &OWN)?;
                     $(members.optional($first_wire, &self.$first, &RULES.$first)?;)?
                     $(members.tag($tag, $kind)?;)?
                     $(members.$presence($wire, &self.$field, &RULES.$field)?;)*
@@ -219,11 +219,12 @@ macro_rules! object {
                     u: &mut arbitrary::Unstructured<'_>,
                     version: Option<crate::protocol::ProtocolVersion>,
                 ) -> arbitrary::Result<Self> {
-                    Ok(Self {
+                    let value = Self {
                         $($first: crate::schema::arbitrary::optional(u, version, &RULES.$first)?,)?
                         $($field: crate::schema::arbitrary::$presence(u, version, &RULES.$field)?,)*
                         extra: crate::schema::arbitrary::extra(u)?,
-                    })
+                    };
+                    crate::schema::arbitrary::admitted(value, version, &OWN)
                 }
             }
 
@@ -348,6 +349,12 @@ macro_rules! open_enum {
                     $(Self::$Variant => $text,)+
                     Self::Other(text) => text,
                 }
+            }
+
+            /// Whether this is a word of the specification.
+            #[must_use]
+            pub const fn is_known(&self) -> bool {
+                !matches!(self, Self::Other(_))
             }
         }
 

@@ -4,6 +4,7 @@
 //! of them may send, and [encoding for a revision](Encode) writes what that revision can read. Every object keeps the
 //! members that it does not know.
 
+mod base64;
 mod capabilities;
 mod common;
 mod completion;
@@ -42,6 +43,7 @@ use crate::protocol::{CapabilitySet, Method};
 
 #[cfg(feature = "arbitrary")]
 pub use arbitrary::ArbitraryAt;
+pub use base64::{decode_base64, encode_base64, is_base64};
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
     ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
@@ -65,7 +67,7 @@ pub use form::{
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
     UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
-pub use format::{has_scheme, is_base64, is_fraction};
+pub use format::{has_scheme, is_fraction};
 pub use input_required::{
     CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputRequiredResult, InputResponses,
     ListRootsRequest, answer,

@@ -24,7 +24,8 @@ object! {
         /// For how many milliseconds the result can be reused. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
         /// Who may reuse the result. Since 2026-07-28.
-        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }
 
@@ -45,7 +46,7 @@ object! {
         /// What can be filled in.
         "arguments" => arguments: optional Vec<PromptArgument>;
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
     }
@@ -94,7 +95,7 @@ object! {
     /// One message of a prompt.
     pub struct PromptMessage: data {
         /// Whose message it is.
-        "role" => role: required Role;
+        "role" => role: required Role, has_to(|role, _| role.is_known());
         /// What it says. An embedded resource names its MIME type.
         "content" => content: required ContentBlock;
     }

@@ -19,6 +19,7 @@ use serde_json::value::RawValue;
 use super::{
     Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
     decode::{Member, Name, Opened, inside},
+    encode_base64,
     macros::*,
 };
 use crate::protocol::ProtocolVersion;
@@ -41,7 +42,8 @@ object! {
         /// For how many milliseconds the result can be reused. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
         /// Who may reuse the result. Since 2026-07-28.
-        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }
 
@@ -63,7 +65,8 @@ object! {
         /// For how many milliseconds the result can be reused. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
         /// Who may reuse the result. Since 2026-07-28.
-        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }
 
@@ -88,7 +91,8 @@ object! {
         /// For how many milliseconds the result can be reused. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
         /// Who may reuse the result. Since 2026-07-28.
-        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }
 
@@ -137,7 +141,7 @@ object! {
         /// The number of bytes of the content, before any encoding, if known.
         "size" => size: optional u64;
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
         /// Whom it is for and how important it is.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
@@ -159,7 +163,7 @@ object! {
         /// The type of the content, if it is the same for all.
         "mimeType" => mime_type: optional String;
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
         /// Whom they are for and how important they are.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
@@ -188,10 +192,18 @@ object! {
         "uri" => uri: required String, is(Uri);
         /// The type of the content, if known.
         "mimeType" => mime_type: optional String;
-        /// The content in base64, see [`is_base64`](super::is_base64).
+        /// The content in base64, see [`decode_base64`](super::decode_base64).
         "blob" => blob: required String, is(Base64);
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
+    }
+}
+
+impl BlobResourceContents {
+    /// Contents, from their bytes.
+    #[must_use]
+    pub fn from_bytes(uri: impl Into<String>, bytes: &[u8]) -> Self {
+        Self::new(uri, encode_base64(bytes))
     }
 }
 

@@ -28,7 +28,7 @@ object! {
     /// A folder or file that servers may work in.
     pub struct Root: data {
         /// Where it is; it starts with `file://`.
-        "uri" => uri: required String, is(FileUri);
+        "uri" => uri: required String, has_to(|uri, _| uri.starts_with("file://")), is(FileUri);
         /// The name, for people.
         "name" => name: optional String;
         /// Metadata. Since 2025-06-18.
@@ -60,7 +60,7 @@ fn is_dots(segment: &str) -> bool {
 mod tests {
     use super::*;
 
-    // req: ROOT-004 ROOT-009
+    // req: ROOT-004
     #[test]
     fn roots_are_files_and_stay_where_they_are() {
         for good in ["file:///", "file:///home/me", "file:///a/..b/c..", "file:///a/...", "file://host/a"] {

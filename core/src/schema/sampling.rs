@@ -19,14 +19,14 @@ use crate::{
 object! {
     /// Params of `sampling/createMessage`. In 2026-07-28 the question travels inside of a result.
     pub struct CreateMessageParams: params(CreateMessage => CreateMessageResult) {
-        /// The conversation so far.
-        "messages" => messages: required Vec<SamplingMessage>;
+        /// The conversation so far. It is only sent if it passes [`check_tool_results`].
+        "messages" => messages: required Vec<SamplingMessage>, has_to(|messages, _| check_tool_results(messages).is_ok());
         /// Which model would be good; the client decides.
         "modelPreferences" => model_preferences: optional ModelPreferences;
         /// What the model should be told first; the client may change it.
         "systemPrompt" => system_prompt: optional String;
         /// What the client should add from its servers; the client may ignore it.
-        "includeContext" => include_context: optional IncludeContext;
+        "includeContext" => include_context: optional IncludeContext, fits(|context, _| context.is_known());
         /// How free the model is.
         "temperature" => temperature: optional Number;
         /// How many tokens the answer may have.
@@ -73,7 +73,7 @@ object! {
     /// The result of `sampling/createMessage`: what the model said.
     pub struct CreateMessageResult: answer {
         /// Whose message it is.
-        "role" => role: required Role;
+        "role" => role: required Role, has_to(|role, _| role.is_known());
         /// What it says. Several pieces and tools only since 2025-11-25.
         "content" => content: required OneOrMany<SamplingContent>;
         /// The model that said it.
@@ -113,7 +113,7 @@ object! {
     /// One message of a conversation with a model.
     pub struct SamplingMessage: data {
         /// Whose message it is.
-        "role" => role: required Role;
+        "role" => role: required Role, has_to(|role, _| role.is_known());
         /// What it says. Several pieces and tools only since 2025-11-25.
         "content" => content: required OneOrMany<SamplingContent>;
         /// Metadata. Since 2025-11-25.
@@ -220,7 +220,7 @@ object! {
     /// Whether the model has to use tools. Since 2025-11-25.
     pub struct ToolChoice: data, since(V2025_11_25) {
         /// As it likes, if missing.
-        "mode" => mode: optional ToolChoiceMode;
+        "mode" => mode: optional ToolChoiceMode, has_to(|mode, _| mode.is_known());
     }
 }
 
@@ -242,11 +242,11 @@ object! {
         /// Names of models or parts of them, the best first.
         "hints" => hints: optional Vec<ModelHint>;
         /// How much a low price matters.
-        "costPriority" => cost_priority: optional Number, is(Fraction);
+        "costPriority" => cost_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
         /// How much speed matters.
-        "speedPriority" => speed_priority: optional Number, is(Fraction);
+        "speedPriority" => speed_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
         /// How much cleverness matters.
-        "intelligencePriority" => intelligence_priority: optional Number, is(Fraction);
+        "intelligencePriority" => intelligence_priority: optional Number, fits(|priority, _| is_fraction(priority)), is(Fraction);
     }
 }
 

@@ -60,7 +60,7 @@ macro_rules! task {
                 /// The id, chosen by the side that runs the task.
                 "taskId" => task_id: required String;
                 /// How it stands.
-                "status" => status: required TaskStatus;
+                "status" => status: required TaskStatus, has_to(|status, _| status.is_known());
                 /// The same for people, perhaps with a reason.
                 "statusMessage" => status_message: optional String;
                 /// When it was created, in ISO 8601.

@@ -28,7 +28,8 @@ object! {
         /// For how many milliseconds the result can be reused. Since 2026-07-28.
         "ttlMs" => ttl_ms: optional u64, since(V2026_07_28), or(|| 0);
         /// Who may reuse the result. Since 2026-07-28.
-        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), or(|| CacheScope::Private);
+        "cacheScope" => cache_scope: optional CacheScope, since(V2026_07_28), fits(|scope, _| scope.is_known()),
+            or(|| CacheScope::Private);
     }
 }
 
@@ -57,13 +58,20 @@ object! {
         /// How it is run. Only 2025-11-25.
         "execution" => execution: optional ToolExecution, only(V2025_11_25);
         /// Pictures for user interfaces. Since 2025-11-25.
-        "icons" => icons: optional Vec<Icon>, since(V2025_11_25);
+        "icons" => icons: optional Vec<Icon>, since(V2025_11_25), fits(|icons, _| Icon::all_valid(icons));
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
     }
 }
 
 impl Tool {
+    /// A tool that takes no arguments.
+    #[must_use]
+    pub fn without_arguments(name: impl Into<String>) -> Self {
+        let schema = JsonObject::parse(r#"{"type":"object","additionalProperties":false}"#);
+        Self::new(name, schema.unwrap_or_else(|_| JsonObject::empty()))
+    }
+
     /// The name to show: the title, else the title among the annotations, else the name.
     #[must_use]
     pub fn display_name(&self) -> &str {
@@ -142,7 +150,7 @@ object! {
     /// How a tool is run. Only 2025-11-25.
     pub struct ToolExecution: data, only(V2025_11_25) {
         /// Whether it can be run as a task; not, if missing.
-        "taskSupport" => task_support: optional TaskSupport;
+        "taskSupport" => task_support: optional TaskSupport, fits(|support, _| support.is_known());
     }
 }
 
