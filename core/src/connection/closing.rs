@@ -41,6 +41,7 @@ impl Engine {
             return;
         }
         self.end_calls(&reason);
+        self.end_subscriptions();
         self.pings = None;
         self.phase = Phase::Draining;
         self.drain = Some((now + self.limits().drain, reason));
@@ -66,6 +67,7 @@ impl Engine {
             return;
         }
         self.end_calls(&reason);
+        self.end_subscriptions();
         for key in self.requests.keys(State::Open) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });

@@ -1,17 +1,18 @@
 //! The state behind both roles, and how it is polled.
 
-use alloc::{collections::VecDeque, sync::Arc, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 
 use slab::Slab;
 
 use super::{
     ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
-    Wake, batch::Batch, changes::Changes, keepalive::Pings, tasks::Followed,
+    Wake, batch::Batch, changes::Changes, keepalive::Pings, modern::Modern, receive::Origin,
+    subscriptions::Subscriptions, tasks::Followed,
 };
 use crate::{
     protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
     rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Timestamp},
-    schema::{InitializeParams, InitializeResult, LoggingLevel},
+    schema::{Implementation, InitializeParams, InitializeResult, LoggingLevel},
     wire::RequestId,
 };
 
@@ -43,6 +44,15 @@ pub(super) struct RequestTag {
     pub(super) bytes: usize,
     /// `logging/setLevel`: what to set when it is answered with a result.
     pub(super) level: Option<LoggingLevel>,
+    /// What a request of the modern era says of itself.
+    pub(super) modern: Option<Box<Modern>>,
+}
+
+impl RequestTag {
+    pub(super) fn new(token: Option<RequestId>, origin: Origin) -> Self {
+        let Origin { batch, bytes } = origin;
+        Self { token, last_progress: None, queued: 0, batch, bytes, level: None, modern: None }
+    }
 }
 
 /// What only one of the roles has.
@@ -50,6 +60,16 @@ pub(super) struct RequestTag {
 pub(super) enum Side {
     Client { config: Arc<ClientConfig>, server: Option<InitializeResult> },
     Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
+}
+
+impl Side {
+    /// Who a server says it is.
+    pub(super) fn server_info(&self) -> Option<&Implementation> {
+        match self {
+            Self::Client { .. } => None,
+            Self::Server { config, .. } => Some(&config.info),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -73,6 +93,7 @@ pub(super) struct Engine {
     pub(super) log_level: Option<LoggingLevel>,
     pub(super) pings: Option<Pings>,
     pub(super) followed: Followed,
+    pub(super) subscriptions: Subscriptions,
     pub(super) drain: Option<(Timestamp, CloseReason)>,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
@@ -105,6 +126,7 @@ impl Engine {
             log_level: None,
             pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
             followed: Followed::default(),
+            subscriptions: Subscriptions::default(),
             drain: None,
             noise: 0,
             stats: Stats::default(),
@@ -128,6 +150,12 @@ impl Engine {
             Side::Client { .. } => Role::Client,
             Side::Server { .. } => Role::Server,
         }
+    }
+
+    /// The revision that a request of the peer is made in.
+    pub(super) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
+        let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.modern.as_ref());
+        modern.map(|modern| modern.version).or(self.version)
     }
 
     /// What an end has declared.
@@ -245,6 +273,7 @@ impl Engine {
             events: self.events.len() + usize::from(self.ended.is_some()),
             tasks: self.followed.len(),
             changes: self.changes.len(),
+            subscriptions: self.subscriptions.len(),
         }
     }
 }

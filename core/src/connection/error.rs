@@ -110,6 +110,10 @@ pub enum Violation<'a> {
     BatchSize,
     /// More requests in flight than the limit; this one was refused.
     TooManyRequests,
+    /// A request of the modern era whose `_meta` lacks what it needs.
+    BadMeta,
+    /// A request of the modern era in a revision that is not served.
+    UnsupportedVersion,
 }
 
 impl Violation<'_> {
@@ -132,6 +136,8 @@ impl Violation<'_> {
             Self::SecondInitialize => Violation::SecondInitialize,
             Self::BatchSize => Violation::BatchSize,
             Self::TooManyRequests => Violation::TooManyRequests,
+            Self::BadMeta => Violation::BadMeta,
+            Self::UnsupportedVersion => Violation::UnsupportedVersion,
         }
     }
 }
@@ -154,6 +160,8 @@ impl fmt::Display for Violation<'_> {
             Self::SecondInitialize => f.write_str("initialize came twice"),
             Self::BatchSize => f.write_str("a batch with too many members, or none"),
             Self::TooManyRequests => f.write_str("too many requests in flight"),
+            Self::BadMeta => f.write_str("_meta of a request is incomplete"),
+            Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
         }
     }
 }

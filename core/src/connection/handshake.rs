@@ -10,8 +10,8 @@ use super::{
 use crate::{
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
     rpc::{Lane, Timestamp},
-    schema::{At, InitializeParams, InitializeResult},
-    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode},
+    schema::{At, InitializeParams, InitializeResult, UnsupportedProtocolVersion},
+    wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, decode_params, encode},
 };
 
 impl Engine {
@@ -78,8 +78,13 @@ impl Engine {
             }
         };
         let Some(version) = negotiate(&params.protocol_version, self.settings().versions) else {
-            let message = "Unsupported protocol version: this server has no handshake";
-            self.refuse(origin, Some(id), &ErrorObject::invalid_params(message));
+            let error = self.names_versions();
+            let data = UnsupportedProtocolVersion::new(self.spoken(), params.protocol_version);
+            let error = match Json::new(&data) {
+                Ok(data) => error.with_data(data),
+                Err(_) => error,
+            };
+            self.refuse(origin, Some(id), &error);
             return self.violation(Violation::NotSupported(Method::Initialize));
         };
         let Side::Server { config, client, initialized_early } = &mut self.side else { return None };

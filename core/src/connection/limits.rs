@@ -37,6 +37,8 @@ pub struct Limits {
     /// Tasks of the peer whose progress is still followed after the request that started them was answered.
     /// The oldest is forgotten first. Default 1,024.
     pub tasks: usize,
+    /// Subscriptions that a client may hold open (2026-07-28). Default 64.
+    pub subscriptions: usize,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
     pub drain: Duration,
 }
@@ -55,6 +57,7 @@ impl Default for Limits {
             parse_errors: 16,
             noise_lines: 4096,
             tasks: 1024,
+            subscriptions: 64,
             drain: Duration::from_secs(5),
         }
     }

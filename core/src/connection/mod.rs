@@ -13,9 +13,11 @@ mod event;
 mod handshake;
 mod keepalive;
 mod limits;
+mod modern;
 mod receive;
 mod send;
 mod splice;
+mod subscriptions;
 mod tasks;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -34,7 +36,7 @@ use crate::{
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
-        LoggingLevel, Notification, Request,
+        LogMessageParams, LoggingLevel, Notification, Request,
     },
     wire::{ErrorObject, RawJson, RequestId, encode},
 };
@@ -117,6 +119,15 @@ impl Connection<ServerEnd> {
     #[must_use]
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
+        if let Some(modern) = &entry.tag.modern {
+            return Some(RequestContext {
+                version: modern.version,
+                client_capabilities: &modern.capabilities,
+                client_info: modern.info.as_ref(),
+                log_level: modern.log_level,
+                progress_token: entry.tag.token.as_ref(),
+            });
+        }
         let client = self.client()?;
         Some(RequestContext {
             version: self.engine.version?,
@@ -228,7 +239,7 @@ impl<E> Connection<E> {
     /// If it is not allowed now; nothing has changed then.
     pub fn notify<N: Notification>(&mut self, params: &N) -> Result<(), SendError> {
         let version = self.engine.version;
-        self.engine.notify(&N::METHOD.into(), params.level(), |out| {
+        self.engine.notify(&N::METHOD.into(), params.level(), params.resource(), |out| {
             if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
         })
     }
@@ -239,8 +250,10 @@ impl<E> Connection<E> {
     /// If it is not allowed now; nothing has changed then.
     pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
         let level = params.and_then(|params| params.member("level")?.decode().ok());
-        self.engine
-            .notify(&MethodName::new(method), level, |out| params.map_or(Ok(()), |params| raw_object(out, params)))
+        let resource: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
+        self.engine.notify(&MethodName::new(method), level, resource.as_deref(), |out| {
+            params.map_or(Ok(()), |params| raw_object(out, params))
+        })
     }
 
     /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
@@ -256,7 +269,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one.
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
-        let version = self.engine.version;
+        let version = self.engine.version_of(key);
         self.engine.respond(key, Ok(&|out| encode::value(out, &At(result, version))))
     }
 
@@ -288,6 +301,16 @@ impl<E> Connection<E> {
         message: Option<&str>,
     ) -> Result<(), SendError> {
         self.engine.progress(key, progress, total, message)
+    }
+
+    /// Sends a log message on behalf of a request. It leaves before the answer, and only if the client wants messages
+    /// as severe as this: of this request (2026-07-28) or of the session.
+    ///
+    /// # Errors
+    /// If logging was not declared, the request has been answered, or too much waits to be written.
+    pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
+        let version = self.engine.version_of(key);
+        self.engine.log(key, message.level, |out| encode::value(out, &At(message, version)))
     }
 
     /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
@@ -530,4 +553,6 @@ pub struct Usage {
     pub tasks: usize,
     /// Lists that have changed and are not announced yet.
     pub changes: usize,
+    /// Subscriptions that the peer has opened (2026-07-28).
+    pub subscriptions: usize,
 }

@@ -143,7 +143,7 @@ impl Engine {
 
     /// Answers with an error; `None` is an id that could not be read.
     pub(super) fn refuse(&mut self, origin: Origin, id: Option<&RequestId>, error: &ErrorObject) {
-        let omits = self.version.is_some_and(|version| version.omits_unreadable_id());
+        let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
         self.answer(origin.batch, |out| encode::error(out, id.ok_or(missing), error));
     }
@@ -193,8 +193,13 @@ impl Engine {
             let message = "Invalid request: a request with this id is in flight";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
         }
+        if let Some(meta) = &meta
+            && self.is_modern(meta)
+        {
+            return self.receive_modern(id, method, params, meta, origin);
+        }
         match method.known() {
-            Some(Method::Ping) => {
+            Some(Method::Ping) if self.speaks_legacy() => {
                 self.answer(origin.batch, |out| {
                     encode::open_response(out, &id);
                     out.extend_from_slice(b"{}}");
@@ -214,6 +219,10 @@ impl Engine {
             // The peer could not know.
             self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
             return None;
+        }
+        if self.phase == Phase::Opening && self.serves_modern() {
+            self.refuse(origin, Some(&id), &self.names_versions());
+            return self.violation(Violation::NotReady(method.into_owned()));
         }
         if !self.phase.serves_requests() {
             let message = "Invalid request: the connection is not initialized";
@@ -242,29 +251,43 @@ impl Engine {
                 }
             }
         }
+        let token = meta.as_ref().and_then(|meta| meta.member("progressToken")?.decode().ok());
+        let tag = RequestTag { level, ..RequestTag::new(token, origin) };
+        let key = match self.admit(id, tag, origin) {
+            Ok(key) => key,
+            Err(violation) => return self.violation(violation),
+        };
+        Some(Event::Request { key, method, params })
+    }
+
+    /// Enters a request into the table, if there is room for it.
+    pub(super) fn admit(
+        &mut self,
+        id: RequestId,
+        tag: RequestTag,
+        origin: Origin,
+    ) -> Result<ReplyKey, Violation<'static>> {
         let limits = self.limits();
         if self.requests.len() >= limits.requests
             || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes
         {
-            let message = "Too many requests in flight";
-            return refuse(self, ErrorCode::INTERNAL_ERROR, message, Violation::TooManyRequests);
+            self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
+            return Err(Violation::TooManyRequests);
         }
-        let token = meta.as_ref().and_then(|meta| meta.member("progressToken")?.decode().ok());
-        let tag = RequestTag { token, last_progress: None, queued: 0, batch: origin.batch, bytes: origin.bytes, level };
-        match self.requests.insert(id, tag) {
-            Inserted::Duplicate => None,
+        match self.requests.insert(id.clone(), tag) {
+            Inserted::Duplicate => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
                 self.request_bytes += origin.bytes;
                 if let Some(batch) = origin.batch {
                     self.batch_request(batch);
                 }
-                Some(Event::Request { key, method, params })
+                Ok(key)
             }
         }
     }
 
     /// Whether the table lets the peer send this.
-    fn admits(&self, method: Method) -> Result<(), Refusal> {
+    pub(super) fn admits(&self, method: Method) -> Result<(), Refusal> {
         let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
         let peer = match self.role() {
             Role::Client => Role::Server,
@@ -356,6 +379,10 @@ impl Engine {
         // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
         let id: RequestId = params.member("requestId")?.decode().ok()?;
         let key = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?))?;
+        if self.subscriptions.end(key) {
+            self.release(key);
+            return None;
+        }
         let open = matches!(self.requests.get(key), Some((_, State::Open)));
         self.cancel_request(key);
         self.stats.cancelled += 1;

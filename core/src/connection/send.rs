@@ -9,7 +9,7 @@ use super::{
     splice,
 };
 use crate::{
-    protocol::{CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
+    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
     rpc::{CallId, Lane, Owner, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
     wire::{ErrorObject, RequestId, encode},
@@ -115,8 +115,14 @@ impl Engine {
         &mut self,
         method: &MethodName<'_>,
         level: Option<LoggingLevel>,
+        resource: Option<&str>,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
+        if let Some(known) = method.known()
+            && self.tell_subscribers(known, resource)?
+        {
+            return Ok(());
+        }
         self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
         if let Some(known) = method.known() {
             if matches!(known, Method::Cancelled | Method::Progress) {
@@ -211,21 +217,26 @@ impl Engine {
             Some((_, State::Open)) => {}
         }
         self.has_room()?;
-        let Some((entry, _)) = self.requests.get(key) else { return Err(SendError::Answered) };
-        let (id, max_len) = (&entry.id, self.limits().frame_bytes);
+        let max_len = self.limits().frame_bytes;
+        let Self { requests, outbox, side, .. } = self;
+        let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
         let encode = |out: &mut Vec<u8>| {
             match answer {
                 Ok(result) => {
-                    encode::open_response(out, id);
+                    encode::open_response(out, &entry.id);
+                    let start = out.len();
                     result(out)?;
+                    if let Some(modern) = &entry.tag.modern {
+                        modern.finish(out, start, side.server_info());
+                    }
                     out.push(b'}');
                 }
-                Err(error) => encode::error(out, Ok(id), error),
+                Err(error) => encode::error(out, Ok(&entry.id), error),
             }
             Ok::<_, SendError>(())
         };
-        let (batch, level) = (entry.tag.batch, entry.tag.level.filter(|_| answer.is_ok()));
-        if let Some(batch) = batch {
+        let level = entry.tag.level.filter(|_| answer.is_ok());
+        if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
             encode(&mut text)?;
             if text.len() > max_len {
@@ -235,7 +246,7 @@ impl Engine {
             self.batch_answer(batch, Part { key: Some(key), text });
         } else {
             let owner = Owner::Reply { key, last: true };
-            if self.outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
+            if outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
                 return Err(SendError::TooLarge);
             }
             self.requests.answered(key);
@@ -243,6 +254,33 @@ impl Engine {
         }
         self.log_level = level.or(self.log_level);
         self.check_drained();
+        Ok(())
+    }
+
+    pub(super) fn log(
+        &mut self,
+        key: ReplyKey,
+        level: LoggingLevel,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        let wanted = match &entry.tag.modern {
+            // Nobody gets log messages unasked.
+            Some(modern) => modern.log_level.is_some_and(|least| level >= least),
+            None => self.log_level.is_none_or(|least| level >= least),
+        };
+        match state {
+            State::Answered => return Err(SendError::Answered),
+            State::Cancelled => return Ok(()),
+            State::Open if !self.local.contains(Capability::Logging) => {
+                return Err(SendError::Undeclared(Capability::Logging));
+            }
+            State::Open if !wanted => return Ok(()),
+            State::Open => {}
+        }
+        self.has_room()?;
+        self.push_notification(Owner::Reply { key, last: false }, Method::LogMessage.as_str(), params)?;
+        self.count_queued(key);
         Ok(())
     }
 
@@ -287,7 +325,11 @@ impl Engine {
         message: Option<&str>,
         task: Option<&str>,
     ) -> Result<(), SendError> {
-        let message = message.filter(|_| self.version >= Some(ProtocolVersion::V2025_03_26));
+        let version = match owner {
+            Owner::Reply { key, .. } => self.version_of(key),
+            Owner::Nobody | Owner::Call(_) => self.version,
+        };
+        let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
             out.extend_from_slice(b"{\"progressToken\":");
             out.extend_from_slice(token.as_json().as_bytes());

@@ -1,31 +1,45 @@
-//! Adds a member to the `_meta` of params that are already text.
+//! Adds members to objects that are already text: what the engine itself has to say in params and results.
 
 use alloc::{format, vec::Vec};
 use core::ops::Range;
 
-use crate::wire::scan::{MAX_DEPTH, Scanner};
-
-const KEY: &str = "progressToken";
+use crate::{
+    schema::keys,
+    wire::scan::{MAX_DEPTH, Scanner},
+};
 
 /// Makes `token` the progress token of the params that begin at `start` and end with `out`.
 ///
 /// One that is there already is replaced: the token that is sent is always the one that is watched.
 pub(super) fn progress_token(out: &mut Vec<u8>, start: usize, token: u64) {
-    let params = core::str::from_utf8(&out[start..]).unwrap_or_default();
-    let member = format!("\"{KEY}\":{token}");
-    let Some(meta) = find(params, "_meta") else {
+    set_meta(out, start, keys::PROGRESS_TOKEN, &format!("{token}"));
+}
+
+/// Makes `value` the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
+pub(super) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
+    let member = format!("\"{name}\":{value}");
+    let Some(meta) = find(object, "_meta") else {
         return insert(out, start, &format!("\"_meta\":{{{member}}}"));
     };
     let from = start + meta.start;
-    if !params[meta.clone()].starts_with('{') {
+    if !object[meta.clone()].starts_with('{') {
         out.splice(from..start + meta.end, format!("{{{member}}}").into_bytes());
         return;
     }
-    match find(&params[meta], KEY) {
+    match find(&object[meta], name) {
         None => insert(out, from, &member),
         Some(old) => {
-            out.splice(from + old.start..from + old.end, format!("{token}").into_bytes());
+            out.splice(from + old.start..from + old.end, value.bytes());
         }
+    }
+}
+
+/// Gives the object that begins at `start` and ends with `out` a member, unless it has one of this name.
+pub(super) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
+    if find(object, name).is_none() {
+        insert(out, start, &format!("\"{name}\":{value}"));
     }
 }
 

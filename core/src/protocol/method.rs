@@ -142,6 +142,24 @@ impl Method {
         self.row().from
     }
 
+    /// What a client of 2026-07-28 hears of only if it listens.
+    pub(crate) const SUBSCRIBED: [Self; 4] =
+        [Self::ToolsListChanged, Self::PromptsListChanged, Self::ResourcesListChanged, Self::ResourceUpdated];
+
+    /// Whether the client may keep its result for a while (2026-07-28).
+    #[must_use]
+    pub const fn is_cacheable(self) -> bool {
+        matches!(
+            self,
+            Self::Discover
+                | Self::ListTools
+                | Self::ListPrompts
+                | Self::ListResources
+                | Self::ListResourceTemplates
+                | Self::ReadResource
+        )
+    }
+
     /// The revisions that have it.
     #[must_use]
     pub const fn versions(self) -> VersionSet {

@@ -143,4 +143,9 @@ pub trait Notification: Encode + DeserializeOwned {
     fn level(&self) -> Option<LoggingLevel> {
         None
     }
+
+    /// The URI of the resource that it is about, if it is about one.
+    fn resource(&self) -> Option<&str> {
+        None
+    }
 }

@@ -123,6 +123,11 @@ object! {
         /// The URI of the resource: the one that was subscribed to, or one below it.
         "uri" => uri: required String, is(Uri);
     }
+    gates {
+        fn resource(&self) -> Option<&str> {
+            Some(&self.uri)
+        }
+    }
 }
 
 object! {

@@ -1,0 +1,191 @@
+//! Requests of the modern era (2026-07-28), as a server sees them: each stands alone and says everything of itself.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use super::{
+    Event, Violation,
+    engine::{Engine, RequestTag, Side},
+    receive::Origin,
+    splice,
+};
+use crate::{
+    protocol::{Kind, Method, MethodName, Phase, ProtocolVersion, Role, VersionSet, check},
+    schema::{ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, UnsupportedProtocolVersion, keys},
+    wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
+};
+
+/// The revisions of the modern era.
+const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
+
+/// What a request says of itself in `_meta`, and what its answer has to say.
+#[derive(Debug)]
+pub(super) struct Modern {
+    pub(super) version: ProtocolVersion,
+    pub(super) capabilities: ClientCapabilities,
+    pub(super) info: Option<Implementation>,
+    /// The least severe log messages that it wants; none at all if it does not say.
+    pub(super) log_level: Option<LoggingLevel>,
+    /// Its result can be reused by the client, and has to say for how long.
+    cacheable: bool,
+}
+
+/// Why a request is not served.
+struct Refused {
+    error: ErrorObject,
+    violation: Violation<'static>,
+}
+
+impl Modern {
+    /// Adds what every result says to the one that begins at `start`.
+    pub(super) fn finish(&self, out: &mut Vec<u8>, start: usize, server: Option<&Implementation>) {
+        if let Some(server) = server.and_then(|server| Json::new(server).ok()) {
+            splice::set_meta(out, start, keys::SERVER_INFO, server.get());
+        }
+        splice::default(out, start, "resultType", "\"complete\"");
+        let is_complete = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default())
+            .member("resultType")
+            .is_some_and(|kind| kind.get() == "\"complete\"");
+        if self.cacheable && is_complete {
+            splice::default(out, start, "cacheScope", "\"private\"");
+            splice::default(out, start, "ttlMs", "0");
+        }
+    }
+}
+
+impl Engine {
+    /// Whether a request with this `_meta` claims to be of the modern era, and this server has it.
+    pub(super) fn is_modern(&self, meta: &RawJson<'_>) -> bool {
+        self.role() == Role::Server && self.serves_modern() && meta.member(keys::PROTOCOL_VERSION).is_some()
+    }
+
+    pub(super) fn serves_modern(&self) -> bool {
+        !self.settings().versions.intersection(MODERN).is_empty()
+    }
+
+    /// Whether there is, or can be, a session.
+    pub(super) fn speaks_legacy(&self) -> bool {
+        self.version.is_some() || !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
+    }
+
+    /// The revisions that are spoken here, the newest first.
+    pub(super) fn spoken(&self) -> Vec<String> {
+        self.settings().versions.iter().rev().map(|version| version.as_str().to_string()).collect()
+    }
+
+    /// The answer to a request that belongs to no era, for people who wonder why: it names what is spoken here.
+    pub(super) fn names_versions(&self) -> ErrorObject {
+        let versions = self.spoken().join(", ");
+        ErrorObject::invalid_params(alloc::format!("Unsupported protocol version: this server speaks {versions}"))
+    }
+
+    /// The checks stand in the order that decides which error a request gets that fails several of them.
+    pub(super) fn receive_modern<'a>(
+        &mut self,
+        id: RequestId,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+        meta: &RawJson<'a>,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        if self.phase >= Phase::Draining {
+            self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
+            return None;
+        }
+        let modern = match self.read_modern(&method, meta) {
+            Ok(modern) => modern,
+            Err(Refused { error, violation }) => {
+                self.refuse(origin, Some(&id), &error);
+                return self.violation(violation);
+            }
+        };
+        if method.known() == Some(Method::Discover) {
+            self.answer_discover(&id, &modern, origin);
+            return None;
+        }
+        let token = meta.member(keys::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
+        let tag = RequestTag { modern: Some(Box::new(modern)), ..RequestTag::new(token, origin) };
+        if method.known() == Some(Method::Listen) {
+            return self.receive_listen(id, params, tag, origin);
+        }
+        match self.admit(id, tag, origin) {
+            Ok(key) => Some(Event::Request { key, method, params }),
+            Err(violation) => self.violation(violation),
+        }
+    }
+
+    /// What `_meta` says, or why the request is refused.
+    fn read_modern(&self, method: &MethodName<'_>, meta: &RawJson<'_>) -> Result<Modern, Refused> {
+        let known = method.known();
+        let bad =
+            |message: String| Refused { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
+        let field = |key: &str| bad(alloc::format!("Invalid params: _meta needs {key}"));
+        let requested: String = meta
+            .member(keys::PROTOCOL_VERSION)
+            .and_then(|version| version.decode().ok())
+            .ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
+        let capabilities: ClientCapabilities = meta
+            .member(keys::CLIENT_CAPABILITIES)
+            .and_then(|capabilities| capabilities.decode().ok())
+            .ok_or_else(|| field(keys::CLIENT_CAPABILITIES))?;
+        let served = self.settings().versions;
+        let Some(version) =
+            ProtocolVersion::parse(&requested).filter(|version| served.intersection(MODERN).contains(*version))
+        else {
+            let error = self.unsupported_version(requested);
+            return Err(Refused { error, violation: Violation::UnsupportedVersion });
+        };
+        if let Some(known) = known {
+            if known.kind() == Kind::Notification {
+                let error =
+                    ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: this method is a notification");
+                return Err(Refused { error, violation: Violation::WrongKind(known) });
+            }
+            let (local, remote) = (self.local, capabilities.set());
+            let declared = move |role| if role == Role::Server { local } else { remote };
+            if check(known, version, Role::Client, declared).is_err() {
+                let error = ErrorObject::method_not_found(known.as_str());
+                return Err(Refused { error, violation: Violation::NotSupported(known) });
+            }
+        }
+        let log_level = match meta.member(keys::LOG_LEVEL) {
+            None => None,
+            Some(level) => {
+                let level = level.decode().map_err(|_| bad(alloc::format!("Invalid params: {}", keys::LOG_LEVEL)))?;
+                Some(level)
+            }
+        };
+        let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
+        let cacheable = known.is_some_and(Method::is_cacheable);
+        Ok(Modern { version, capabilities, info, log_level, cacheable })
+    }
+
+    /// -32022, with the revisions that are served.
+    fn unsupported_version(&self, requested: String) -> ErrorObject {
+        let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
+        match Json::new(&UnsupportedProtocolVersion::new(self.spoken(), requested)) {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        }
+    }
+
+    fn answer_discover(&mut self, id: &RequestId, modern: &Modern, origin: Origin) {
+        let Side::Server { config, .. } = &self.side else { return };
+        let config = config.clone();
+        let result = DiscoverResult {
+            instructions: config.instructions.clone(),
+            ..DiscoverResult::new(self.spoken(), config.capabilities.clone())
+        };
+        self.answer(origin.batch, |out| {
+            encode::open_response(out, id);
+            let start = out.len();
+            // Everything in it came from typed values that this revision has.
+            let _ = encode::value(out, &crate::schema::At(&result, Some(modern.version)));
+            modern.finish(out, start, Some(&config.info));
+            out.push(b'}');
+        });
+    }
+}

@@ -1,0 +1,189 @@
+//! `subscriptions/listen` (2026-07-28), as a server sees it: changes flow only to whoever asked to hear of them.
+
+use alloc::{collections::BTreeMap, string::String};
+
+use super::{
+    Event, SendError, Violation,
+    engine::{Engine, RequestTag},
+    receive::Origin,
+    splice,
+};
+use crate::{
+    protocol::{Capability, Method, ProtocolVersion},
+    rpc::{Owner, ReplyKey},
+    schema::{At, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult, keys},
+    wire::{ErrorObject, RawJson, RequestId, decode_params, encode},
+};
+
+/// What clients listen to, by the request that asked for it. Its id stays taken while the subscription lives.
+#[derive(Debug, Default)]
+pub(super) struct Subscriptions {
+    active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
+}
+
+impl Subscriptions {
+    pub(super) fn len(&self) -> usize {
+        self.active.len()
+    }
+
+    /// Forgets a subscription; whether there was one.
+    pub(super) fn end(&mut self, key: ReplyKey) -> bool {
+        self.active.remove(&key).is_some()
+    }
+
+    /// Who listens to this change, in the order of their requests.
+    fn listeners(&self, method: Method, resource: Option<&str>) -> alloc::vec::Vec<RequestId> {
+        let listens = |filter: &SubscriptionFilter| match method {
+            Method::ToolsListChanged => filter.tools_list_changed == Some(true),
+            Method::PromptsListChanged => filter.prompts_list_changed == Some(true),
+            Method::ResourcesListChanged => filter.resources_list_changed == Some(true),
+            Method::ResourceUpdated => filter
+                .resource_subscriptions
+                .iter()
+                .flatten()
+                .any(|subscribed| resource.is_some_and(|uri| is_at_or_below(uri, subscribed))),
+            _ => false,
+        };
+        self.active.values().filter(|(_, filter)| listens(filter)).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// Whether a resource is the one that was subscribed to, or a part of it.
+fn is_at_or_below(uri: &str, subscribed: &str) -> bool {
+    uri.strip_prefix(subscribed)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || subscribed.ends_with('/'))
+}
+
+/// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.
+fn is_well_formed(filter: &SubscriptionFilter) -> bool {
+    const MEMBERS: [&str; 4] =
+        ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"];
+    MEMBERS.iter().all(|member| filter.extra.get(member).is_none())
+}
+
+impl Engine {
+    /// Opens a subscription: it is in force from the moment in which its acknowledgement is queued.
+    pub(super) fn receive_listen<'a>(
+        &mut self,
+        id: RequestId,
+        params: Option<RawJson<'_>>,
+        tag: RequestTag,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        let wanted = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
+            Ok(params) if is_well_formed(&params.notifications) => params.notifications,
+            _ => {
+                let error = ErrorObject::invalid_params("Invalid params: notifications is not a filter");
+                self.refuse(origin, Some(&id), &error);
+                return self.violation(Violation::BadParams(Method::Listen));
+            }
+        };
+        if self.subscriptions.len() >= self.limits().subscriptions {
+            self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
+            return self.violation(Violation::TooManyRequests);
+        }
+        let version = tag.modern.as_ref().map(|modern| modern.version);
+        let key = match self.admit(id.clone(), tag, origin) {
+            Ok(key) => key,
+            Err(violation) => return self.violation(violation),
+        };
+        let honoured = self.honoured(wanted);
+        self.push_tagged(&id, Method::SubscriptionsAcknowledged, |out| {
+            out.extend_from_slice(b"{\"notifications\":");
+            encode::value(out, &At(&honoured, version))?;
+            out.push(b'}');
+            Ok(())
+        });
+        self.subscriptions.active.insert(key, (id, honoured));
+        None
+    }
+
+    /// The part of a filter for which this server has declared that it tells.
+    fn honoured(&self, wanted: SubscriptionFilter) -> SubscriptionFilter {
+        let keep =
+            |wanted: Option<bool>, capability| wanted.filter(|wanted| *wanted && self.local.contains(capability));
+        SubscriptionFilter {
+            tools_list_changed: keep(wanted.tools_list_changed, Capability::ToolsListChanged),
+            prompts_list_changed: keep(wanted.prompts_list_changed, Capability::PromptsListChanged),
+            resources_list_changed: keep(wanted.resources_list_changed, Capability::ResourcesListChanged),
+            resource_subscriptions: wanted
+                .resource_subscriptions
+                .filter(|_| self.local.contains(Capability::ResourcesSubscribe)),
+            ..SubscriptionFilter::default()
+        }
+    }
+
+    /// Tells whoever listens of a change. Whether that is all there is to do about it: without a session, it is.
+    pub(super) fn tell_subscribers(&mut self, method: Method, resource: Option<&str>) -> Result<bool, SendError> {
+        if !self.serves_modern() || !Method::SUBSCRIBED.contains(&method) {
+            return Ok(false);
+        }
+        if let Some(needed) = method.needs(ProtocolVersion::LATEST)
+            && !self.local.contains(needed)
+        {
+            return Err(SendError::Undeclared(needed));
+        }
+        match resource {
+            // Lists wait until output is polled, so that many changes are one.
+            None => {
+                if self.subscriptions.len() > 0 {
+                    self.mark_changed(method);
+                }
+            }
+            Some(uri) => {
+                let uri = String::from(uri);
+                for id in self.subscriptions.listeners(method, Some(&uri)) {
+                    self.has_room()?;
+                    self.push_tagged(&id, method, |out| {
+                        out.extend_from_slice(b"{\"uri\":");
+                        encode::text(out, &uri);
+                        out.push(b'}');
+                        Ok(())
+                    });
+                }
+            }
+        }
+        Ok(self.version.is_none())
+    }
+
+    /// Announces a list that changed to whoever listens.
+    pub(super) fn flush_change(&mut self, method: Method) {
+        for id in self.subscriptions.listeners(method, None) {
+            self.push_tagged(&id, method, |out| {
+                out.extend_from_slice(b"{}");
+                Ok(())
+            });
+        }
+    }
+
+    /// Ends every subscription: its result, and then the cancellation that some clients wait for.
+    pub(super) fn end_subscriptions(&mut self) {
+        for (key, (id, _)) in core::mem::take(&mut self.subscriptions.active) {
+            let version = self.version_of(key);
+            if let Ok(result) = SubscriptionsListenResult::of(&id) {
+                let _ = self.respond(key, Ok(&|out| encode::value(out, &At(&result, version))));
+            }
+            let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
+                out.extend_from_slice(b"{\"requestId\":");
+                out.extend_from_slice(id.as_json().as_bytes());
+                out.push(b'}');
+                Ok(())
+            });
+        }
+    }
+
+    fn push_tagged(
+        &mut self,
+        id: &RequestId,
+        method: Method,
+        params: impl FnOnce(&mut alloc::vec::Vec<u8>) -> super::send::Encoded,
+    ) {
+        // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
+        let _ = self.push_notification(Owner::Nobody, method.as_str(), |out| {
+            let start = out.len();
+            params(out)?;
+            splice::set_meta(out, start, keys::SUBSCRIPTION_ID, id.as_json());
+            Ok(())
+        });
+    }
+}
