@@ -289,11 +289,7 @@ impl Engine {
     /// Whether the table lets the peer send this.
     pub(super) fn admits(&self, method: Method) -> Result<(), Refusal> {
         let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
-        let peer = match self.role() {
-            Role::Client => Role::Server,
-            Role::Server => Role::Client,
-        };
-        check(method, version, peer, self.declared())
+        check(method, version, self.role().other(), self.declared())
     }
 
     /// Some methods come in forms that have a capability of their own.
@@ -362,7 +358,7 @@ impl Engine {
             (Method::Progress, Some(params)) => self.receive_progress(now, params),
             (Method::Progress, None) => self.violation(Violation::BadParams(known)),
             (_, params) => {
-                if self.admits(known) == Err(Refusal::WrongDirection) {
+                if !self.role().other().sends(known) {
                     return self.violation(Violation::WrongDirection(known));
                 }
                 if known == Method::TaskStatus

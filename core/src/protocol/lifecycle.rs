@@ -11,6 +11,26 @@ pub enum Role {
     Server,
 }
 
+impl Role {
+    /// The one at the other end.
+    #[must_use]
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Client => Self::Server,
+            Self::Server => Self::Client,
+        }
+    }
+
+    /// Whether it sends `method`, in whichever revision.
+    #[must_use]
+    pub const fn sends(self, method: Method) -> bool {
+        match self {
+            Self::Client => method.from().is_client(),
+            Self::Server => method.from().is_server(),
+        }
+    }
+}
+
 /// How far a connection is (specification, lifecycle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
@@ -77,15 +97,7 @@ pub fn check(
     sender: Role,
     declared: impl Fn(Role) -> CapabilitySet,
 ) -> Result<(), Refusal> {
-    let receiver = match sender {
-        Role::Client => Role::Server,
-        Role::Server => Role::Client,
-    };
-    let sends = match sender {
-        Role::Client => method.from().is_client(),
-        Role::Server => method.from().is_server(),
-    };
-    if !sends {
+    if !sender.sends(method) {
         return Err(Refusal::WrongDirection);
     }
     if !method.versions().contains(version) {
@@ -94,8 +106,8 @@ pub fn check(
     let Some(needed) = method.needs(version) else { return Ok(()) };
     // Whoever answers declares it, or whoever notifies; only this notification asks for what its receiver has.
     let holder = match method.kind() {
-        Kind::Request => receiver,
-        Kind::Notification if method == Method::ElicitationComplete => receiver,
+        Kind::Request => sender.other(),
+        Kind::Notification if method == Method::ElicitationComplete => sender.other(),
         Kind::Notification => sender,
     };
     if declared(holder).contains(needed) { Ok(()) } else { Err(Refusal::Undeclared(needed)) }
