@@ -1,0 +1,328 @@
+//! What is said, and what is served, before a session is in full swing. The handshake itself is in `handshake.rs`.
+
+use mcp_proto::{
+    connection::{CloseReason, Connection, Event, RequestOptions, SendError, Usage, Violation},
+    protocol::{Method, MethodName, Phase, ProtocolVersion},
+    schema::{ListRootsParams, ListToolsParams, LogMessageParams, LoggingLevel, PingParams},
+    wire::Json,
+};
+use mcp_tests::{
+    message::{cancelled, error, notification, notification_with, progress, request, request_with, result},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+const NOTHING: [Value; 0] = [];
+
+fn initialize(version: ProtocolVersion) -> Value {
+    let client = json!({"name": "c", "version": "1"});
+    request_with(
+        "initialize",
+        "initialize",
+        json!({"protocolVersion": version.as_str(), "capabilities": {}, "clientInfo": client}),
+    )
+}
+
+fn initialize_result(version: ProtocolVersion) -> Value {
+    let server = json!({"name": "s", "version": "1"});
+    json!({"protocolVersion": version.as_str(), "capabilities": {}, "serverInfo": server})
+}
+
+/// All orders of the numbers below `n`.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    let Some(last) = n.checked_sub(1) else { return vec![vec![]] };
+    let insert = |order: Vec<usize>| {
+        (0..n).map(move |at| order[..at].iter().copied().chain([last]).chain(order[at..].iter().copied()).collect())
+    };
+    orders(last).into_iter().flat_map(insert).collect()
+}
+
+/// Answers whatever the server is asked.
+fn serve(server: &mut Solo<mcp_proto::connection::ServerEnd>) -> Vec<Event<'static>> {
+    let (requests, others): (Vec<_>, Vec<_>) =
+        server.take_events().into_iter().partition(|event| matches!(event, Event::Request { .. }));
+    for event in requests {
+        if let Event::Request { key, .. } = event {
+            server.answer(key, &json!({}));
+        }
+    }
+    others
+}
+
+// req: BASE-002 LIFE-004 LIFE-009 LIFE-012 LIFE-043
+#[test]
+fn the_first_messages_of_a_client_may_come_in_any_order() {
+    // What a message is answered with before and after `initialize`.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    enum Reply {
+        Result,
+        Refusal,
+        Nothing,
+    }
+    use Reply::{Nothing, Refusal, Result};
+    for version in ProtocolVersion::LEGACY {
+        let table = [
+            (initialize(version), Result, Result),
+            (notification("notifications/initialized"), Nothing, Nothing),
+            (request("ping", "ping"), Result, Result),
+            (request_with("setLevel", "logging/setLevel", json!({"level": "info"})), Refusal, Result),
+            (request("list", "tools/list"), Refusal, Result),
+        ];
+        for order in orders(table.len()) {
+            let mut server = Solo::server(full_server());
+            let mut ready = 0;
+            for at in order.iter().copied() {
+                let (message, before, after) = &table[at];
+                let reply = if server.conn.version().is_none() { before } else { after };
+                server.feed(message);
+                ready += serve(&mut server).iter().filter(|event| **event == Event::Ready).count();
+                let sent = server.sent();
+                match (reply, &sent[..]) {
+                    (Nothing, []) => {}
+                    (Result, [answer]) => assert!(answer["result"].is_object(), "{order:?}: {answer}"),
+                    (Refusal, [answer]) => assert_eq!(answer["error"]["code"], -32600, "{order:?}: {answer}"),
+                    _ => panic!("{order:?}: {sent:?}"),
+                }
+                assert!(sent.iter().all(|answer| answer["id"] == message["id"]), "{order:?}: {sent:?}");
+            }
+            assert_eq!((ready, server.conn.version()), (1, Some(version)), "{order:?}");
+            assert!(server.conn.is_ready(), "{order:?}");
+            assert_eq!(server.conn.usage(), Usage::default(), "{order:?}");
+        }
+    }
+}
+
+// req: LIFE-009 LIFE-042
+#[test]
+fn a_client_listens_while_it_waits_for_the_handshake() {
+    for version in ProtocolVersion::LEGACY {
+        let mut client = Solo::client(full_client());
+        let id = client.sent()[0]["id"].clone();
+        let log = notification_with("notifications/message", json!({"level": "info", "data": "starting"}));
+        client.feed(&log);
+        client.feed(&notification("vendor/starting"));
+        client.feed(&request("p", "ping"));
+        client.feed(&request("r", "roots/list"));
+        client.feed(&notification("notifications/tools/list_changed"));
+        let methods: Vec<_> = client
+            .take_events()
+            .into_iter()
+            .filter_map(|event| match event {
+                Event::Notification { method, .. } => Some(method.as_str().to_owned()),
+                Event::Violation(Violation::NotReady(method)) => Some(method.as_str().to_uppercase()),
+                _ => None,
+            })
+            .collect();
+        let expected = ["notifications/message", "vendor/starting", "ROOTS/LIST", "notifications/tools/list_changed"];
+        assert_eq!(methods, expected);
+        let sent = client.sent();
+        assert_eq!(sent[0], result("p", json!({})));
+        assert_eq!((&sent[1]["id"], &sent[1]["error"]["code"]), (&json!("r"), &json!(-32600)));
+        client.feed(&result(id, initialize_result(version)));
+        assert_eq!(client.take_events(), [Event::Ready], "none of it was taken for the answer");
+        assert_eq!(client.sent(), [notification("notifications/initialized")]);
+    }
+}
+
+/// What an end may send: its request, its notification, a ping, a log message, a message of its own.
+type Sends = [Result<(), SendError>; 5];
+
+const ALL: Sends = [Ok(()), Ok(()), Ok(()), Ok(()), Ok(())];
+
+fn try_to_send<E>(conn: &mut Connection<E>, ask: Method, note: Method) -> Sends {
+    let now = mcp_proto::rpc::Timestamp::ZERO;
+    let options = RequestOptions::default();
+    let log = LogMessageParams::new(LoggingLevel::Info, Json::new("x").expect("a text"));
+    [
+        conn.request_raw(now, ask.as_str(), None, options).map(|_| ()),
+        conn.notify_raw(note.as_str(), None),
+        conn.request(now, &PingParams::default(), options).map(|_| ()),
+        conn.notify(&log),
+        conn.notify_raw("vendor/x", None),
+    ]
+}
+
+// req: LIFE-001 LIFE-007
+#[test]
+fn a_client_says_nothing_but_pings_before_it_is_ready() {
+    for version in ProtocolVersion::LEGACY {
+        let (ask, note) = (Method::ListTools, Method::RootsListChanged);
+        let not_ready = || Err(SendError::NotReady);
+        let wrong = || Err(SendError::WrongDirection(Method::LogMessage));
+        let mut client = Solo::client(full_client());
+        let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
+        assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
+        let sent = client.sent();
+        assert_eq!((&sent[0]["method"], &sent[1]["method"]), (&json!("initialize"), &json!("ping")));
+        assert_eq!(sent.len(), 2);
+
+        let mut declared = initialize_result(version);
+        declared["capabilities"] = json!({"tools": {}});
+        client.feed(&result(sent[0]["id"].clone(), declared));
+        // LIFE-006: `initialized` leaves first, although requests were asked for before it was polled.
+        let mut expected = ALL;
+        expected[3] = wrong();
+        assert_eq!(try_to_send(&mut client.conn, ask, note), expected);
+        assert_eq!(client.sent()[0]["method"], "notifications/initialized");
+    }
+}
+
+// req: LIFE-008
+#[test]
+fn a_server_says_nothing_but_pings_and_logs_before_initialized() {
+    for version in ProtocolVersion::LEGACY {
+        let (ask, note) = (Method::ListRoots, Method::ToolsListChanged);
+        let not_ready = || Err(SendError::NotReady);
+        let mut server = Solo::server(full_server());
+        let expected = [not_ready(), not_ready(), Ok(()), not_ready(), not_ready()];
+        assert_eq!(try_to_send(&mut server.conn, ask, note), expected);
+        assert_eq!(server.conn.phase(), Phase::Opening);
+
+        let mut hello = initialize(version);
+        hello["params"]["capabilities"] = json!({"roots": {}});
+        server.feed(&hello);
+        let expected = [not_ready(), not_ready(), Ok(()), Ok(()), not_ready()];
+        assert_eq!(try_to_send(&mut server.conn, ask, note), expected);
+        assert_eq!(server.conn.phase(), Phase::Initializing);
+
+        server.feed(&notification("notifications/initialized"));
+        assert_eq!(try_to_send(&mut server.conn, ask, note), ALL);
+        assert_eq!(server.conn.phase(), Phase::Ready);
+    }
+}
+
+#[test]
+fn messages_about_requests_that_never_were_are_harmless_before_the_handshake() {
+    fn check<E>(mut solo: Solo<E>) {
+        solo.sent();
+        solo.feed(&cancelled(1));
+        solo.feed(&progress(99, 1));
+        solo.feed(&result(99, json!({})));
+        solo.feed(&error(99, 1, "m"));
+        solo.feed_text("hello");
+        assert!(solo.take_events().iter().all(|event| matches!(event, Event::Violation(_))));
+        assert_eq!(solo.conn.phase(), Phase::Opening);
+    }
+    check(Solo::client(full_client()));
+    check(Solo::server(full_server()));
+}
+
+// req: BASE-025 LIFE-002 LIFE-003
+#[test]
+fn an_initialize_that_is_none_is_refused_and_a_good_one_may_follow() {
+    for version in ProtocolVersion::LEGACY {
+        let good = initialize(version)["params"].clone();
+        let without = |member: &str| {
+            let mut params = good.clone();
+            params.as_object_mut().expect("an object").remove(member);
+            params
+        };
+        let with = |member: &str, value: Value| {
+            let mut params = good.clone();
+            params[member] = value;
+            params
+        };
+        let bad = [
+            json!({}),
+            without("protocolVersion"),
+            without("capabilities"),
+            without("clientInfo"),
+            with("protocolVersion", json!(20_250_618)),
+            with("protocolVersion", json!(null)),
+            with("capabilities", json!([])),
+            with("capabilities", json!(null)),
+            with("clientInfo", json!("c")),
+            with("clientInfo", json!({"name": "c"})),
+            with("clientInfo", json!({"version": "1"})),
+        ];
+        for params in bad {
+            let mut server = Solo::server(full_server());
+            server.feed(&request_with(1, "initialize", params.clone()));
+            let sent = server.sent();
+            assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32602)), "{params}");
+            assert_eq!(server.take_events(), [Event::Violation(Violation::BadParams(Method::Initialize))]);
+            server.feed(&initialize(version));
+            assert_eq!(server.sent()[0]["result"]["protocolVersion"], version.as_str());
+        }
+    }
+}
+
+// req: LIFE-003 LIFE-004 LIFE-017
+#[test]
+fn a_client_leaves_a_server_whose_answer_to_initialize_is_none() {
+    let good = initialize_result(ProtocolVersion::V2025_06_18);
+    let with = |member: &str, value: Value| {
+        let mut result = good.clone();
+        result[member] = value;
+        result
+    };
+    let bad = [
+        json!({}),
+        json!([]),
+        json!(null),
+        with("protocolVersion", json!(null)),
+        with("protocolVersion", json!(20_250_618)),
+        with("capabilities", json!(null)),
+        with("capabilities", json!([])),
+        with("serverInfo", json!("s")),
+        with("serverInfo", json!({"name": "s"})),
+        with("serverInfo", json!({"version": "1"})),
+    ];
+    for answer in bad {
+        let mut client = Solo::client(full_client());
+        let id = client.sent()[0]["id"].clone();
+        client.feed(&result(id, answer.clone()));
+        let events = client.take_events();
+        assert!(matches!(events[..], [Event::Closed(CloseReason::BadHandshake(_))]), "{answer}: {events:?}");
+        assert_eq!(client.sent(), NOTHING, "{answer}");
+        assert!(client.conn.is_drained());
+    }
+    // Close is not the same: versions are compared as a whole.
+    for version in ["2025-06-18 ", "2025-6-18", "2025-06-18T00:00:00Z", ""] {
+        let mut client = Solo::client(full_client());
+        let id = client.sent()[0]["id"].clone();
+        client.feed(&result(id, with("protocolVersion", json!(version))));
+        assert_eq!(client.take_events(), [Event::Closed(CloseReason::UnsupportedVersion(version.to_owned()))]);
+    }
+}
+
+#[test]
+fn initialized_counts_once_and_comes_only_from_clients() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    server.feed(&notification("notifications/initialized"));
+    assert_eq!(server.take_events(), []);
+    assert!(server.conn.is_ready());
+    for mut client in [Solo::client(full_client()), Solo::ready_client(ProtocolVersion::V2025_11_25)] {
+        client.sent();
+        client.feed(&notification("notifications/initialized"));
+        assert_eq!(client.take_events(), [Event::Violation(Violation::WrongDirection(Method::Initialized))]);
+        client.feed(&request_with(1, "initialize", json!({})));
+        let code = client.sent()[0]["error"]["code"].clone();
+        assert!(code == -32600 || code == -32601, "{code}");
+    }
+}
+
+// req: LIFE-005
+#[test]
+fn what_the_ends_say_of_themselves_can_be_read() {
+    let mut config = full_server();
+    config.instructions = Some("Be kind.".to_owned());
+    let mut bed = mcp_tests::bed::Bed::new(full_client(), config, Default::default(), Default::default());
+    bed.settle();
+    let server = bed.client.conn.server().expect("it is ready");
+    assert_eq!((&*server.server_info.name, server.instructions.as_deref()), ("server", Some("Be kind.")));
+    assert_eq!(bed.server.conn.client().map(|client| &*client.client_info.name), Some("client"));
+    let call = bed.client.conn.request(bed.now, &ListToolsParams::default(), RequestOptions::default());
+    assert!(
+        call.is_ok()
+            && bed.server.conn.request(bed.now, &ListRootsParams::default(), RequestOptions::default()).is_ok()
+    );
+    bed.settle();
+    let events = bed.server.take_events();
+    let [Event::Ready, Event::Request { key, method, .. }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(*method, MethodName::Known(Method::ListTools));
+    let context = bed.server.conn.context(*key).expect("it is not answered");
+    assert_eq!(context.version, ProtocolVersion::LATEST_LEGACY);
+    assert_eq!(context.client_info.map(|info| &*info.name), Some("client"));
+    assert!(context.client_capabilities.roots.is_some() && context.log_level.is_none());
+}
