@@ -32,7 +32,7 @@ pub use limits::{Keepalive, Limits, RequestOptions};
 
 use crate::{
     codec::Frame,
-    protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion},
+    protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
@@ -224,8 +224,11 @@ impl<E> Connection<E> {
         params: Option<&RawJson<'_>>,
         options: RequestOptions,
     ) -> Result<CallId, SendError> {
-        let task = params.is_some_and(|params| params.member("task").is_some());
-        self.engine.request(now, &MethodName::new(method), CapabilitySet::EMPTY, task, options, |out| {
+        let method = MethodName::new(method);
+        let can_be_task =
+            method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
+        let task = can_be_task && params.is_some_and(|params| params.member("task").is_some());
+        self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
             params.map_or(Ok(()), |params| raw_object(out, params))
         })
     }

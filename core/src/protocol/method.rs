@@ -166,6 +166,12 @@ impl Method {
         self.row().versions
     }
 
+    /// Whether its params can ask for a task instead of a result, in revisions that have tasks.
+    #[must_use]
+    pub const fn can_be_task(self) -> bool {
+        matches!(self, Self::CallTool | Self::CreateMessage | Self::Elicit)
+    }
+
     /// The capability without which it is not used in `version`: of the side that answers the request or sends
     /// the notification. `None` if it is always allowed.
     ///

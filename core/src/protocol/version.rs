@@ -85,6 +85,12 @@ impl ProtocolVersion {
         self as u8 >= Self::V2025_11_25 as u8
     }
 
+    /// Whether requests can become tasks.
+    #[must_use]
+    pub const fn has_tasks(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
     /// Whether arguments that do not fit a tool's schema are an `isError` result, which the model sees.
     /// Before, they are a JSON-RPC error.
     #[must_use]
