@@ -1,0 +1,372 @@
+//! Cancellation, in both directions and in every race.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{CancelCause, CloseReason, Connection, Event, Outcome, RequestOptions, SendError, Usage},
+    protocol::{ProtocolVersion, VersionSet},
+    rpc::{CallId, ReplyKey, Timestamp},
+    schema::{CallToolParams, TaskMetadata},
+    wire::{ErrorObject, Json, RawJson},
+};
+use mcp_tests::{
+    bed::Bed,
+    link::LinkConfig,
+    message::{cancelled, error, notification, notification_with, request, request_with_token, result},
+    solo::{Solo, full_client},
+};
+use serde_json::{Value, json};
+
+const NOTHING: [Value; 0] = [];
+
+fn ask<E>(conn: &mut Connection<E>, now: Timestamp, method: &str) -> CallId {
+    conn.request_raw(now, method, None, RequestOptions::default()).expect("it is ready")
+}
+
+fn fail<E>(conn: &mut Connection<E>, key: ReplyKey) -> Result<(), SendError> {
+    conn.respond_error(key, &ErrorObject::internal("no"))
+}
+
+// ---- our requests ----
+
+// req: CANC-001 CANC-002 CANC-011 CANC-012
+#[test]
+fn giving_up_ends_the_call_at_once_and_tells_the_peer_which_one() {
+    fn check<E>(mut solo: Solo<E>) {
+        for (reason, rest) in [(None, json!({})), (Some("too \"slow\"\n"), json!({"reason": "too \"slow\"\n"}))] {
+            let call = solo.call("vendor/a");
+            solo.conn.cancel(call, reason).expect("it is in flight");
+            assert_eq!(solo.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+            let mut params = rest;
+            params["requestId"] = json!(call.as_u64());
+            assert_eq!(solo.sent(), [notification_with("notifications/cancelled", params)]);
+            for late in [result(call.as_u64(), json!({})), error(call.as_u64(), 1, "m")] {
+                solo.feed(&late);
+                assert_eq!(solo.take_events(), [Event::Late(call)]);
+            }
+            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], Usage::default()));
+        }
+        assert_eq!(solo.conn.stats().violations, 0);
+        solo.call("vendor/b");
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+}
+
+// req: CANC-004
+#[test]
+fn a_call_that_has_not_left_is_taken_back_without_a_word() {
+    fn check<E>(mut solo: Solo<E>) {
+        let [first, second, third] = ["vendor/a", "vendor/b", "vendor/c"].map(|m| ask(&mut solo.conn, solo.now, m));
+        solo.conn.cancel(second, Some("changed my mind")).expect("it is in flight");
+        assert_eq!(solo.take_events(), [Event::Response { call: second, outcome: Outcome::Cancelled }]);
+        let sent: Vec<_> = solo.sent().iter().map(|message| message["id"].as_u64()).collect();
+        assert_eq!(sent, [Some(first.as_u64()), Some(third.as_u64())]);
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+}
+
+// req: CANC-004
+#[test]
+fn what_has_ended_cannot_be_cancelled() {
+    for version in ProtocolVersion::LEGACY {
+        let mut client = Solo::ready_client(version);
+        let options = RequestOptions::within(Duration::from_secs(1));
+        for way in 0..4 {
+            let call = client.call_with("vendor/a", options);
+            match way {
+                0 => client.feed(&result(call.as_u64(), json!({}))),
+                1 => client.feed(&error(call.as_u64(), 1, "m")),
+                2 => client.advance(Duration::from_secs(1)),
+                _ => client.conn.cancel(call, None).expect("it is in flight"),
+            }
+            client.sent();
+            client.take_events();
+            assert_eq!(client.conn.cancel(call, None), Err(SendError::UnknownCall));
+            assert_eq!((client.take_events(), client.sent()), (vec![], vec![]));
+        }
+    }
+}
+
+// req: CANC-005
+#[test]
+fn the_handshake_is_not_cancelled_by_anyone() {
+    for version in ProtocolVersion::LEGACY {
+        let mut config = full_client();
+        config.settings.versions = VersionSet::only(version);
+        let mut client = Solo::client(config);
+        let id = client.sent()[0]["id"].clone();
+        // The first call of another connection has the same number.
+        let first = Solo::ready_server(version).call("vendor/a");
+        assert_eq!(id, first.as_u64());
+        assert_eq!(client.conn.cancel(first, None), Err(SendError::NotCancellable));
+        assert_eq!((client.take_events(), client.sent()), (vec![], vec![]));
+        client.advance(client.conn.settings().handshake_timeout);
+        assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
+        assert_eq!(client.sent(), NOTHING, "nothing leaves behind initialize");
+    }
+}
+
+#[test]
+fn cancelling_never_waits_for_a_peer_that_does_not_read() {
+    let mut bed = Bed::ready();
+    bed.server.conn.notify_raw("vendor/x", None).expect("ready");
+    bed.settle();
+    bed.up.stalled = true;
+    let calls: Vec<_> = (0..1000).map(|_| ask(&mut bed.client.conn, bed.now, "vendor/a")).collect();
+    bed.run();
+    let more: Vec<_> = (0..1000).map(|_| ask(&mut bed.client.conn, bed.now, "vendor/a")).collect();
+    bed.client.take_events();
+    for call in calls.iter().chain(&more) {
+        bed.client.conn.cancel(*call, None).expect("it is in flight");
+    }
+    bed.run();
+    let ended = |call: &CallId| Event::Response { call: *call, outcome: Outcome::Cancelled };
+    assert_eq!(bed.client.take_events(), calls.iter().chain(&more).map(ended).collect::<Vec<_>>());
+    bed.up.stalled = false;
+    bed.settle();
+    let events = bed.server.take_events();
+    assert_eq!(events.len(), 2 * calls.len(), "those that had left, and their cancellations");
+    for event in events {
+        if let Event::Request { key, .. } = event {
+            fail(&mut bed.server.conn, key).expect("the answer is swallowed");
+        }
+    }
+    bed.settle();
+    assert_eq!(bed.client.take_events(), []);
+    bed.assert_at_rest();
+}
+
+// req: CANC-006
+#[test]
+fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
+    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let tool = CallToolParams { task: Some(TaskMetadata::default()), ..CallToolParams::new("t") };
+    let options = RequestOptions::within(Duration::from_secs(1));
+    let raw = Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
+    for times_out in [false, true] {
+        let typed = client.conn.request(client.now, &tool, options).expect("it was declared");
+        let named =
+            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options).expect("declared");
+        assert_eq!(client.sent().len(), 2);
+        if times_out {
+            client.advance(Duration::from_secs(1));
+        } else {
+            client.conn.cancel(typed, None).expect("it is in flight");
+            client.conn.cancel(named, None).expect("it is in flight");
+        }
+        assert_eq!(client.take_events().len(), 2);
+        assert_eq!(client.sent(), NOTHING, "only tasks/cancel would end the task");
+    }
+    // The word means nothing in a method of somebody's own, nor where there are no tasks.
+    let call = client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options).expect("ready");
+    client.sent();
+    client.conn.cancel(call, None).expect("it is in flight");
+    assert_eq!(client.sent(), [cancelled(call.as_u64())]);
+    for version in ProtocolVersion::LEGACY.into_iter().filter(|version| *version < ProtocolVersion::V2025_11_25) {
+        let mut client = Solo::ready_client(version);
+        let call =
+            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options).expect("ready");
+        client.sent();
+        client.conn.cancel(call, None).expect("it is in flight");
+        assert_eq!(client.sent(), [cancelled(call.as_u64())], "{version}");
+    }
+}
+
+// ---- the peer's requests ----
+
+// req: CANC-007 CANC-008 CANC-009 CANC-014
+#[test]
+fn a_cancelled_request_is_not_answered_whatever_its_handler_does() {
+    fn check<E>(mut solo: Solo<E>) {
+        for (reason, told) in [(None, None), (Some(json!("why")), Some("why")), (Some(json!(7)), None)] {
+            let key = solo.ask(&request_with_token(1, "vendor/a", "t"));
+            let mut params = json!({"requestId": 1});
+            if let Some(reason) = reason {
+                params["reason"] = reason;
+            }
+            let cancellation = notification_with("notifications/cancelled", params);
+            solo.feed(&cancellation);
+            let cause = CancelCause::Peer(told.map(Into::into));
+            assert_eq!(solo.take_events(), [Event::Cancelled { key, cause }]);
+            solo.feed(&cancellation);
+            assert_eq!(solo.take_events(), [], "once is enough");
+            assert_eq!(solo.conn.progress(key, 1.0, None, None), Ok(()));
+            assert_eq!(fail(&mut solo.conn, key), Ok(()));
+            assert_eq!(fail(&mut solo.conn, key), Err(SendError::Answered));
+            assert_eq!((solo.sent(), solo.conn.usage()), (vec![], Usage::default()));
+        }
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+}
+
+// req: CANC-012
+#[test]
+fn an_answer_that_has_not_left_is_taken_back() {
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        let before = server.ask(&request(1, "vendor/a"));
+        let key = server.ask(&request_with_token(2, "vendor/a", "t"));
+        let behind = server.ask(&request(3, "vendor/a"));
+        server.answer(before, &json!({}));
+        server.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        server.answer(key, &json!({}));
+        server.answer(behind, &json!({}));
+        server.feed(&cancelled(2));
+        assert_eq!(server.take_events(), [], "the application is done with it");
+        assert_eq!(server.sent(), [result(1, json!({})), result(3, json!({}))], "{version}");
+        assert_eq!(server.conn.usage(), Usage::default());
+    }
+}
+
+#[test]
+fn the_id_of_a_cancelled_request_is_free_while_its_handler_still_works() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+    let old = server.ask(&request(1, "vendor/a"));
+    server.feed(&cancelled(1));
+    server.take_events();
+    let new = server.ask(&request(1, "vendor/b"));
+    server.answer(old, &json!({"old": true}));
+    assert_eq!(server.sent(), NOTHING);
+    server.answer(new, &json!({"new": true}));
+    assert_eq!(server.sent(), [result(1, json!({"new": true}))]);
+    server.feed(&cancelled(1));
+    assert_eq!((server.take_events(), server.sent()), (vec![], vec![]), "it is too late for the answer that left");
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+// req: CANC-003 CANC-004 CANC-013
+#[test]
+fn a_cancellation_of_nothing_is_ignored() {
+    fn check<E>(mut solo: Solo<E>) {
+        let key = solo.ask(&request("a", "vendor/a"));
+        // An id counts in its own direction: the peer cannot cancel what we asked of it.
+        let own = solo.call("vendor/b").as_u64();
+        let params = [
+            json!({}),
+            json!({"reason": "no id"}),
+            json!({"requestId": null}),
+            json!({"requestId": 1.5}),
+            json!({"requestId": {"id": "a"}}),
+            json!({"requestId": ["a"]}),
+            json!({"requestId": "A"}),
+            json!({"requestId": own}),
+            json!({"requestId": own.to_string()}),
+            json!({"request_id": "a", "id": "a", "RequestId": "a"}),
+        ];
+        solo.feed(&notification("notifications/cancelled"));
+        for params in params {
+            solo.feed(&notification_with("notifications/cancelled", params));
+        }
+        assert_eq!((solo.take_events(), solo.sent()), (vec![], vec![]));
+        assert_eq!((solo.conn.stats().violations, solo.conn.stats().cancelled), (0, 0));
+        solo.feed(&result(own, json!({})));
+        assert!(matches!(solo.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
+        solo.answer(key, &json!({}));
+        assert_eq!(solo.sent(), [result("a", json!({}))]);
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+}
+
+/// What can happen to a request of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Answer,
+    Fail,
+    Progress,
+    Cancel,
+    Write,
+    Break,
+}
+
+// req: CANC-009 CANC-012 PROG-011
+#[test]
+fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancellation() {
+    use Step::{Answer, Break, Cancel, Fail, Progress, Write};
+    let steps = [Answer, Fail, Progress, Cancel, Write, Break];
+    const LENGTH: u32 = 5;
+    for play in 0..steps.len().pow(LENGTH) {
+        let order: Vec<_> = (0..LENGTH).map(|at| steps[play / steps.len().pow(at) % steps.len()]).collect();
+        let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+        let key = server.ask(&request_with_token(1, "vendor/a", "t"));
+        let mut wire = Vec::new();
+        let (mut silent_from, mut amount) = (None, 0.0);
+        for step in &order {
+            match step {
+                Answer => _ = server.conn.respond_raw(key, &RawJson::from(&Json::parse("{}").expect("JSON"))),
+                Fail => _ = fail(&mut server.conn, key),
+                Progress => {
+                    amount += 1.0;
+                    let _ = server.conn.progress(key, amount, None, None);
+                }
+                Cancel => {
+                    server.feed(&cancelled(1));
+                    silent_from.get_or_insert(wire.len());
+                }
+                Write => wire.extend(server.sent()),
+                Break => {
+                    server.conn.handle_broken();
+                    silent_from.get_or_insert(wire.len());
+                }
+            }
+        }
+        wire.extend(server.sent());
+        let answers: Vec<_> = (0..wire.len()).filter(|at| wire[*at]["method"].is_null()).collect();
+        assert!(answers.len() <= 1, "{order:?}: {wire:?}");
+        assert!(answers.iter().all(|at| at + 1 == wire.len()), "progress behind the answer in {order:?}: {wire:?}");
+        assert!(silent_from.is_none_or(|from| wire.len() <= from), "{order:?}: {wire:?}");
+        let _ = fail(&mut server.conn, key);
+        server.sent();
+        server.take_events();
+        assert_eq!(server.conn.usage(), Usage::default(), "{order:?}");
+    }
+}
+
+// req: CANC-010 CANC-011 CANC-012
+#[test]
+fn a_cancellation_may_cross_the_answer_on_its_way() {
+    let link = LinkConfig { delay: Duration::from_millis(3), ..LinkConfig::default() };
+    for (cancel_at, answer_at) in (0..12).flat_map(|cancel| (0..12).map(move |answer| (cancel, answer))) {
+        let mut bed = Bed::ready_over(link);
+        let call = ask(&mut bed.client.conn, bed.now, "vendor/a");
+        let mut key = None;
+        let mut ends = Vec::new();
+        for millisecond in 0..24 {
+            if millisecond == cancel_at {
+                let _ = bed.client.conn.cancel(call, None);
+            }
+            bed.advance(Duration::from_millis(1));
+            for event in bed.server.take_events() {
+                if let Event::Request { key: new, .. } = event {
+                    key = Some(new);
+                }
+            }
+            if millisecond >= answer_at
+                && let Some(key) = key.take()
+            {
+                let _ = fail(&mut bed.server.conn, key);
+            }
+            ends.extend(bed.client.take_events().into_iter().filter(|event| !matches!(event, Event::Late(_))));
+        }
+        assert!(
+            matches!(
+                ends[..],
+                [Event::Response { outcome: Outcome::Cancelled | Outcome::Error(_), call: ended }] if ended == call
+            ),
+            "cancelled at {cancel_at}, answered at {answer_at}: {ends:?}"
+        );
+        bed.assert_at_rest();
+        assert_eq!((bed.client.conn.stats().violations, bed.server.conn.stats().violations), (0, 0));
+    }
+}
