@@ -10,7 +10,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use crate::{Calls, Link, Pending, pending::decode};
+use crate::{CallError, Calls, Link, Pending, pending::decode};
 
 /// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
 /// server.
@@ -63,7 +63,7 @@ impl<E: 'static> Peer<E> {
         method: &str,
         params: Option<&RawJson<'_>>,
     ) -> Result<Pending<RawJson<'static>>, SendError> {
-        self.call(false, |conn, now, options| conn.request_raw(now, method, params, options), Ok)
+        self.call(false, |conn, now, options| conn.request_raw(now, method, params, options), |_, result| Ok(result))
     }
 
     /// Tells something.
@@ -87,7 +87,7 @@ impl<E: 'static> Peer<E> {
         &self,
         follows: bool,
         request: impl FnOnce(&mut Connection<E>, Timestamp, RequestOptions) -> Result<CallId, SendError>,
-        read: impl FnOnce(RawJson<'static>) -> Result<T, crate::CallError> + Send + 'static,
+        read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
         let (call, waiter) = self.link.run(|conn, now| {
             let options = self.options.unwrap_or(conn.settings().request);

@@ -18,7 +18,7 @@ use crate::{
 };
 
 /// Makes of the result what was asked for.
-type Read<T> = Box<dyn FnOnce(RawJson<'static>) -> Result<T, CallError> + Send>;
+type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send>;
 
 /// A request of ours that has been sent, or soon will be. It ends once, whatever happens: with a result, an error,
 /// the end of its time or of the connection.
@@ -39,7 +39,7 @@ impl<T> Pending<T> {
         call: CallId,
         waiter: Arc<Waiter>,
         desk: Arc<dyn Desk>,
-        read: impl FnOnce(RawJson<'static>) -> Result<T, CallError> + Send + 'static,
+        read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
         Self { call, waiter, desk, read: Some(Box::new(read)), on_progress: None }
     }
@@ -104,7 +104,7 @@ impl<T> Pending<T> {
     where
         T: 'static,
     {
-        let read = self.read.take().map(|read| -> Read<U> { Box::new(move |result| f(read(result)?)) });
+        let read = self.read.take().map(|read| -> Read<U> { Box::new(move |call, result| f(read(call, result)?)) });
         let on_progress = self.on_progress.take();
         Pending { call: self.call, waiter: self.waiter.clone(), desk: self.desk.clone(), read, on_progress }
     }
@@ -123,14 +123,18 @@ impl<T> Pending<T> {
             }
             Step::End(end) => {
                 let read = self.read.take()?;
-                Some(end.and_then(read))
+                if end.is_err() {
+                    // It may have been meant to be followed beyond its end.
+                    self.desk.forget(self.call);
+                }
+                Some(end.and_then(|result| read(self.call, result)))
             }
         }
     }
 }
 
 /// Reads a result as what its method promises.
-pub(crate) fn decode<T: DeserializeOwned>(result: RawJson<'static>) -> Result<T, CallError> {
+pub(crate) fn decode<T: DeserializeOwned>(_: CallId, result: RawJson<'static>) -> Result<T, CallError> {
     result.decode().map_err(|error| CallError::Decode(error.to_string()))
 }
 

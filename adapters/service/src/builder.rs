@@ -1,0 +1,138 @@
+//! What hosts and services have in common when they are put together.
+
+use mcp_proto::{
+    connection::Settings,
+    protocol::{Capability, CapabilitySet},
+    schema::{Implementation, Map},
+    wire::JsonObject,
+};
+
+use crate::{Role, custom::Custom, random::Random};
+
+/// What every builder collects.
+pub(crate) struct Common<E: Role> {
+    pub(crate) info: Implementation,
+    pub(crate) settings: Settings,
+    pub(crate) experimental: Map<JsonObject>,
+    pub(crate) withheld: CapabilitySet,
+    pub(crate) custom: Custom<E>,
+    pub(crate) random: Random,
+}
+
+impl<E: Role> Common<E> {
+    pub(crate) fn new(name: String, version: String) -> Self {
+        Self {
+            info: Implementation::new(name, version),
+            settings: Settings::default(),
+            experimental: Map::new(),
+            withheld: CapabilitySet::EMPTY,
+            custom: Custom::default(),
+            random: Random::default(),
+        }
+    }
+
+    /// The settings, with tables that nobody outside can unbalance.
+    pub(crate) fn seeded_settings(&self) -> Settings {
+        let mut settings = self.settings.clone();
+        if settings.hash_seed == 0 {
+            settings.hash_seed = self.random.seed();
+        }
+        settings
+    }
+}
+
+/// What of a list of capabilities is there and not withheld, whether by itself or as a part of something.
+pub(crate) fn declared(
+    capabilities: &[(Capability, bool)],
+    withheld: CapabilitySet,
+) -> impl Iterator<Item = Capability> {
+    let is_open = move |capability| !withheld.iter().any(|withheld| is_part_of(capability, withheld));
+    capabilities
+        .iter()
+        .filter(|(_, is_there)| *is_there)
+        .map(|(capability, _)| *capability)
+        .filter(move |it| is_open(*it))
+}
+
+fn is_part_of(part: Capability, whole: Capability) -> bool {
+    part.path().strip_prefix(whole.path()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+/// The methods that every builder has. `$End` is whose builder it is.
+macro_rules! common_methods {
+    ($End:ident) => {
+        /// Says more of itself than a name and a version.
+        pub fn info(mut self, f: impl FnOnce(&mut mcp_proto::schema::Implementation)) -> Self {
+            f(&mut self.common.info);
+            self
+        }
+
+        /// Bounds, times and revisions of the connections.
+        pub fn settings(mut self, settings: mcp_proto::connection::Settings) -> Self {
+            self.common.settings = settings;
+            self
+        }
+
+        /// Hears a notification of the specification: the type of its params says which one.
+        ///
+        /// Notifications are heard one after the other, and before the requests that came behind them.
+        pub fn on<N: mcp_proto::schema::Notification>(
+            mut self,
+            f: impl Fn(N, crate::Peer<$End>) + Send + Sync + 'static,
+        ) -> Self {
+            self.common.custom.listen(N::METHOD.as_str(), f);
+            self
+        }
+
+        /// Hears a notification that is not in the specification.
+        pub fn on_notification<P: serde_core::de::DeserializeOwned>(
+            mut self,
+            method: &str,
+            f: impl Fn(P, crate::Peer<$End>) + Send + Sync + 'static,
+        ) -> Self {
+            self.common.custom.listen(method, f);
+            self
+        }
+
+        /// Answers a request that is not in the specification. The result has to be written as a JSON object.
+        pub fn on_request<P, R, F>(
+            mut self,
+            method: &str,
+            f: impl Fn(P, crate::Context<$End>) -> Result<R, F> + Send + Sync + 'static,
+        ) -> Self
+        where
+            P: serde_core::de::DeserializeOwned,
+            R: serde_core::Serialize,
+            F: Into<crate::Failure>,
+        {
+            self.common.custom.answer(method, f);
+            self
+        }
+
+        /// Hears what the peer does wrong, and what it complains of.
+        pub fn on_fault(mut self, f: impl Fn(crate::Fault) + Send + Sync + 'static) -> Self {
+            self.common.custom.critic = Some(std::sync::Arc::new(f));
+            self
+        }
+
+        /// Declares something that is not in the specification.
+        pub fn experimental(mut self, name: impl Into<String>, settings: mcp_proto::wire::JsonObject) -> Self {
+            self.common.experimental.insert(name, settings);
+            self
+        }
+
+        /// Does not declare a capability and what is part of it, although there is something behind it.
+        pub fn without(mut self, capability: mcp_proto::protocol::Capability) -> Self {
+            self.common.withheld = self.common.withheld.with(capability);
+            self
+        }
+
+        /// Where random bytes come from, for ids that nobody must guess. The default is the operating system.
+        pub fn random(mut self, fill: impl Fn(&mut [u8]) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
+            self.common.random = crate::random::Random::new(fill);
+            self
+        }
+    };
+}
+
+pub(crate) use common_methods;

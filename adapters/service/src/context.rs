@@ -1,0 +1,202 @@
+//! What a handler knows of the request it works on, and what it can do meanwhile.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{self, Poll},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{CancelCause, SendError, ServerEnd},
+    protocol::ProtocolVersion,
+    schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request},
+};
+
+use crate::{
+    CallError, Link, Peer, Role,
+    session::Shared,
+    work::{Origin, Work},
+};
+
+/// In which circumstances a request was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestInfo {
+    /// The revision that it is made in.
+    pub version: ProtocolVersion,
+    /// Who the peer says it is.
+    pub peer: Option<Implementation>,
+    /// What the client can do for the server.
+    pub client_capabilities: ClientCapabilities,
+    /// The least severe log messages that the client wants, if it has said so.
+    pub log_level: Option<LoggingLevel>,
+    /// The token under which the peer wants to hear of progress.
+    pub progress_token: Option<ProgressToken>,
+}
+
+/// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice
+/// that nobody wants the result any more.
+///
+/// It is cheap to clone and works from any thread. What it waits for ends when the request is cancelled or the
+/// connection ends.
+pub struct Context<E: Role = ServerEnd> {
+    pub(crate) shared: Arc<Shared<E>>,
+    pub(crate) link: Arc<dyn Link<E>>,
+    pub(crate) work: Arc<Work>,
+}
+
+impl<E: Role> Context<E> {
+    /// The other end of the connection. What is asked through it outlives this request.
+    #[must_use]
+    pub fn peer(&self) -> Peer<E> {
+        Peer::new(self.link.clone(), self.shared.calls.clone())
+    }
+
+    /// In which circumstances the request was made.
+    #[must_use]
+    pub fn info(&self) -> &RequestInfo {
+        self.work.info.get_or_init(|| {
+            let key = match self.work.origin {
+                Origin::Request(key) => Some(key),
+                Origin::Task(_) => None,
+            };
+            self.link.run(|conn, _| E::info(conn, key))
+        })
+    }
+
+    /// The revision that the request was made in.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.info().version
+    }
+
+    /// The `_meta` of the request.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.work.meta.as_ref()
+    }
+
+    /// The id of the task that the request has become (2025-11-25).
+    #[must_use]
+    pub fn task_id(&self) -> Option<&str> {
+        match &self.work.origin {
+            Origin::Task(id) => Some(id),
+            Origin::Request(_) => None,
+        }
+    }
+
+    /// Says how far the request is: `progress` out of `total`, if that is known, and a word for people (2025-03-26).
+    /// Nothing is sent if the peer has not asked for it.
+    ///
+    /// Blocks while a peer that does not read leaves no room.
+    ///
+    /// # Errors
+    /// If `progress` does not grow, or the connection is closed.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
+        self.when_there_is_room(|| match &self.work.origin {
+            Origin::Request(key) => self.link.run(|conn, _| conn.progress(*key, progress, total, message)),
+            Origin::Task(id) => self.link.run(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message)),
+        })
+    }
+
+    /// Whether nobody wants the result any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.work.is_cancelled()
+    }
+
+    /// Why nobody wants the result any more, if that is so.
+    #[must_use]
+    pub fn cancel_cause(&self) -> Option<CancelCause<'static>> {
+        self.work.cause()
+    }
+
+    /// For `?` between two steps of long work.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] if nobody wants the result any more.
+    pub fn check(&self) -> Result<(), CallError> {
+        if self.is_cancelled() { Err(CallError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Blocks for `time`, or until nobody wants the result any more.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] if nobody wants the result any more.
+    pub fn sleep(&self, time: Duration) -> Result<(), CallError> {
+        if self.work.sleep(time) { Err(CallError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Ends when nobody wants the result any more; for handlers that drive futures.
+    pub fn cancelled(&self) -> Cancelled {
+        Cancelled(self.work.clone())
+    }
+
+    /// Asks the peer on behalf of this request, and waits.
+    pub(crate) fn ask<R: Request<Result: 'static>>(&self, question: &R) -> Result<R::Result, CallError> {
+        self.check()?;
+        let peer = self.peer();
+        let pending = self.when_there_is_room(|| peer.request(question))?;
+        if !self.work.ask(pending.id()) {
+            return Err(CallError::Cancelled);
+        }
+        let _waiting = self.task_id().map(|id| self.shared.tasks.question(&self.link, id));
+        let call = pending.id();
+        let result = pending.wait();
+        self.work.asked(call);
+        result
+    }
+
+    /// Does something, and once more if there was no room at first.
+    pub(crate) fn when_there_is_room<T>(&self, f: impl Fn() -> Result<T, SendError>) -> Result<T, SendError> {
+        match f() {
+            Err(SendError::Busy) => {
+                self.link.wait_for_room();
+                f()
+            }
+            done => done,
+        }
+    }
+
+    /// The metadata that belongs to whatever this work sends.
+    pub(crate) fn related(&self, mut meta: Option<Meta>) -> Option<Meta> {
+        if let Some(id) = self.task_id() {
+            // Every text can be written as JSON.
+            let _ = meta.get_or_insert_default().set_related_task(id);
+        }
+        meta
+    }
+}
+
+impl<E: Role> Clone for Context<E> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone(), link: self.link.clone(), work: self.work.clone() }
+    }
+}
+
+impl<E: Role> fmt::Debug for Context<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("origin", &self.work.origin).finish_non_exhaustive()
+    }
+}
+
+/// A future that ends when a request is cancelled. See [`Context::cancelled`].
+#[must_use = "a future does nothing by itself"]
+pub struct Cancelled(Arc<Work>);
+
+impl Future for Cancelled {
+    type Output = CancelCause<'static>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
+        self.0.poll_cancelled(cx)
+    }
+}
+
+impl fmt::Debug for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancelled").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,146 @@
+//! Functions that answer, in the shapes in which they can be written.
+
+use mcp_proto::schema::Map;
+use serde_core::de::DeserializeOwned;
+
+use crate::{Context, texts};
+
+/// What the arguments of a call are read from.
+#[derive(Clone, Copy, Debug)]
+pub enum Arguments<'a> {
+    /// A JSON object.
+    Json(&'a str),
+    /// Texts by name, as prompts and templates have them. Where numbers, booleans or the like are wanted, the texts are read as
+    /// such.
+    Texts(&'a Map<String>),
+}
+
+impl Arguments<'_> {
+    fn read<T: DeserializeOwned>(self) -> Result<T, BadArguments> {
+        match self {
+            Self::Json(text) => serde_json::from_str(text).map_err(|error| BadArguments(error.to_string())),
+            Self::Texts(texts) => texts::read(texts).map_err(|error| BadArguments(error.to_string())),
+        }
+    }
+}
+
+/// The arguments are not those that a handler takes. The text says why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadArguments(pub String);
+
+/// A function that answers: of nothing, of arguments, of a [`Context`], or of both.
+///
+/// Implemented for `Fn() -> R`, `Fn(A) -> R`, `Fn(Context) -> R` and `Fn(A, Context) -> R`, where `A` is anything that
+/// serde can read. `Shape` tells them apart.
+pub trait Handler<Shape>: Send + Sync + 'static {
+    /// What it answers.
+    type Output;
+
+    /// Reads the arguments, and answers.
+    ///
+    /// # Errors
+    /// If the arguments do not fit; then it has not run.
+    fn call(&self, arguments: Arguments<'_>, context: Context) -> Result<Self::Output, BadArguments>;
+}
+
+/// The shapes of handlers.
+pub mod shape {
+    use std::marker::PhantomData;
+
+    /// `Fn()`
+    #[derive(Debug)]
+    pub enum Nothing {}
+    /// `Fn(Context)`
+    #[derive(Debug)]
+    pub enum OnlyContext {}
+    /// `Fn(A)`
+    #[derive(Debug)]
+    pub struct OnlyArguments<A>(PhantomData<A>);
+    /// `Fn(A, Context)`
+    #[derive(Debug)]
+    pub struct Both<A>(PhantomData<A>);
+}
+
+impl<F, R> Handler<shape::Nothing> for F
+where
+    F: Fn() -> R + Send + Sync + 'static,
+{
+    type Output = R;
+
+    fn call(&self, _: Arguments<'_>, _: Context) -> Result<R, BadArguments> {
+        Ok(self())
+    }
+}
+
+impl<F, R> Handler<shape::OnlyContext> for F
+where
+    F: Fn(Context) -> R + Send + Sync + 'static,
+{
+    type Output = R;
+
+    fn call(&self, _: Arguments<'_>, context: Context) -> Result<R, BadArguments> {
+        Ok(self(context))
+    }
+}
+
+impl<F, A, R> Handler<shape::OnlyArguments<A>> for F
+where
+    F: Fn(A) -> R + Send + Sync + 'static,
+    A: DeserializeOwned,
+{
+    type Output = R;
+
+    fn call(&self, arguments: Arguments<'_>, _: Context) -> Result<R, BadArguments> {
+        arguments.read().map(self)
+    }
+}
+
+impl<F, A, R> Handler<shape::Both<A>> for F
+where
+    F: Fn(A, Context) -> R + Send + Sync + 'static,
+    A: DeserializeOwned,
+{
+    type Output = R;
+
+    fn call(&self, arguments: Arguments<'_>, context: Context) -> Result<R, BadArguments> {
+        Ok(self(arguments.read()?, context))
+    }
+}
+
+/// A handler whose arguments say themselves what they look like.
+///
+/// Without arguments they do; with the feature `schemas`, so does everything that is `schemars::JsonSchema`.
+pub trait Described<Shape>: Handler<Shape> {
+    /// The JSON Schema of the arguments.
+    fn schema() -> serde_json::Value;
+}
+
+impl<F: Handler<shape::Nothing>> Described<shape::Nothing> for F {
+    fn schema() -> serde_json::Value {
+        nothing()
+    }
+}
+
+impl<F: Handler<shape::OnlyContext>> Described<shape::OnlyContext> for F {
+    fn schema() -> serde_json::Value {
+        nothing()
+    }
+}
+
+fn nothing() -> serde_json::Value {
+    serde_json::json!({ "type": "object", "additionalProperties": false })
+}
+
+#[cfg(feature = "schemas")]
+impl<F: Handler<shape::OnlyArguments<A>>, A: schemars::JsonSchema> Described<shape::OnlyArguments<A>> for F {
+    fn schema() -> serde_json::Value {
+        crate::json_schema::of::<A>()
+    }
+}
+
+#[cfg(feature = "schemas")]
+impl<F: Handler<shape::Both<A>>, A: schemars::JsonSchema> Described<shape::Both<A>> for F {
+    fn schema() -> serde_json::Value {
+        crate::json_schema::of::<A>()
+    }
+}

@@ -1,0 +1,84 @@
+//! What an application does for the servers that it uses.
+
+mod builder;
+mod pages;
+mod requests;
+mod roots;
+mod session;
+
+use std::{fmt, sync::Arc};
+
+use mcp_proto::{
+    connection::{ClientConfig, ClientEnd},
+    schema::{CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams},
+};
+
+pub use builder::HostBuilder;
+pub use pages::{PageLimits, Pages};
+pub use roots::{InvalidRoot, Roots};
+
+use crate::{ClientSession, Context, Failure, TaskPolicy, custom::Custom, random::Random, tasks::TaskStore};
+
+type Answerer<P, R> = Box<dyn Fn(P, Context<ClientEnd>) -> Result<R, Failure> + Send + Sync>;
+
+/// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
+/// listen.
+///
+/// It is built once, is cheap to clone, and serves any number of connections, each through a [`session`](Self::session)
+/// of its own.
+///
+/// ```
+/// use mcp_proto::schema::{LogMessageParams, Root};
+/// use mcp_service::{Host, Roots};
+///
+/// let roots = Roots::new([Root::new("file:///home/me/project")])?;
+/// let host = Host::builder("editor", "1.0.0")
+///     .roots(&roots)
+///     .on(|log: LogMessageParams, _server| eprintln!("{}: {}", log.level, log.data.get()))
+///     .build();
+/// assert!(host.config().capabilities.roots.is_some());
+/// # Ok::<(), mcp_service::InvalidRoot>(())
+/// ```
+#[derive(Clone)]
+pub struct Host(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    config: Arc<ClientConfig>,
+    pub(crate) sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
+    pub(crate) form: Option<Answerer<ElicitFormParams, ElicitResult>>,
+    pub(crate) url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
+    pub(crate) roots: Option<Roots>,
+    pub(crate) custom: Custom<ClientEnd>,
+    tasks: TaskPolicy,
+    random: Random,
+}
+
+impl Host {
+    /// Begins a host with this name and version.
+    #[must_use]
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> HostBuilder {
+        HostBuilder::new(name.into(), version.into())
+    }
+
+    /// What a connection is configured with: who this is, and what it can do for servers, which follows from its
+    /// handlers.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.0.config.clone()
+    }
+
+    /// What runs on one connection.
+    #[must_use]
+    pub fn session(&self) -> ClientSession {
+        ClientSession::new(self.clone(), TaskStore::new(self.0.tasks.clone(), self.0.random.clone()))
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("info", &self.0.config.info)
+            .field("custom", &self.0.custom)
+            .finish_non_exhaustive()
+    }
+}

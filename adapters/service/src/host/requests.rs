@@ -1,0 +1,156 @@
+//! What a client asks its server.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, SendError},
+    schema::{
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionArgument, CompletionContext,
+        CompletionReference, EmptyResult, GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult,
+        ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
+        ListTasksParams, ListTasksResult, ListToolsParams, ListToolsResult, LoggingLevel, Map, Prompt,
+        ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SetLevelParams, SubscribeParams, Task,
+        TaskMetadata, Tool, UnsubscribeParams,
+    },
+    wire::{Json, JsonObject},
+};
+use serde_core::Serialize;
+
+use super::Pages;
+use crate::{Peer, Pending, Started};
+
+/// One method for each list: a page of it, and all of it.
+macro_rules! lists {
+    ($($name:ident, $all:ident: $Params:ident => $Result:ident { $items:ident: $Item:ty }, $what:literal;)*) => {
+        $(
+            #[doc = concat!("A page of the ", $what, ": the first one, or the one that a cursor leads to.")]
+            ///
+            /// # Errors
+            /// If it is not allowed now; nothing has been sent then.
+            pub fn $name(&self, cursor: Option<&str>) -> Result<Pending<$Result>, SendError> {
+                self.request(&$Params { cursor: cursor.map(Into::into), ..$Params::default() })
+            }
+
+            #[doc = concat!("All ", $what, ", page by page as far as they are looked at. Blocks for each page.")]
+            pub fn $all(&self) -> Pages<$Item> {
+                let peer = self.clone();
+                Pages::new(self, move |cursor| {
+                    let page = peer.$name(cursor)?.wait()?;
+                    Ok((page.$items, page.next_cursor))
+                })
+            }
+        )*
+    };
+}
+
+/// What a client asks its server, whatever the revision. What a revision does not have is a [`SendError`].
+impl Peer<ClientEnd> {
+    lists! {
+        list_tools, all_tools: ListToolsParams => ListToolsResult { tools: Tool }, "tools";
+        list_prompts, all_prompts: ListPromptsParams => ListPromptsResult { prompts: Prompt }, "prompts";
+        list_resources, all_resources: ListResourcesParams => ListResourcesResult { resources: Resource }, "resources";
+        list_resource_templates, all_resource_templates:
+            ListResourceTemplatesParams => ListResourceTemplatesResult { resource_templates: ResourceTemplate },
+            "templates of resources";
+        list_tasks, all_tasks: ListTasksParams => ListTasksResult { tasks: Task }, "tasks that the server runs for us (2025-11-25)";
+    }
+
+    /// Calls a tool. The arguments are written as a JSON object; `()` stands for none.
+    ///
+    /// A tool that fails is no error here: see [`CallToolResult::is_error`]. To have structured results checked, see
+    /// `OutputSchema`.
+    ///
+    /// # Errors
+    /// If it is not allowed now, or the arguments are no object; nothing has been sent then.
+    pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> Result<Pending<CallToolResult>, SendError> {
+        self.request(&call(name, arguments)?)
+    }
+
+    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25).
+    ///
+    /// Only for tools whose [`task_support`](Tool::task_support) is not forbidden; those where it is required can only be
+    /// called this way.
+    ///
+    /// # Errors
+    /// As [`call_tool`](Self::call_tool).
+    pub fn call_tool_as_task(
+        &self,
+        name: &str,
+        arguments: impl Serialize,
+        ttl: Option<Duration>,
+    ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+        let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
+        let task = Some(TaskMetadata { ttl, ..TaskMetadata::default() });
+        self.request_as_task(&CallToolParams { task, ..call(name, arguments)? })
+    }
+
+    /// Fills in a prompt.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn get_prompt(
+        &self,
+        name: &str,
+        arguments: impl Into<Map<String>>,
+    ) -> Result<Pending<GetPromptResult>, SendError> {
+        let arguments = Some(arguments.into()).filter(|arguments| !arguments.is_empty());
+        self.request(&GetPromptParams { arguments, ..GetPromptParams::new(name) })
+    }
+
+    /// Reads a resource. See [`CallError::is_resource_not_found`](crate::CallError::is_resource_not_found).
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn read_resource(&self, uri: &str) -> Result<Pending<ReadResourceResult>, SendError> {
+        self.request(&ReadResourceParams::new(uri))
+    }
+
+    /// Wants to hear when a resource changes (up to 2025-11-25).
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn subscribe(&self, uri: &str) -> Result<Pending<EmptyResult>, SendError> {
+        self.request(&SubscribeParams::new(uri))
+    }
+
+    /// Does not want to hear any more when a resource changes (up to 2025-11-25).
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn unsubscribe(&self, uri: &str) -> Result<Pending<EmptyResult>, SendError> {
+        self.request(&UnsubscribeParams::new(uri))
+    }
+
+    /// Asks for proposals for the argument `name`, of which `value` is written so far, when the arguments `known` are
+    /// already filled in. What is known is only told since 2025-06-18.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn complete(
+        &self,
+        reference: impl Into<CompletionReference>,
+        name: &str,
+        value: &str,
+        known: impl Into<Map<String>>,
+    ) -> Result<Pending<CompleteResult>, SendError> {
+        let arguments = Some(known.into()).filter(|known| !known.is_empty());
+        let context =
+            arguments.map(|known| CompletionContext { arguments: Some(known), ..CompletionContext::default() });
+        let argument = CompletionArgument::new(name, value);
+        self.request(&CompleteParams { context, ..CompleteParams::new(reference, argument) })
+    }
+
+    /// Wants log messages of this level and of more severe ones (up to 2025-11-25).
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn set_log_level(&self, level: LoggingLevel) -> Result<Pending<EmptyResult>, SendError> {
+        self.request(&SetLevelParams::new(level))
+    }
+}
+
+fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {
+    let arguments = Json::new(&arguments)?;
+    let arguments = if arguments.is_null() { None } else { Some(JsonObject::try_from(arguments)?) };
+    Ok(CallToolParams { arguments, ..CallToolParams::new(name) })
+}

@@ -1,0 +1,47 @@
+//! Names that nobody can guess.
+
+use std::{fmt, io, sync::Arc};
+
+use mcp_proto::wire::ErrorObject;
+
+/// Where random bytes come from.
+#[derive(Clone)]
+pub(crate) struct Random(Arc<dyn Fn(&mut [u8]) -> io::Result<()> + Send + Sync>);
+
+impl Random {
+    pub(crate) fn new(fill: impl Fn(&mut [u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(fill))
+    }
+
+    fn bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
+        let mut bytes = [0; N];
+        (self.0)(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    /// A name of 128 random bits.
+    pub(crate) fn name(&self) -> Result<String, ErrorObject> {
+        match self.bytes::<16>() {
+            Ok(bytes) => Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
+            Err(_) => Err(ErrorObject::internal("No randomness available")),
+        }
+    }
+
+    /// A seed for hash tables. Tables work without it, too.
+    pub(crate) fn seed(&self) -> u64 {
+        self.bytes().map_or(0, u64::from_ne_bytes)
+    }
+}
+
+impl Default for Random {
+    /// The operating system's.
+    fn default() -> Self {
+        Self::new(|bytes| getrandom::fill(bytes).map_err(io::Error::other))
+    }
+}
+
+impl fmt::Debug for Random {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Random").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! Lists of things with names: in the order in which they came, handed out page by page.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use mcp_proto::wire::ErrorObject;
+
+/// Things with names, oldest first.
+///
+/// Each has a place that is never used again. A cursor is the place behind which a page begins, so a list that changes
+/// while somebody walks through it shows everything that was there all the time exactly once.
+pub(crate) struct Registry<T> {
+    /// Tells the cursors of this list from those of others.
+    kind: char,
+    items: BTreeMap<u64, Arc<T>>,
+    places: HashMap<String, u64>,
+    next: u64,
+}
+
+impl<T> Registry<T> {
+    pub(crate) fn new(kind: char) -> Self {
+        Self { kind, items: BTreeMap::new(), places: HashMap::new(), next: 0 }
+    }
+
+    /// Adds something at the end; `false` if the name is taken.
+    pub(crate) fn insert(&mut self, name: &str, item: Arc<T>) -> bool {
+        if self.places.contains_key(name) {
+            return false;
+        }
+        self.places.insert(name.to_owned(), self.next);
+        self.items.insert(self.next, item);
+        self.next += 1;
+        true
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<T>> {
+        self.items.remove(&self.places.remove(name)?)
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
+        self.items.get(self.places.get(name)?)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.items.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// At most `size` things, from behind the cursor on, and the cursor for the next page if there is one.
+    pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Arc<T>>, Option<String>), ErrorObject> {
+        let start = match cursor {
+            None => 0,
+            Some(cursor) => self.parse(cursor).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor"))?,
+        };
+        let mut rest = self.items.range(start..);
+        let mut page = Vec::new();
+        let mut last = start;
+        for (place, item) in rest.by_ref().take(size.max(1)) {
+            page.push(item.clone());
+            last = *place;
+        }
+        let next = rest.next().map(|_| format!("{}{:x}", self.kind, last + 1));
+        Ok((page, next))
+    }
+
+    /// The place behind a cursor. Only cursors that [`page`](Self::page) has written, or could have, are valid.
+    fn parse(&self, cursor: &str) -> Option<u64> {
+        let digits = cursor.strip_prefix(self.kind)?;
+        let canonical = !digits.starts_with(['0', '+']) && !digits.bytes().any(|byte| byte.is_ascii_uppercase());
+        u64::from_str_radix(digits, 16).ok().filter(|place| canonical && *place < self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(names: &[&str]) -> Registry<String> {
+        let mut registry = Registry::new('t');
+        for name in names {
+            assert!(registry.insert(name, Arc::new((*name).to_owned())));
+        }
+        registry
+    }
+
+    fn walk(registry: &Registry<String>, size: usize, mut between: impl FnMut(usize)) -> Vec<String> {
+        let (mut found, mut cursor, mut pages) = (Vec::new(), None, 0);
+        loop {
+            let (page, next) = registry.page(cursor.as_deref(), size).expect("our own cursor");
+            assert!(page.len() <= size);
+            found.extend(page.iter().map(|item| item.to_string()));
+            pages += 1;
+            between(pages);
+            cursor = match next {
+                Some(next) => Some(next),
+                None => return found,
+            };
+        }
+    }
+
+    // req: PAGE-003 PAGE-010
+    #[test]
+    fn pages_of_any_size_show_everything_once_and_in_order() {
+        let names = ["e", "a", "d", "b", "c"];
+        let registry = filled(&names);
+        for size in 1..7 {
+            assert_eq!(walk(&registry, size, |_| ()), names);
+        }
+        assert_eq!(walk(&filled(&[]), 3, |_| ()), [""; 0]);
+    }
+
+    // req: PAGE-010
+    #[test]
+    fn a_list_that_changes_keeps_what_it_had_all_the_time() {
+        let mut registry = filled(&["a", "b", "c", "d"]);
+        let (page, next) = registry.page(None, 2).expect("the first page");
+        assert_eq!(page.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        // Removed in front of and at the cursor, added at the end.
+        registry.remove("b");
+        registry.remove("c");
+        assert!(registry.insert("e", Arc::new("e".into())));
+        assert!(registry.insert("b", Arc::new("b".into())));
+        let (page, next) = registry.page(next.as_deref(), 9).expect("the cursor stays valid");
+        assert_eq!(page.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["d", "e", "b"]);
+        assert_eq!(next, None);
+        assert!(!registry.insert("e", Arc::new("e".into())), "names are unique");
+    }
+
+    // req: PAGE-009
+    #[test]
+    fn cursors_of_others_are_refused() {
+        let registry = filled(&["a", "b", "c"]);
+        for bad in ["", "t", "x1", "1", "t0", "t01", "t+1", "t-1", "t3", "tffffffffffffffffff", "T1", "t1 ", "t1\n"] {
+            assert!(registry.page(Some(bad), 1).is_err(), "{bad:?}");
+        }
+        assert!(registry.page(Some("t1"), 1).is_ok());
+    }
+}

@@ -1,0 +1,54 @@
+//! What differs between the two ends of a connection.
+
+use std::{fmt, sync::Arc};
+
+use mcp_proto::{
+    connection::Connection,
+    protocol::MethodName,
+    rpc::ReplyKey,
+    wire::{ErrorObject, RawJson},
+};
+
+use crate::{Job, Link, RequestInfo, custom::Custom, session::Shared};
+
+/// One of the two ends of a connection: [`ClientEnd`](mcp_proto::connection::ClientEnd) or
+/// [`ServerEnd`](mcp_proto::connection::ServerEnd).
+pub trait Role: Sized + Send + Sync + 'static {
+    /// What all sessions of an application share: a [`Host`](crate::Host) or a [`Service`](crate::Service).
+    type Home: Clone + fmt::Debug + Send + Sync;
+    /// What each session has for itself.
+    #[doc(hidden)]
+    type State: Default + Send + Sync;
+
+    /// The session of an application begins.
+    #[doc(hidden)]
+    fn begun(shared: &Arc<Shared<Self>>);
+
+    /// Answers a request, or makes a job of it. What this crate does not know is handed back.
+    #[doc(hidden)]
+    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>>;
+
+    /// Whether a notification is news, rather than something to be ignored.
+    #[doc(hidden)]
+    fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool;
+
+    /// A request of ours was answered with an error.
+    #[doc(hidden)]
+    fn refused(_shared: &Shared<Self>, _error: &ErrorObject) {}
+
+    /// The user's handlers for what this crate does not know.
+    #[doc(hidden)]
+    fn custom(home: &Self::Home) -> &Custom<Self>;
+
+    /// In which circumstances a request was made.
+    #[doc(hidden)]
+    fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo;
+}
+
+/// A request of the peer on its way to whoever answers it.
+pub struct Asked<'a, E> {
+    pub(crate) link: &'a Arc<dyn Link<E>>,
+    pub(crate) key: ReplyKey,
+    pub(crate) method: MethodName<'a>,
+    pub(crate) params: Option<RawJson<'a>>,
+}

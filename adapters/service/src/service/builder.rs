@@ -1,0 +1,186 @@
+//! How a service is put together.
+
+use std::{
+    fmt,
+    sync::{Arc, RwLock},
+};
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::{Capability, CapabilitySet},
+    schema::{ServerCapabilities, TaskSupport},
+};
+
+use super::{Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Service, Tool, catalog::Catalog};
+use crate::{
+    TaskPolicy,
+    builder::{Common, common_methods, declared},
+};
+
+/// Puts a [`Service`] together.
+#[must_use = "nothing happens before `build`"]
+pub struct ServiceBuilder {
+    common: Common<ServerEnd>,
+    instructions: Option<String>,
+    offers: Offers,
+    page_size: usize,
+    max_subscriptions: usize,
+    tasks: TaskPolicy,
+    entries: Changes,
+}
+
+impl ServiceBuilder {
+    pub(super) fn new(name: String, version: String) -> Self {
+        Self {
+            common: Common::new(name, version),
+            instructions: None,
+            offers: Offers::default(),
+            page_size: 1000,
+            max_subscriptions: 1024,
+            tasks: TaskPolicy::default(),
+            entries: Changes::new(),
+        }
+    }
+
+    /// Offers a tool.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.entries = self.entries.add(tool);
+        self
+    }
+
+    /// Offers a prompt.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.entries = self.entries.add(prompt);
+        self
+    }
+
+    /// Offers a resource.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.entries = self.entries.add(resource);
+        self
+    }
+
+    /// Offers all resources that a template describes.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.entries = self.entries.add(template);
+        self
+    }
+
+    /// Offers tools from the beginning, although there may be none yet.
+    pub fn tools_may_come(mut self) -> Self {
+        self.offers.tools = true;
+        self
+    }
+
+    /// Offers prompts from the beginning, although there may be none yet.
+    pub fn prompts_may_come(mut self) -> Self {
+        self.offers.prompts = true;
+        self
+    }
+
+    /// Offers resources from the beginning, although there may be none yet.
+    pub fn resources_may_come(mut self) -> Self {
+        self.offers.resources = true;
+        self
+    }
+
+    /// Lets clients subscribe to resources. Call [`Service::resource_updated`] when one changes.
+    pub fn subscriptions(mut self) -> Self {
+        self.offers.subscriptions = true;
+        self
+    }
+
+    /// How many resources one client can subscribe to. Default 1,024.
+    pub fn max_subscriptions(mut self, max: usize) -> Self {
+        self.max_subscriptions = max;
+        self
+    }
+
+    /// Advice to the model on how to use this server.
+    pub fn instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
+        self
+    }
+
+    /// How many tools, prompts or resources a page of a list has. Default 1,000: some clients look at one page only.
+    pub fn page_size(mut self, size: usize) -> Self {
+        self.page_size = size;
+        self
+    }
+
+    /// How many tasks are kept, and for how long (2025-11-25).
+    pub fn task_policy(mut self, policy: TaskPolicy) -> Self {
+        self.tasks = policy;
+        self
+    }
+
+    common_methods!(ServerEnd);
+
+    /// The service.
+    ///
+    /// # Errors
+    /// If two things have one name, or something is wrong with one.
+    pub fn build(mut self) -> Result<Service, RegisterError> {
+        let mut catalog = Catalog::default();
+        catalog.apply(self.entries.prepare()?)?;
+        self.common.settings = self.common.seeded_settings();
+        Ok(Service(Arc::new(Inner {
+            common: self.common,
+            instructions: self.instructions,
+            offers: self.offers,
+            page_size: self.page_size,
+            max_subscriptions: self.max_subscriptions,
+            tasks: self.tasks,
+            catalog: RwLock::new(catalog),
+            clients: Default::default(),
+        })))
+    }
+}
+
+impl fmt::Debug for ServiceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceBuilder").field("info", &self.common.info).finish_non_exhaustive()
+    }
+}
+
+/// What is offered beyond what is registered.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    tools: bool,
+    prompts: bool,
+    resources: bool,
+    subscriptions: bool,
+}
+
+impl Offers {
+    /// What follows from what is registered.
+    pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
+        let tools = self.tools || !catalog.tools.is_empty();
+        let prompts = self.prompts || !catalog.prompts.is_empty();
+        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty();
+        let completes = catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
+            || catalog.templates.iter().any(|template| template.completers.is_there());
+        let tasks = catalog.tools.iter().any(|tool| *tool.about.task_support() != TaskSupport::Forbidden);
+        let there = [
+            (Capability::Tools, tools),
+            (Capability::ToolsListChanged, tools),
+            (Capability::Prompts, prompts),
+            (Capability::PromptsListChanged, prompts),
+            (Capability::Resources, resources),
+            (Capability::ResourcesListChanged, resources),
+            (Capability::ResourcesSubscribe, resources && self.subscriptions),
+            // Whoever has a handler can log: its context can.
+            (Capability::Logging, tools || prompts || resources),
+            (Capability::Completions, completes),
+            (Capability::TasksList, tasks),
+            (Capability::TasksCancel, tasks),
+            (Capability::TasksToolsCall, tasks),
+        ];
+        let withheld: CapabilitySet = common.withheld;
+        let mut capabilities: ServerCapabilities = declared(&there, withheld).collect();
+        if !common.experimental.is_empty() {
+            capabilities.experimental = Some(common.experimental.clone());
+        }
+        capabilities
+    }
+}

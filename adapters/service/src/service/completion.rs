@@ -1,0 +1,87 @@
+//! Proposals while an argument is being written.
+
+use std::collections::HashMap;
+
+use mcp_proto::schema::{Completion, Map};
+
+use crate::{Context, Failure};
+
+/// An argument that is being written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Completing {
+    /// What is written so far.
+    pub value: String,
+    /// The other arguments, as far as they are known (2025-06-18).
+    pub known: Map<String>,
+    /// The request.
+    pub context: Context,
+}
+
+/// What can be proposals: texts, the best first, a whole [`Completion`], or a `Result` of these.
+///
+/// Of texts the first 100 are sent, and how many there are.
+pub trait IntoCompletion {
+    /// The proposals.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn into_completion(self) -> Result<Completion, Failure>;
+}
+
+impl IntoCompletion for Completion {
+    fn into_completion(mut self) -> Result<Completion, Failure> {
+        if self.values.len() > Self::MAX_VALUES {
+            self.total = self.total.or_else(|| u64::try_from(self.values.len()).ok());
+            self.has_more = Some(true);
+            self.values.truncate(Self::MAX_VALUES);
+        }
+        Ok(self)
+    }
+}
+
+macro_rules! texts {
+    ($($Type:ty),*) => {
+        $(impl IntoCompletion for Vec<$Type> {
+            fn into_completion(self) -> Result<Completion, Failure> {
+                Ok(Completion::of(self))
+            }
+        })*
+    };
+}
+
+texts!(String, &'static str);
+
+impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
+    fn into_completion(self) -> Result<Completion, Failure> {
+        self.map_err(Into::into)?.into_completion()
+    }
+}
+
+type Completer = Box<dyn Fn(Completing) -> Result<Completion, Failure> + Send + Sync>;
+
+/// What completes the arguments of one prompt or template, by their names.
+#[derive(Default)]
+pub(super) struct Completers(HashMap<String, Completer>);
+
+impl Completers {
+    pub(super) fn insert<R: IntoCompletion>(
+        &mut self,
+        argument: String,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) {
+        self.0.insert(argument, Box::new(move |completing| f(completing).into_completion()));
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Completes an argument; there are no proposals for one that nobody completes.
+    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Result<Completion, Failure> {
+        match self.0.get(argument) {
+            Some(completer) => completer(completing),
+            None => Ok(Completion::of([""; 0])),
+        }
+    }
+}

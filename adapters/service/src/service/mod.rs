@@ -1,0 +1,213 @@
+//! What a server offers: tools, prompts and resources, registered once and served on any number of connections.
+
+mod builder;
+mod catalog;
+mod completion;
+mod peer;
+mod prompt;
+mod questions;
+mod resource;
+mod result;
+mod session;
+mod template;
+mod tool;
+
+use std::{
+    fmt,
+    sync::{Arc, RwLock},
+};
+
+use mcp_proto::{
+    connection::{SendError, ServerConfig, ServerEnd},
+    schema::{
+        Implementation, Notification, PromptsListChangedParams, ResourceUpdatedParams, ResourcesListChangedParams,
+        ToolsListChangedParams,
+    },
+};
+
+pub use builder::ServiceBuilder;
+pub use catalog::{Changes, Entry, RegisterError};
+pub use completion::{Completing, IntoCompletion};
+pub use prompt::{IntoPrompt, Prompt};
+pub use questions::PageVisit;
+pub use resource::{IntoResource, Resource, base64};
+pub use result::{IntoToolResult, Structured};
+pub use template::ResourceTemplate;
+pub use tool::Tool;
+
+use crate::{
+    ServerSession, TaskPolicy,
+    audience::Audience,
+    builder::Common,
+    random::Random,
+    sync::{read, write},
+    tasks::TaskStore,
+};
+use builder::Offers;
+use catalog::{Catalog, Kind};
+
+/// What a server offers: tools, prompts and resources.
+///
+/// It is built once, is cheap to clone, and serves any number of connections, each through a [`session`](Self::session)
+/// of its own. What it offers can change while it runs; the clients hear of it.
+///
+/// ```
+/// # #[cfg(feature = "schemas")] {
+/// use mcp_service::{Service, Tool};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Echo {
+///     /// What to say.
+///     message: String,
+/// }
+///
+/// let service = Service::builder("echo", "1.0.0")
+///     .tool(Tool::new("echo", |echo: Echo| echo.message).description("Says it again"))
+///     .build()?;
+/// # }
+/// # Ok::<(), mcp_service::RegisterError>(())
+/// ```
+#[derive(Clone)]
+pub struct Service(Arc<Inner>);
+
+pub(crate) struct Inner {
+    common: Common<ServerEnd>,
+    instructions: Option<String>,
+    offers: Offers,
+    /// Things in one page of a list.
+    page_size: usize,
+    /// Resources that one client can be told of.
+    max_subscriptions: usize,
+    tasks: TaskPolicy,
+    catalog: RwLock<Catalog>,
+    clients: Audience<ServerEnd>,
+}
+
+impl Service {
+    /// Begins a service with this name and version.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> ServiceBuilder {
+        ServiceBuilder::new(name.into(), version.into())
+    }
+
+    /// What a connection that begins now is configured with: who this is, and what it offers, which follows from what
+    /// is registered.
+    #[must_use]
+    pub fn config(&self) -> ServerConfig {
+        let inner = &*self.0;
+        let mut config = ServerConfig::new(inner.common.info.clone());
+        config.capabilities = inner.offers.capabilities(&read(&inner.catalog), &inner.common);
+        config.instructions.clone_from(&inner.instructions);
+        config.settings = inner.common.settings.clone();
+        config
+    }
+
+    /// What runs on one connection.
+    #[must_use]
+    pub fn session(&self) -> ServerSession {
+        ServerSession::new(self.clone(), TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()))
+    }
+
+    /// Who this is.
+    #[must_use]
+    pub fn info(&self) -> &Implementation {
+        &self.0.common.info
+    }
+
+    /// Adds a tool, a prompt, a resource or a template. The clients hear of it.
+    ///
+    /// # Errors
+    /// If there is one of this name, or something is wrong with it; nothing has changed then.
+    pub fn add(&self, entry: impl Into<Entry>) -> Result<(), RegisterError> {
+        self.change(Changes::new().add(entry))
+    }
+
+    /// Removes a tool. What it is doing goes on. Whether there was one.
+    pub fn remove_tool(&self, name: &str) -> bool {
+        self.remove(Kind::Tool, name)
+    }
+
+    /// Removes a prompt. Whether there was one.
+    pub fn remove_prompt(&self, name: &str) -> bool {
+        self.remove(Kind::Prompt, name)
+    }
+
+    /// Removes a resource. Whether there was one.
+    pub fn remove_resource(&self, uri: &str) -> bool {
+        self.remove(Kind::Resource, uri)
+    }
+
+    /// Removes a template of resources. Whether there was one.
+    pub fn remove_template(&self, uri_template: &str) -> bool {
+        self.remove(Kind::Template, uri_template)
+    }
+
+    /// Makes several changes at once: all of them, or none. The clients hear of each list once.
+    ///
+    /// # Errors
+    /// If one of them cannot be made; nothing has changed then.
+    pub fn change(&self, changes: Changes) -> Result<(), RegisterError> {
+        let changed = write(&self.0.catalog).apply(changes.prepare()?)?;
+        self.tell(&changed);
+        Ok(())
+    }
+
+    fn remove(&self, kind: Kind, name: &str) -> bool {
+        let removed = write(&self.0.catalog).remove(kind, name);
+        if removed {
+            self.tell(&[kind]);
+        }
+        removed
+    }
+
+    /// Tells every client which lists have changed. The core makes one notification out of many.
+    fn tell(&self, changed: &[Kind]) {
+        self.0.clients.each(|_, link| {
+            link.run(|conn, _| {
+                for kind in changed {
+                    // It is not declared to clients that cannot hear of it.
+                    let _ = match kind {
+                        Kind::Tool => conn.notify(&ToolsListChangedParams::default()),
+                        Kind::Prompt => conn.notify(&PromptsListChangedParams::default()),
+                        Kind::Resource | Kind::Template => conn.notify(&ResourcesListChangedParams::default()),
+                    };
+                }
+            });
+        });
+    }
+
+    /// Tells the clients that have subscribed to a resource that it has changed. How many that were.
+    ///
+    /// A client that does not read what it is sent ([`SendError::Busy`]) misses it.
+    pub fn resource_updated(&self, uri: &str) -> usize {
+        let mut told = 0;
+        let params = ResourceUpdatedParams::new(uri);
+        self.0.clients.each(|session, link| {
+            if session.state.is_subscribed(uri) {
+                told += usize::from(link.run(|conn, _| conn.notify(&params)).is_ok());
+            }
+        });
+        told
+    }
+
+    /// Tells every client something. How many could be told.
+    pub fn broadcast<N: Notification>(&self, params: &N) -> usize {
+        let mut told = 0;
+        self.0.clients.each(|_, link| {
+            let sent: Result<(), SendError> = link.run(|conn, _| conn.notify(params));
+            told += usize::from(sent.is_ok());
+        });
+        told
+    }
+}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Service").field("info", &self.0.common.info).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    pub(crate) fn random(&self) -> &Random {
+        &self.common.random
+    }
+}

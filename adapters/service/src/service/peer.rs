@@ -1,0 +1,105 @@
+//! What a server tells its client and asks of it.
+
+use mcp_proto::{
+    connection::{SendError, ServerEnd},
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitationCompleteParams,
+        ListRootsParams, ListRootsResult, LogMessageParams, LoggingLevel, check_tool_results,
+    },
+    wire::Json,
+};
+use serde_core::Serialize;
+
+use crate::{CallError, Peer, Pending, Started, form, is_uri};
+
+/// What a server tells its client and asks of it, apart from any request of the client. Handlers have their
+/// [`Context`](crate::Context) for that.
+impl Peer<ServerEnd> {
+    /// Asks the client's model.
+    ///
+    /// # Errors
+    /// If it is not allowed now, or the conversation is not in order; nothing has been sent then.
+    pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
+        check_sampling(params)?;
+        self.request(params)
+    }
+
+    /// Asks the client's model in a task: `params` carry `task` (2025-11-25).
+    ///
+    /// # Errors
+    /// As [`sample`](Self::sample).
+    pub fn sample_as_task(
+        &self,
+        params: &CreateMessageParams,
+    ) -> Result<Pending<Started<CreateMessageResult, ServerEnd>>, SendError> {
+        check_sampling(params)?;
+        self.request_as_task(params)
+    }
+
+    /// Asks the client's user, with a form (2025-06-18) or a page (2025-11-25). An answer that does not fit the form is
+    /// [`CallError::Invalid`].
+    ///
+    /// # Errors
+    /// If it is not allowed now, or the page has no valid URL; nothing has been sent then.
+    pub fn elicit(&self, params: &ElicitParams) -> Result<Pending<ElicitResult>, SendError> {
+        let schema = match params {
+            ElicitParams::Form(form) => Some(form.requested_schema.clone()),
+            ElicitParams::Url(page) if !is_uri(&page.url) => return Err(SendError::Encode("not a URL".into())),
+            _ => None,
+        };
+        let pending = self.request(params)?;
+        Ok(pending.and_then(move |result| match (&schema, &result.content) {
+            (Some(schema), Some(content)) if result.action == mcp_proto::schema::ElicitAction::Accept => {
+                form::check(schema, content).map_err(CallError::Invalid)?;
+                Ok(result)
+            }
+            (Some(schema), None) if result.action == mcp_proto::schema::ElicitAction::Accept => {
+                form::check(schema, &Default::default()).map_err(CallError::Invalid)?;
+                Ok(result)
+            }
+            _ => Ok(result),
+        }))
+    }
+
+    /// Asks for the folders that the server may work in.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn list_roots(&self) -> Result<Pending<ListRootsResult>, SendError> {
+        self.request(&ListRootsParams::default())
+    }
+
+    /// Sends a log message. It is dropped if the client does not want messages of this level.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Result<(), SendError> {
+        self.notify(&log_message(level, logger, data)?)
+    }
+
+    /// Says that the user is done with the page that was asked for under this id (2025-11-25).
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn elicitation_complete(&self, id: &str) -> Result<(), SendError> {
+        self.notify(&ElicitationCompleteParams::new(id))
+    }
+}
+
+/// A log message.
+pub(super) fn log_message(
+    level: LoggingLevel,
+    logger: Option<&str>,
+    data: impl Serialize,
+) -> Result<LogMessageParams, SendError> {
+    Ok(LogMessageParams { logger: logger.map(Into::into), ..LogMessageParams::new(level, Json::new(&data)?) })
+}
+
+/// A conversation that a client would refuse is not sent.
+pub(super) fn check_sampling(params: &CreateMessageParams) -> Result<(), SendError> {
+    check_tool_results(&params.messages).map_err(|fault| SendError::Encode(fault.to_string()))?;
+    if params.model_preferences.as_ref().is_some_and(|preferences| !preferences.is_valid()) {
+        return Err(SendError::Encode("a priority is not from 0 to 1".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,196 @@
+//! Prompts and the code that fills them in.
+
+use std::fmt;
+
+use mcp_proto::{
+    schema::{GetPromptResult, Map, PromptArgument, PromptMessage},
+    wire::ErrorObject,
+};
+
+use super::{Completing, IntoCompletion, RegisterError, completion::Completers};
+use crate::{
+    Context, Failure,
+    handler::{Arguments, BadArguments, Described, Handler},
+    reply::Answer,
+};
+
+type Fill = Box<dyn Fn(&Map<String>, Context) -> Result<Result<GetPromptResult, Failure>, BadArguments> + Send + Sync>;
+
+/// A prompt and the code that fills it in.
+///
+/// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
+/// [can be a prompt](IntoPrompt). Arguments are texts; where the function wants numbers or booleans, they are read as such.
+/// It does not run without the arguments that are required.
+pub struct Prompt {
+    pub(crate) about: mcp_proto::schema::Prompt,
+    pub(super) completers: Completers,
+    fill: Fill,
+}
+
+impl Prompt {
+    /// A prompt whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`:
+    /// the names, titles and descriptions are those of the fields.
+    #[must_use]
+    pub fn new<S, H: Described<S, Output: IntoPrompt>>(name: impl Into<String>, handler: H) -> Self {
+        Self::with_arguments(name, arguments(&H::schema()), handler)
+    }
+
+    /// A prompt with these arguments.
+    #[must_use]
+    pub fn with_arguments<S, H: Handler<S, Output: IntoPrompt>>(
+        name: impl Into<String>,
+        arguments: impl Into<Vec<PromptArgument>>,
+        handler: H,
+    ) -> Self {
+        let arguments = Some(arguments.into()).filter(|arguments| !arguments.is_empty());
+        Self {
+            about: mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) },
+            completers: Completers::default(),
+            fill: Box::new(move |arguments, context| {
+                handler.call(Arguments::Texts(arguments), context).map(IntoPrompt::into_prompt)
+            }),
+        }
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// Makes proposals for an argument.
+    #[must_use]
+    pub fn complete<R: IntoCompletion>(
+        mut self,
+        argument: impl Into<String>,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.completers.insert(argument.into(), f);
+        self
+    }
+
+    /// Whatever else is to be said of it: icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Prompt)) -> Self {
+        f(&mut self.about);
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), RegisterError> {
+        let is_name = |name: &str| !name.is_empty() && !name.contains(char::is_control);
+        let names = self.about.arguments.iter().flatten().map(|argument| &argument.name);
+        match names.chain([&self.about.name]).find(|name| !is_name(name)) {
+            Some(name) => Err(RegisterError::Name(name.clone())),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn has_argument(&self, name: &str) -> bool {
+        self.about.arguments.iter().flatten().any(|argument| argument.name == name)
+    }
+
+    /// Fills it in.
+    pub(super) fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
+        let version = context.version();
+        let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
+        if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
+            return Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}")));
+        }
+        match (self.fill)(arguments, context) {
+            Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
+            Ok(Err(failure)) => Err(failure.into_error(version)),
+            Ok(Ok(mut result)) => {
+                result.description = result.description.or_else(|| self.about.description.clone());
+                Ok(result)
+            }
+        }
+    }
+}
+
+/// The arguments that a schema describes, the required ones first.
+fn arguments(schema: &serde_json::Value) -> Vec<PromptArgument> {
+    let text = |schema: &serde_json::Value, name| schema.get(name).and_then(|text| text.as_str()).map(str::to_owned);
+    let required = schema.get("required").and_then(|names| names.as_array());
+    let is_required = |name: &str| required.is_some_and(|names| names.iter().any(|known| known == name));
+    let properties = schema.get("properties").and_then(|properties| properties.as_object());
+    let mut arguments: Vec<_> = properties
+        .into_iter()
+        .flatten()
+        .map(|(name, schema)| PromptArgument {
+            title: text(schema, "title"),
+            description: text(schema, "description"),
+            required: is_required(name).then_some(true),
+            ..PromptArgument::new(name.as_str())
+        })
+        .collect();
+    let place =
+        |name: &str| required.and_then(|names| names.iter().position(|known| known == name)).unwrap_or(usize::MAX);
+    arguments.sort_by_key(|argument| place(&argument.name));
+    arguments
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+/// What can be a prompt that is filled in: a text of the user, a message or several, a whole [`GetPromptResult`], or a
+/// `Result` of these whose error is anything that becomes a [`Failure`].
+pub trait IntoPrompt {
+    /// The prompt.
+    ///
+    /// # Errors
+    /// Why there is none.
+    fn into_prompt(self) -> Result<GetPromptResult, Failure>;
+}
+
+impl IntoPrompt for GetPromptResult {
+    fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl IntoPrompt for Vec<PromptMessage> {
+    fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+        Ok(GetPromptResult::new(self))
+    }
+}
+
+impl<const N: usize> IntoPrompt for [PromptMessage; N] {
+    fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+        Ok(GetPromptResult::new(self))
+    }
+}
+
+impl IntoPrompt for PromptMessage {
+    fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+        Ok(GetPromptResult::new([self]))
+    }
+}
+
+macro_rules! one_text {
+    ($($Type:ty),*) => {
+        $(impl IntoPrompt for $Type {
+            fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+                PromptMessage::user(self).into_prompt()
+            }
+        })*
+    };
+}
+
+one_text!(String, &'static str);
+
+impl<T: IntoPrompt, E: Into<Failure>> IntoPrompt for Result<T, E> {
+    fn into_prompt(self) -> Result<GetPromptResult, Failure> {
+        self.map_err(Into::into)?.into_prompt()
+    }
+}

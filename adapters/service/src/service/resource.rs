@@ -1,0 +1,210 @@
+//! Resources and the code that reads them.
+
+use std::fmt;
+
+use mcp_proto::schema::{BlobResourceContents, Map, ReadResourceResult, ResourceContents, TextResourceContents};
+
+use super::RegisterError;
+use crate::{
+    Context, Failure,
+    handler::{Arguments, Handler},
+    is_uri,
+    reply::Answer,
+};
+
+type Read = Box<dyn Fn(Context) -> Result<ReadResourceResult, Failure> + Send + Sync>;
+
+/// A resource and the code that reads it.
+///
+/// The code is a function of nothing or of a [`Context`], and returns anything that [can be contents](IntoResource).
+pub struct Resource {
+    pub(crate) about: mcp_proto::schema::Resource,
+    read: Read,
+}
+
+impl Resource {
+    /// The resource at `uri`.
+    #[must_use]
+    pub fn new<S, H: Handler<S, Output: IntoResource>>(
+        uri: impl Into<String>,
+        name: impl Into<String>,
+        handler: H,
+    ) -> Self {
+        let about = mcp_proto::schema::Resource::new(uri, name);
+        let none = Map::new();
+        Self {
+            about,
+            read: Box::new(move |context| {
+                let contents = handler.call(Arguments::Texts(&none), context);
+                contents.map_err(|bad| Failure::new(bad.0))?.into_resource()
+            }),
+        }
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What it is, for models.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// The type of its contents, for example `text/plain`.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.about.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// How many bytes its contents have, before any encoding.
+    #[must_use]
+    pub fn size(mut self, size: u64) -> Self {
+        self.about.size = Some(size);
+        self
+    }
+
+    /// Whatever else is to be said of it: annotations, icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
+        f(&mut self.about);
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), RegisterError> {
+        if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
+    }
+
+    /// Reads it.
+    pub(super) fn run(&self, context: Context) -> Answer<ReadResourceResult> {
+        let version = context.version();
+        match (self.read)(context) {
+            Ok(result) => Ok(addressed(result, &self.about.uri, self.about.mime_type.as_deref())),
+            Err(failure) => Err(failure.into_error(version)),
+        }
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+/// Fills in where contents come from and what they are, where they do not say.
+pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Option<&str>) -> ReadResourceResult {
+    for contents in &mut result.contents {
+        let (its_uri, its_mime_type) = match contents {
+            ResourceContents::Text(text) => (&mut text.uri, &mut text.mime_type),
+            ResourceContents::Blob(blob) => (&mut blob.uri, &mut blob.mime_type),
+        };
+        if its_uri.is_empty() {
+            uri.clone_into(its_uri);
+            if its_mime_type.is_none() {
+                *its_mime_type = mime_type.map(str::to_owned);
+            }
+        }
+    }
+    result
+}
+
+/// What can be the contents of a resource: text, bytes, [`ResourceContents`], or a `Result` of these whose error is
+/// anything that becomes a [`Failure`].
+///
+/// Contents without a URI get that of the resource, and its type.
+pub trait IntoResource {
+    /// The contents.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn into_resource(self) -> Result<ReadResourceResult, Failure>;
+}
+
+impl IntoResource for ReadResourceResult {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl IntoResource for Vec<ResourceContents> {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(ReadResourceResult::new(self))
+    }
+}
+
+impl IntoResource for ResourceContents {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(ReadResourceResult::new([self]))
+    }
+}
+
+macro_rules! one_text {
+    ($($Type:ty),*) => {
+        $(impl IntoResource for $Type {
+            fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+                ResourceContents::from(TextResourceContents::new("", self)).into_resource()
+            }
+        })*
+    };
+}
+
+one_text!(String, &'static str);
+
+macro_rules! bytes {
+    ($($Type:ty),*) => {
+        $(impl IntoResource for $Type {
+            fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+                ResourceContents::from(BlobResourceContents::new("", base64(&self))).into_resource()
+            }
+        })*
+    };
+}
+
+bytes!(Vec<u8>, &'static [u8]);
+
+impl<T: IntoResource, E: Into<Failure>> IntoResource for Result<T, E> {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        self.map_err(Into::into)?.into_resource()
+    }
+}
+
+/// Bytes in base64, in the standard alphabet and with padding: how pictures, sounds and other bytes travel.
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let sextet = (bits >> (18 - 6 * place)) & 63;
+            text.push(if place <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: RES-010
+    #[test]
+    fn bytes_become_base64() {
+        for (bytes, text) in [
+            (&b""[..], ""),
+            (b"f", "Zg=="),
+            (b"fo", "Zm8="),
+            (b"foo", "Zm9v"),
+            (b"foob", "Zm9vYg=="),
+            (b"\xff\xfe\xfd", "//79"),
+        ] {
+            assert_eq!(base64(bytes), text);
+            assert!(mcp_proto::schema::is_base64(text));
+        }
+    }
+}

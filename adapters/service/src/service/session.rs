@@ -1,0 +1,294 @@
+//! What a server answers.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use mcp_proto::{
+    connection::{Connection, ServerEnd},
+    protocol::{Capability, Method, MethodName, ProtocolVersion},
+    rpc::ReplyKey,
+    schema::{
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionReference, EmptyResult,
+        GetPromptParams, ListPromptsParams, ListPromptsResult, ListResourceTemplatesParams,
+        ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult, ListToolsParams, ListToolsResult,
+        ReadResourceParams, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
+    },
+    wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
+};
+
+use super::{Completing, Service, catalog::Catalog};
+use crate::{
+    Job, RequestInfo, Role,
+    custom::Custom,
+    failure::resource_not_found,
+    is_uri,
+    reply::Answer,
+    role::Asked,
+    session::Shared,
+    sync::{lock, read},
+    tasks::params,
+};
+
+/// What a server keeps of one connection: the resources that its client has subscribed to.
+#[derive(Debug, Default)]
+pub struct State {
+    subscriptions: Mutex<BTreeSet<String>>,
+}
+
+impl State {
+    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
+        lock(&self.subscriptions).contains(uri)
+    }
+
+    fn subscribe(&self, uri: String, max: usize) -> Answer<()> {
+        let mut subscriptions = lock(&self.subscriptions);
+        if subscriptions.len() >= max && !subscriptions.contains(&uri) {
+            return Err(ErrorObject::internal("Too many subscriptions"));
+        }
+        subscriptions.insert(uri);
+        Ok(())
+    }
+
+    fn unsubscribe(&self, uri: &str) {
+        lock(&self.subscriptions).remove(uri);
+    }
+}
+
+impl Role for ServerEnd {
+    type Home = Service;
+    type State = State;
+
+    fn begun(shared: &Arc<Shared<Self>>) {
+        shared.home.0.clients.join(shared);
+    }
+
+    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
+        let Some(method) = asked.method.known() else { return Err(asked) };
+        let answer = match method {
+            Method::CallTool => shared.call_tool(&asked),
+            Method::GetPrompt => shared.get_prompt(&asked),
+            Method::ReadResource => shared.read_resource(&asked),
+            Method::Complete => shared.complete(&asked),
+            Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask => {
+                Ok(shared.asked_about_tasks(method, &asked))
+            }
+            Method::ListTools => shared.page(&asked, |catalog, ListToolsParams { cursor, .. }, size| {
+                let (page, next_cursor) = catalog.tools.page(cursor.as_deref(), size)?;
+                let page: Vec<_> = page.iter().map(|tool| tool.about.clone()).collect();
+                Ok(ListToolsResult { next_cursor, ..ListToolsResult::new(page) })
+            }),
+            Method::ListPrompts => shared.page(&asked, |catalog, ListPromptsParams { cursor, .. }, size| {
+                let (page, next_cursor) = catalog.prompts.page(cursor.as_deref(), size)?;
+                let page: Vec<_> = page.iter().map(|prompt| prompt.about.clone()).collect();
+                Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::new(page) })
+            }),
+            Method::ListResources => shared.page(&asked, |catalog, ListResourcesParams { cursor, .. }, size| {
+                let (page, next_cursor) = catalog.resources.page(cursor.as_deref(), size)?;
+                let page: Vec<_> = page.iter().map(|resource| resource.about.clone()).collect();
+                Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::new(page) })
+            }),
+            Method::ListResourceTemplates => {
+                shared.page(&asked, |catalog, ListResourceTemplatesParams { cursor, .. }, size| {
+                    let (page, next_cursor) = catalog.templates.page(cursor.as_deref(), size)?;
+                    let page: Vec<_> = page.iter().map(|template| template.about.clone()).collect();
+                    Ok(ListResourceTemplatesResult { next_cursor, ..ListResourceTemplatesResult::new(page) })
+                })
+            }
+            Method::Subscribe => shared.subscribe(&asked),
+            Method::Unsubscribe => shared.unsubscribe(&asked),
+            // The connection notes the level as soon as this is answered.
+            Method::SetLevel => params(asked.params.as_ref())
+                .map(|_: SetLevelParams| shared.answer(asked.link, asked.key, |_, _, _| Ok(EmptyResult::default()))),
+            _ => return Err(asked),
+        };
+        Ok(match answer {
+            Ok(job) => job,
+            Err(error) => shared.answer(asked.link, asked.key, move |_, _, _| Answer::<EmptyResult>::Err(error)),
+        })
+    }
+
+    fn is_news(_: &Shared<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
+        true
+    }
+
+    fn custom(home: &Service) -> &Custom<Self> {
+        &home.0.common.custom
+    }
+
+    fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo {
+        if let Some(context) = key.and_then(|key| conn.context(key)) {
+            return RequestInfo {
+                version: context.version,
+                peer: context.client_info.cloned(),
+                client_capabilities: context.client_capabilities.clone(),
+                log_level: context.log_level,
+                progress_token: context.progress_token.cloned(),
+            };
+        }
+        let client = conn.client();
+        RequestInfo {
+            version: conn.version().unwrap_or(ProtocolVersion::LATEST_LEGACY),
+            peer: client.map(|client| client.client_info.clone()),
+            client_capabilities: client.map(|client| client.capabilities.clone()).unwrap_or_default(),
+            log_level: conn.log_level(),
+            progress_token: None,
+        }
+    }
+}
+
+/// A request of a client.
+type Request<'a> = Asked<'a, ServerEnd>;
+
+impl Shared<ServerEnd> {
+    /// Answers with a page of one of the lists.
+    fn page<P, R>(
+        self: &Arc<Self>,
+        asked: &Request<'_>,
+        f: impl FnOnce(&Catalog, P, usize) -> Answer<R> + Send + 'static,
+    ) -> Answer<Option<Job>>
+    where
+        P: serde_core::de::DeserializeOwned + Send + 'static,
+        R: mcp_proto::schema::Encode + Send + 'static,
+    {
+        let params: P = params(asked.params.as_ref())?;
+        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
+            let service = &*shared.home.0;
+            f(&read(&service.catalog), params, service.page_size)
+        }))
+    }
+
+    fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let CallToolParams { name, arguments, task, meta, .. } = params(asked.params.as_ref())?;
+        let tool = read(&self.home.0.catalog).tools.get(&name).cloned();
+        let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
+        let arguments = arguments.unwrap_or_else(JsonObject::empty);
+        let Asked { link, key, .. } = *asked;
+        let task = task.filter(|task| self.becomes_task(link, Some(task), Capability::TasksToolsCall));
+        let refused = |why: &str| Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, format!("{name} {why}")));
+        match (task, tool.about.task_support()) {
+            (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
+            (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
+                let run = move |context| tool.run(&arguments, context);
+                Ok(Some(self.work_as_task(link, key, meta, task, what_failed, run)))
+            }
+            (None, TaskSupport::Required) if self.has_tasks(asked) => refused("has to be run as a task"),
+            (None, _) => Ok(Some(self.work(link, key, meta, move |context| tool.run(&arguments, context)))),
+        }
+    }
+
+    /// Whether the client could have asked for a task.
+    fn has_tasks(&self, asked: &Request<'_>) -> bool {
+        let needed = mcp_proto::schema::TaskMetadata::default();
+        self.becomes_task(asked.link, Some(&needed), Capability::TasksToolsCall)
+    }
+
+    fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
+        let prompt = read(&self.home.0.catalog).prompts.get(&name).cloned();
+        let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
+        let arguments = arguments.unwrap_or_default();
+        Ok(Some(self.work(asked.link, asked.key, meta, move |context| prompt.run(&arguments, context))))
+    }
+
+    fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let ReadResourceParams { uri, meta, .. } = params(asked.params.as_ref())?;
+        let uri = valid(uri)?;
+        let catalog = read(&self.home.0.catalog);
+        if let Some(resource) = catalog.resources.get(&uri).cloned() {
+            return Ok(Some(self.work(asked.link, asked.key, meta, move |context| resource.run(context))));
+        }
+        match catalog.matching(&uri) {
+            Some((template, variables)) => {
+                Ok(Some(self.work(asked.link, asked.key, meta, move |context| template.run(&uri, &variables, context))))
+            }
+            None => Err(self.not_found(asked, &uri)),
+        }
+    }
+
+    fn subscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let SubscribeParams { uri, .. } = params(asked.params.as_ref())?;
+        let uri = valid(uri)?;
+        let is_there = {
+            let catalog = read(&self.home.0.catalog);
+            catalog.resources.get(&uri).is_some() || catalog.matching(&uri).is_some()
+        };
+        if !is_there {
+            return Err(self.not_found(asked, &uri));
+        }
+        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
+            shared.state.subscribe(uri, shared.home.0.max_subscriptions).map(|()| EmptyResult::default())
+        }))
+    }
+
+    fn unsubscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let UnsubscribeParams { uri, .. } = params(asked.params.as_ref())?;
+        let uri = valid(uri)?;
+        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
+            shared.state.unsubscribe(&uri);
+            Ok(EmptyResult::default())
+        }))
+    }
+
+    fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
+        let known = context.and_then(|context| context.arguments).unwrap_or_default();
+        let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));
+        let catalog = read(&self.home.0.catalog);
+        let (value, name) = (argument.value, argument.name);
+        let answered = |result: Result<_, crate::Failure>, version| {
+            result.map(CompleteResult::new).map_err(|failure: crate::Failure| failure.into_error(version))
+        };
+        match reference {
+            CompletionReference::Prompt(reference) => {
+                let prompt = catalog.prompts.get(&reference.name).cloned();
+                let prompt = prompt.ok_or_else(|| unknown("prompt", &reference.name))?;
+                if !prompt.has_argument(&name) {
+                    return Err(unknown("argument", &name));
+                }
+                Ok(Some(self.work(asked.link, asked.key, meta, move |context| {
+                    let version = context.version();
+                    answered(prompt.completers.complete(&name, Completing { value, known, context }), version)
+                })))
+            }
+            CompletionReference::Resource(reference) => {
+                let uri = reference.uri;
+                let template = catalog.templates.get(&uri).cloned().or_else(|| Some(catalog.matching(&uri)?.0));
+                let Some(template) = template else {
+                    // A resource that is no template has nothing to complete.
+                    catalog.resources.get(&uri).ok_or_else(|| unknown("resource", &uri))?;
+                    return Ok(self.answer(asked.link, asked.key, |_, _, _| {
+                        Ok(CompleteResult::new(mcp_proto::schema::Completion::of([""; 0])))
+                    }));
+                };
+                if !template.has_variable(&name) {
+                    return Err(unknown("argument", &name));
+                }
+                Ok(Some(self.work(asked.link, asked.key, meta, move |context| {
+                    let version = context.version();
+                    answered(template.completers.complete(&name, Completing { value, known, context }), version)
+                })))
+            }
+            CompletionReference::Other(_) => {
+                Err(ErrorObject::invalid_params("Invalid params: no such kind of reference"))
+            }
+        }
+    }
+
+    fn not_found(&self, asked: &Request<'_>, uri: &str) -> ErrorObject {
+        let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
+        resource_not_found(uri, info.version)
+    }
+}
+
+/// A URI that a client has sent.
+fn valid(uri: String) -> Answer<String> {
+    if is_uri(&uri) { Ok(uri) } else { Err(ErrorObject::invalid_params("Invalid params: not a URI")) }
+}
+
+/// What a task has to say that has a result and has failed all the same.
+fn what_failed(result: &CallToolResult) -> Option<String> {
+    let text = || result.content.iter().find_map(|content| content.as_text()).unwrap_or("The tool failed");
+    result.is_error().then(|| text().to_owned())
+}

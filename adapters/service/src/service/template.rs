@@ -1,0 +1,125 @@
+//! Families of resources, and the templates that their URIs come from.
+
+use std::fmt;
+
+use mcp_proto::{
+    schema::{Map, ReadResourceResult},
+    wire::ErrorObject,
+};
+
+use super::{Completing, IntoCompletion, IntoResource, RegisterError, completion::Completers, resource::addressed};
+use crate::{
+    Context, Failure,
+    failure::resource_not_found,
+    handler::{Arguments, BadArguments, Handler},
+    reply::Answer,
+    uri_template::UriTemplate,
+};
+
+type Read =
+    Box<dyn Fn(&Map<String>, Context) -> Result<Result<ReadResourceResult, Failure>, BadArguments> + Send + Sync>;
+
+/// A family of resources: the template of their URIs, and the code that reads them.
+///
+/// The code is a function of nothing, of the variables of the template, of a [`Context`], or of both, and returns anything
+/// that [can be contents](IntoResource). Variables are texts without escapes; where the function wants numbers or the like,
+/// they are read as such, and a URI where that is not possible is not found. A text can hold anything, `../` for example:
+/// check it before it becomes the name of a file.
+pub struct ResourceTemplate {
+    pub(crate) about: mcp_proto::schema::ResourceTemplate,
+    pub(super) completers: Completers,
+    template: Option<UriTemplate>,
+    read: Read,
+}
+
+impl ResourceTemplate {
+    /// The resources that `uri_template` describes. See [`UriTemplate`].
+    #[must_use]
+    pub fn new<S, H: Handler<S, Output: IntoResource>>(
+        uri_template: impl Into<String>,
+        name: impl Into<String>,
+        handler: H,
+    ) -> Self {
+        Self {
+            about: mcp_proto::schema::ResourceTemplate::new(uri_template, name),
+            completers: Completers::default(),
+            template: None,
+            read: Box::new(move |variables, context| {
+                handler.call(Arguments::Texts(variables), context).map(IntoResource::into_resource)
+            }),
+        }
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What the resources are, for models.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// The type of their contents, if it is the same for all.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.about.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Makes proposals for a variable.
+    #[must_use]
+    pub fn complete<R: IntoCompletion>(
+        mut self,
+        variable: impl Into<String>,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.completers.insert(variable.into(), f);
+        self
+    }
+
+    /// Whatever else is to be said of them: annotations, icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::ResourceTemplate)) -> Self {
+        f(&mut self.about);
+        self
+    }
+
+    pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
+        let template = &self.about.uri_template;
+        let parsed = UriTemplate::parse(template)
+            .map_err(|why| RegisterError::Template { template: template.clone(), why: why.to_string() })?;
+        self.template = Some(parsed);
+        Ok(())
+    }
+
+    /// What a URI was filled in with, if it comes from this template.
+    pub(super) fn matches(&self, uri: &str) -> Option<Map<String>> {
+        self.template.as_ref()?.matches(uri)
+    }
+
+    pub(super) fn has_variable(&self, name: &str) -> bool {
+        self.template.as_ref().is_some_and(|template| template.variables().any(|variable| variable == name))
+    }
+
+    /// Reads one of the resources.
+    pub(super) fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
+        let version = context.version();
+        match (self.read)(variables, context) {
+            // A URI with a text where a number should be names nothing that there is.
+            Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, version)),
+            Ok(Err(failure)) => Err(failure.into_error(version)),
+            Ok(Ok(result)) => Ok(addressed(result, uri, self.about.mime_type.as_deref())),
+        }
+    }
+}
+
+impl fmt::Debug for ResourceTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ResourceTemplate").field("about", &self.about).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,201 @@
+//! Tools and the code that runs them.
+
+use std::fmt;
+
+use mcp_proto::{
+    schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, ToolExecution, is_object_schema},
+    wire::{ErrorObject, JsonObject},
+};
+
+use super::{IntoToolResult, RegisterError};
+use crate::{
+    Context, Failure,
+    handler::{Arguments, BadArguments, Described, Handler},
+    reply::Answer,
+};
+
+#[cfg(feature = "schemas")]
+use crate::json_schema::Checker;
+
+type Call = Box<dyn Fn(&str, Context) -> Result<Result<CallToolResult, Failure>, BadArguments> + Send + Sync>;
+
+/// A tool and the code that runs it.
+///
+/// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
+/// [can be a result](IntoToolResult): a text, content, structured data, or a `Result` of these. Arguments that do not fit
+/// the schema never reach it. A panic in it fails this one call.
+pub struct Tool {
+    pub(crate) about: mcp_proto::schema::Tool,
+    call: Call,
+    #[cfg(feature = "schemas")]
+    checks: Checks,
+}
+
+/// The schemas of a tool, once it is registered.
+#[cfg(feature = "schemas")]
+#[derive(Default)]
+struct Checks {
+    input: Option<Checker>,
+    output: Option<Checker>,
+}
+
+impl Tool {
+    /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`.
+    #[must_use]
+    pub fn new<S, H: Described<S, Output: IntoToolResult>>(name: impl Into<String>, handler: H) -> Self {
+        let schema = JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty());
+        Self::with_schema(name, schema, handler)
+    }
+
+    /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
+    ///
+    /// With the feature `schemas` arguments are held against it, without it they only have to be readable.
+    #[must_use]
+    pub fn with_schema<S, H: Handler<S, Output: IntoToolResult>>(
+        name: impl Into<String>,
+        schema: JsonObject,
+        handler: H,
+    ) -> Self {
+        Self {
+            about: mcp_proto::schema::Tool::new(name, schema),
+            call: Box::new(move |arguments, context| {
+                handler.call(Arguments::Json(arguments), context).map(IntoToolResult::into_tool_result)
+            }),
+            #[cfg(feature = "schemas")]
+            checks: Checks::default(),
+        }
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What it does, for models.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// What it is like (2025-03-26).
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.about.annotations = Some(annotations);
+        self
+    }
+
+    /// Whether it can be run as a task (2025-11-25). Default: not. Where it has to be, older clients still call it without.
+    #[must_use]
+    pub fn task_support(mut self, support: TaskSupport) -> Self {
+        self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
+        self
+    }
+
+    /// What its structured results look like (2025-06-18): a JSON Schema, which is sent as it is and says
+    /// `"type": "object"` at its root.
+    ///
+    /// With the feature `schemas` results are held against it before they leave.
+    #[must_use]
+    pub fn output_schema(mut self, schema: JsonObject) -> Self {
+        self.about.output_schema = Some(schema);
+        self
+    }
+
+    /// Its structured results are what `T` is written as (2025-06-18). See [`Structured`](super::Structured).
+    #[cfg(feature = "schemas")]
+    #[must_use]
+    pub fn output<T: schemars::JsonSchema>(self) -> Self {
+        let schema = JsonObject::new(&crate::json_schema::of_written::<T>()).unwrap_or_else(|_| JsonObject::empty());
+        self.output_schema(schema)
+    }
+
+    /// Whatever else is to be said of it: icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
+        f(&mut self.about);
+        self
+    }
+
+    /// Checks it, and makes its schemas ready.
+    pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
+        if !self.about.has_advised_name() {
+            return Err(RegisterError::Name(self.about.name.clone()));
+        }
+        let tool = &self.about.name;
+        let error = |why: String| RegisterError::Schema { tool: tool.clone(), why };
+        for schema in [Some(&self.about.input_schema), self.about.output_schema.as_ref()].into_iter().flatten() {
+            if !is_object_schema(schema) {
+                return Err(error("it does not say \"type\": \"object\" at its root".into()));
+            }
+        }
+        #[cfg(feature = "schemas")]
+        {
+            let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
+            let input = Some(checker(&self.about.input_schema)?);
+            let output = self.about.output_schema.as_ref().map(checker).transpose()?;
+            self.checks = Checks { input, output };
+        }
+        Ok(())
+    }
+
+    /// Runs it. The answer is what the revision says about what has happened.
+    pub(super) fn run(&self, arguments: &JsonObject, context: Context) -> Answer<CallToolResult> {
+        let version = context.version();
+        let called = self.check_arguments(arguments).and_then(|()| (self.call)(arguments.get(), context));
+        match called {
+            Err(BadArguments(why)) if version.reports_bad_arguments_as_result() => {
+                Ok(CallToolResult::error(format!("Invalid arguments: {why}")))
+            }
+            Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
+            Ok(Err(failure)) => failure.split(version).map(CallToolResult::error),
+            Ok(Ok(result)) => self.check_result(mirrored(result)),
+        }
+    }
+
+    #[cfg(feature = "schemas")]
+    fn check_arguments(&self, arguments: &JsonObject) -> Result<(), BadArguments> {
+        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments.get())).map_err(BadArguments)
+    }
+
+    #[cfg(not(feature = "schemas"))]
+    #[allow(clippy::unused_self, reason = "there is nothing to check")]
+    fn check_arguments(&self, _: &JsonObject) -> Result<(), BadArguments> {
+        Ok(())
+    }
+
+    /// What a tool has promised, it has to keep.
+    fn check_result(&self, result: CallToolResult) -> Answer<CallToolResult> {
+        if result.is_error() || self.about.output_schema.is_none() {
+            return Ok(result);
+        }
+        let Some(content) = &result.structured_content else {
+            return Err(ErrorObject::internal("The tool has an output schema but no structured content"));
+        };
+        #[cfg(feature = "schemas")]
+        if let Some(checker) = &self.checks.output {
+            checker
+                .check_text(content.get())
+                .map_err(|why| ErrorObject::internal(format!("The result does not fit the output schema: {why}")))?;
+        }
+        if content.is_object() { Ok(result) } else { Err(ErrorObject::internal("The structured content is no object")) }
+    }
+}
+
+/// The result with its structured content as text, too: for clients that do not know structured content, and for models.
+fn mirrored(mut result: CallToolResult) -> CallToolResult {
+    if let Some(content) = &result.structured_content
+        && result.content.is_empty()
+    {
+        result.content.push(ContentBlock::text(content.get()));
+    }
+    result
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("about", &self.about).finish_non_exhaustive()
+    }
+}

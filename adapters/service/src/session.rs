@@ -1,0 +1,293 @@
+//! What runs on one connection: it brings each event to whoever it concerns.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use mcp_proto::{
+    connection::{CancelCause, ClientEnd, CloseReason, Connection, Event, Outcome, ServerEnd, Violation},
+    protocol::MethodName,
+    rpc::{ReplyKey, Timestamp},
+    schema::{Encode, Meta},
+    wire::{ErrorObject, RawJson},
+};
+
+use crate::{
+    Application, Calls, Context, Fault, Job, Link, Order, Peer, Role,
+    reply::{Answer, Reply, guarded, respond},
+    role::Asked,
+    tasks::TaskStore,
+    work::{Work, Works},
+};
+
+/// What runs on one connection. Each connection needs its own, from [`Host::session`](crate::Host::session) or
+/// [`Service::session`](crate::Service::session).
+pub struct Session<E: Role> {
+    shared: Arc<Shared<E>>,
+}
+
+/// The session of a client.
+pub type ClientSession = Session<ClientEnd>;
+
+/// The session of a server.
+pub type ServerSession = Session<ServerEnd>;
+
+/// What a session, its jobs and its handlers have in common.
+pub struct Shared<E: Role> {
+    pub(crate) home: E::Home,
+    pub(crate) calls: Arc<Calls<E>>,
+    pub(crate) works: Works,
+    pub(crate) tasks: TaskStore,
+    pub(crate) state: E::State,
+    /// Jobs in sequence that have not ended.
+    sequenced: AtomicUsize,
+}
+
+impl<E: Role> Session<E> {
+    pub(crate) fn new(home: E::Home, tasks: TaskStore) -> Self {
+        let shared = Arc::new(Shared {
+            home,
+            calls: Arc::default(),
+            works: Works::default(),
+            tasks,
+            state: E::State::default(),
+            sequenced: AtomicUsize::new(0),
+        });
+        E::begun(&shared);
+        Self { shared }
+    }
+
+    /// The other end of the connection that this session runs on.
+    #[must_use]
+    pub fn peer(&self, link: &Arc<dyn Link<E>>) -> Peer<E> {
+        Peer::new(link.clone(), self.shared.calls.clone())
+    }
+
+    /// The requests of ours that are in flight.
+    #[must_use]
+    pub fn calls(&self) -> &Arc<Calls<E>> {
+        &self.shared.calls
+    }
+
+    /// What all sessions of this application share.
+    #[must_use]
+    pub fn home(&self) -> &E::Home {
+        &self.shared.home
+    }
+
+    #[cfg(test)]
+    pub(crate) fn shared(&self) -> &Arc<Shared<E>> {
+        &self.shared
+    }
+
+    fn take(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job> {
+        let shared = &self.shared;
+        shared.calls.attach(link);
+        if let Event::Response { outcome: Outcome::Error(error), .. } = &event {
+            E::refused(shared, error);
+        }
+        match shared.calls.handle(event)? {
+            Event::Request { key, method, params } => shared.asked(Asked { link, key, method, params }),
+            Event::Notification { method, params } => shared.told(link, &method, params),
+            Event::Cancelled { key, cause } => {
+                shared.cancelled(link, key, cause);
+                None
+            }
+            Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
+            Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
+            Event::Closed(_) => {
+                shared.tasks.close();
+                None
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Application<ClientEnd> for ClientSession {
+    fn handle(&self, link: &Arc<dyn Link<ClientEnd>>, event: Event<'_>) -> Option<Job> {
+        self.take(link, event)
+    }
+}
+
+impl Application<ServerEnd> for ServerSession {
+    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        self.take(link, event)
+    }
+}
+
+impl<E: Role> Drop for Session<E> {
+    fn drop(&mut self) {
+        // For a driver that went away without a last event. Otherwise it changes nothing.
+        self.shared.calls.close(&CloseReason::Broken);
+        self.shared.tasks.close();
+    }
+}
+
+impl<E: Role> fmt::Debug for Session<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("home", &self.shared.home).finish_non_exhaustive()
+    }
+}
+
+impl<E: Role> Shared<E> {
+    fn asked(self: &Arc<Self>, asked: Asked<'_, E>) -> Option<Job> {
+        let Asked { link, key, method, params } = match E::asked(self, asked) {
+            Ok(job) => return job,
+            Err(asked) => asked,
+        };
+        let Some(answerer) = E::custom(&self.home).answerer(method.as_str()).cloned() else {
+            let error = ErrorObject::method_not_found(method.as_str());
+            return self.answer(link, key, move |_, _, _| Answer::<String>::Err(error));
+        };
+        let meta = params.as_ref().and_then(|params| params.member("_meta")?.decode().ok());
+        let params = params.map(RawJson::into_owned);
+        Some(self.work(link, key, meta, move |context| {
+            answerer(params, context.clone()).map_err(|failure| failure.into_error(context.version()))
+        }))
+    }
+
+    /// Answers a request without code of the user, at once if nothing that came before it is still being heard.
+    pub(crate) fn answer<T: Encode + Send + 'static>(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<E>>,
+        key: ReplyKey,
+        f: impl FnOnce(&Self, &Connection<E>, Timestamp) -> Answer<T> + Send + 'static,
+    ) -> Option<Job> {
+        if self.sequenced.load(Ordering::Acquire) > 0 {
+            let reply = Reply::new(self, link, key);
+            let (shared, link) = (self.clone(), link.clone());
+            return Some(Job::new(Order::Concurrent, move || {
+                let answer = link.run(|conn, now| f(&shared, conn, now));
+                reply.send(&answer);
+            }));
+        }
+        let answer = link.run(|conn, now| {
+            let answer = f(self, conn, now);
+            if respond(conn, key, &answer) { None } else { Some(answer) }
+        });
+        let left = answer?;
+        let reply = Reply::new(self, link, key);
+        Some(Job::new(Order::Concurrent, move || reply.send(&left)))
+    }
+
+    /// A job that answers a request with code of the user.
+    pub(crate) fn work<T: Encode>(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<E>>,
+        key: ReplyKey,
+        meta: Option<Meta>,
+        f: impl FnOnce(Context<E>) -> Answer<T> + Send + 'static,
+    ) -> Job {
+        let work = self.works.begin(key, meta);
+        let reply = Reply::new(self, link, key);
+        let context = self.context(link, work);
+        Job::new(Order::Concurrent, move || {
+            let answer = if context.is_cancelled() {
+                // The answer goes nowhere, but it is what frees the request's place.
+                Err(ErrorObject::internal("Cancelled"))
+            } else {
+                guarded(|| f(context))
+            };
+            reply.send(&answer);
+        })
+    }
+
+    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {
+        Context { shared: self.clone(), link: link.clone(), work }
+    }
+
+    fn told(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<E>>,
+        method: &MethodName<'_>,
+        params: Option<RawJson<'_>>,
+    ) -> Option<Job> {
+        if !E::is_news(self, method, params.as_ref()) {
+            return None;
+        }
+        let listener = E::custom(&self.home).listener(method.as_str())?.clone();
+        let peer = Peer::new(link.clone(), self.calls.clone());
+        let params = params.map(RawJson::into_owned);
+        let (shared, known) = (self.clone(), method.known());
+        Some(self.in_sequence(move || {
+            if !listener(&params, peer)
+                && let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known)
+            {
+                critic(Fault::Violation(Violation::BadParams(method)));
+            }
+        }))
+    }
+
+    fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
+        let critic = E::custom(&self.home).critic.clone()?;
+        Some(self.in_sequence(move || critic(fault)))
+    }
+
+    /// A job of code of the user that nobody is owed an answer by.
+    fn in_sequence(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) -> Job {
+        let running = Sequenced::new(self.clone());
+        Job::new(Order::InSequence, move || {
+            let _running = running;
+            let _ = guarded(|| {
+                f();
+                Ok(())
+            });
+        })
+    }
+
+    fn cancelled(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, cause: CancelCause<'_>) {
+        if let Some(work) = self.works.get(key) {
+            self.stop(link, &work, own(cause));
+        } else if self.tasks.no_longer_awaited(key) {
+            // Nobody works on it who would answer; and the answer, which goes nowhere, frees its place.
+            link.run(|conn, _| respond(conn, key, &Answer::<String>::Err(ErrorObject::internal("Cancelled"))));
+        }
+    }
+
+    /// Tells a handler that nobody wants its result, and gives up on what it waits for.
+    pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work, cause: CancelCause<'static>) {
+        let questions = work.cancel(cause);
+        if !questions.is_empty() {
+            link.run(|conn, _| {
+                for call in questions {
+                    // It may have ended meanwhile.
+                    let _ = conn.cancel(call, Some("no longer needed"));
+                }
+            });
+        }
+    }
+}
+
+fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
+    match cause {
+        CancelCause::Peer(reason) => CancelCause::Peer(reason.map(|reason| reason.into_owned().into())),
+        CancelCause::Closed => CancelCause::Closed,
+    }
+}
+
+/// One job in sequence that has not ended, whether it has begun or not.
+struct Sequenced<E: Role>(Arc<Shared<E>>);
+
+impl<E: Role> Sequenced<E> {
+    fn new(shared: Arc<Shared<E>>) -> Self {
+        shared.sequenced.fetch_add(1, Ordering::AcqRel);
+        Self(shared)
+    }
+}
+
+impl<E: Role> Drop for Sequenced<E> {
+    fn drop(&mut self) {
+        self.0.sequenced.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl<E: Role> fmt::Debug for Shared<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("home", &self.home).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,61 @@
+//! How many tasks are kept, and for how long.
+
+use std::time::Duration;
+
+/// How many tasks an application keeps for each connection, and for how long (2025-11-25).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TaskPolicy {
+    /// Tasks that are kept at once, finished ones included. At this number new ones are refused. Default 128.
+    pub max_tasks: usize,
+    /// How long a task is kept from its creation if the peer does not say. `None` keeps it for as long as the
+    /// connection lives. Default 1 hour.
+    pub default_ttl: Option<Duration>,
+    /// How long a task is kept at most, whatever the peer asks for. `None` is without limit. Default 24 hours.
+    pub max_ttl: Option<Duration>,
+    /// How long the peer is asked to wait between two looks at a task. Default 1 second.
+    pub poll_interval: Duration,
+    /// Tasks in one answer to `tasks/list`. Default 50.
+    pub page_size: usize,
+}
+
+impl Default for TaskPolicy {
+    fn default() -> Self {
+        Self {
+            max_tasks: 128,
+            default_ttl: Some(Duration::from_secs(3600)),
+            max_ttl: Some(Duration::from_secs(24 * 3600)),
+            poll_interval: Duration::from_secs(1),
+            page_size: 50,
+        }
+    }
+}
+
+impl TaskPolicy {
+    /// What is granted to a peer that asks for `milliseconds`.
+    pub(crate) fn grant(&self, milliseconds: Option<u64>) -> Option<Duration> {
+        let wanted = milliseconds.map(Duration::from_millis).or(self.default_ttl);
+        match (wanted, self.max_ttl) {
+            (Some(wanted), Some(max)) => Some(wanted.min(max)),
+            (wanted, max) => wanted.or(max),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: TASK-068
+    #[test]
+    fn nobody_gets_more_time_than_there_is() {
+        let secs = |secs| Some(Duration::from_secs(secs));
+        let policy = |default_ttl, max_ttl| TaskPolicy { default_ttl, max_ttl, ..TaskPolicy::default() };
+        assert_eq!(policy(secs(5), secs(10)).grant(None), secs(5));
+        assert_eq!(policy(secs(5), secs(10)).grant(Some(7000)), secs(7));
+        assert_eq!(policy(secs(5), secs(10)).grant(Some(u64::MAX)), secs(10));
+        assert_eq!(policy(None, secs(10)).grant(None), secs(10));
+        assert_eq!(policy(None, None).grant(None), None);
+        assert_eq!(policy(None, None).grant(Some(1000)), secs(1));
+    }
+}

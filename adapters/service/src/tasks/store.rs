@@ -1,0 +1,313 @@
+//! The tasks of one connection that this side runs for its peer.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{CancelCause, Connection, SendError, TaskProgress},
+    rpc::{ReplyKey, Timestamp},
+    schema::{Task, TaskStatus},
+    wire::{ErrorCode, ErrorObject, Json},
+};
+
+use crate::{
+    Link, TaskPolicy,
+    clock::Clock,
+    random::Random,
+    registry::Registry,
+    reply::Answer,
+    sync::lock,
+    work::{Origin, Work},
+};
+
+/// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.
+pub(crate) struct TaskStore {
+    policy: TaskPolicy,
+    random: Random,
+    clock: Clock,
+    tasks: Mutex<Registry<Mutex<Entry>>>,
+}
+
+/// One task.
+struct Entry {
+    id: String,
+    work: Arc<Work>,
+    status: TaskStatus,
+    message: Option<String>,
+    created: Timestamp,
+    updated: Timestamp,
+    ttl: Option<Duration>,
+    /// What the request would have been answered with. There once the status is final.
+    outcome: Option<Answer<Json>>,
+    /// `tasks/result` requests that wait for it.
+    awaited_by: Vec<ReplyKey>,
+    /// Requests of ours that the task waits for.
+    questions: usize,
+    /// Its progress, if the peer wants to hear of it.
+    progress: Option<TaskProgress>,
+}
+
+/// What is to be done after a change, without a lock of the store.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// Answers that are due.
+    pub(crate) answers: Vec<(ReplyKey, Answer<Json>)>,
+    /// Tasks that have changed.
+    pub(crate) changed: Vec<Task>,
+    /// Work that is no longer wanted.
+    pub(crate) stop: Vec<Arc<Work>>,
+}
+
+impl TaskStore {
+    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Registry::new('k')) }
+    }
+
+    /// A new task, which is worked on.
+    pub(crate) fn create(
+        &self,
+        now: Timestamp,
+        ttl: Option<u64>,
+        work: impl FnOnce(String) -> Arc<Work>,
+    ) -> Answer<Task> {
+        let mut tasks = lock(&self.tasks);
+        if tasks.len() >= self.policy.max_tasks {
+            return Err(ErrorObject::internal("Too many tasks"));
+        }
+        let id = self.random.name()?;
+        let entry = Entry {
+            work: work(id.clone()),
+            id: id.clone(),
+            status: TaskStatus::Working,
+            message: None,
+            created: now,
+            updated: now,
+            ttl: self.policy.grant(ttl),
+            outcome: None,
+            awaited_by: Vec::new(),
+            questions: 0,
+            progress: None,
+        };
+        let task = self.show(&entry);
+        if !tasks.insert(&id, Arc::new(Mutex::new(entry))) {
+            // A source of randomness that repeats itself is none.
+            return Err(ErrorObject::internal("No randomness available"));
+        }
+        Ok(task)
+    }
+
+    /// Takes a task back that nobody has heard of.
+    pub(crate) fn discard(&self, id: &str) {
+        lock(&self.tasks).remove(id);
+    }
+
+    /// Lets the progress of a task go on under the token of the request that it was.
+    pub(crate) fn follow(&self, id: &str, progress: Option<TaskProgress>) {
+        if let Some(entry) = self.entry(id) {
+            lock(&entry).progress = progress;
+        }
+    }
+
+    /// Removes what has had its time.
+    pub(crate) fn expire(&self, now: Timestamp) -> Effects {
+        let mut effects = Effects::default();
+        let mut tasks = lock(&self.tasks);
+        let expired: Vec<_> = tasks.iter().filter(|entry| lock(entry).has_expired(now)).cloned().collect();
+        for entry in expired {
+            let mut entry = lock(&entry);
+            tasks.remove(&entry.id);
+            let error = ErrorObject::invalid_params("The task has expired");
+            effects.answers.extend(entry.awaited_by.drain(..).map(|key| (key, Err(error.clone()))));
+            if !entry.status.is_terminal() {
+                effects.stop.push(entry.work.clone());
+            }
+        }
+        effects
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Answer<Task> {
+        let entry = self.find(id)?;
+        let entry = lock(&entry);
+        Ok(self.show(&entry))
+    }
+
+    pub(crate) fn list(&self, cursor: Option<&str>) -> Answer<(Vec<Task>, Option<String>)> {
+        let (page, next) = lock(&self.tasks).page(cursor, self.policy.page_size)?;
+        Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
+    }
+
+    /// What a task has come to; `None` if `key` has to wait for that.
+    pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<Answer<Json>> {
+        let entry = match self.find(id) {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut entry = lock(&entry);
+        if entry.outcome.is_none() {
+            entry.awaited_by.push(key);
+        }
+        entry.outcome.clone()
+    }
+
+    /// The request `key` does not wait for a task any more. Whether it did.
+    pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
+        lock(&self.tasks).iter().any(|entry| {
+            let awaited_by = &mut lock(entry).awaited_by;
+            let before = awaited_by.len();
+            awaited_by.retain(|waiting| *waiting != key);
+            awaited_by.len() < before
+        })
+    }
+
+    /// Ends a task early.
+    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects)> {
+        let entry = self.find(id)?;
+        let mut entry = lock(&entry);
+        if entry.status.is_terminal() {
+            return Err(ErrorObject::invalid_params(format!("The task is already {}", entry.status)));
+        }
+        let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
+        let mut effects = self.end(&mut entry, now, TaskStatus::Cancelled, None, outcome);
+        effects.stop.push(entry.work.clone());
+        Ok((self.show(&entry), effects))
+    }
+
+    /// The work on a task is done, unless it has come to another end before.
+    pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects {
+        let Some(entry) = self.entry(id) else { return Effects::default() };
+        let mut entry = lock(&entry);
+        if entry.status.is_terminal() {
+            return Effects::default();
+        }
+        let fault = match &outcome {
+            Err(error) => Some(error.message.to_string()),
+            Ok(_) => fault,
+        };
+        let status = if fault.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
+        self.end(&mut entry, now, status, fault, outcome)
+    }
+
+    fn end(
+        &self,
+        entry: &mut Entry,
+        now: Timestamp,
+        status: TaskStatus,
+        message: Option<String>,
+        outcome: Answer<Json>,
+    ) -> Effects {
+        entry.turn(now, status);
+        entry.message = message;
+        entry.progress = None;
+        let answers = entry.awaited_by.drain(..).map(|key| (key, outcome.clone())).collect();
+        entry.outcome = Some(outcome);
+        Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
+    }
+
+    /// A task waits for its peer from now on, until what is handed back is dropped.
+    pub(crate) fn question<'a, E: 'static>(&'a self, link: &'a Arc<dyn Link<E>>, id: &'a str) -> Question<'a, E> {
+        self.ask(link, id, 1);
+        Question { store: self, link, id }
+    }
+
+    fn ask<E: 'static>(&self, link: &Arc<dyn Link<E>>, id: &str, difference: isize) {
+        let Some(entry) = self.entry(id) else { return };
+        link.run(|conn, now| {
+            let mut entry = lock(&entry);
+            entry.questions = entry.questions.saturating_add_signed(difference);
+            let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
+            if entry.turn(now, status) {
+                tell(conn, self.show(&entry));
+            }
+        });
+    }
+
+    pub(crate) fn progress<E>(
+        &self,
+        conn: &mut Connection<E>,
+        id: &str,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        let Some(entry) = self.entry(id) else { return Ok(()) };
+        match &mut lock(&entry).progress {
+            Some(token) => conn.task_progress(token, progress, total, message),
+            None => Ok(()),
+        }
+    }
+
+    /// The connection has ended, and all work with it.
+    pub(crate) fn close(&self) {
+        let tasks = std::mem::replace(&mut *lock(&self.tasks), Registry::new('k'));
+        for entry in tasks.iter() {
+            // What they ask has ended with the connection.
+            lock(entry).work.cancel(CancelCause::Closed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.tasks).len()
+    }
+
+    fn entry(&self, id: &str) -> Option<Arc<Mutex<Entry>>> {
+        lock(&self.tasks).get(id).cloned()
+    }
+
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+        self.entry(id).ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    fn show(&self, entry: &Entry) -> Task {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Task {
+            status_message: entry.message.clone(),
+            ttl: entry.ttl.map(millis),
+            poll_interval: Some(millis(self.policy.poll_interval)),
+            ..Task::new(&*entry.id, entry.status.clone(), self.clock.iso(entry.created), self.clock.iso(entry.updated))
+        }
+    }
+}
+
+impl Entry {
+    /// Changes the status if the state machine lets it. Whether it has changed.
+    fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
+        let may = self.status.may_become(&status);
+        if may {
+            self.status = status;
+            self.updated = now;
+        }
+        may
+    }
+
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.ttl.is_some_and(|ttl| self.created + ttl <= now)
+    }
+}
+
+/// Says how a task stands. The peer cannot rely on it, so it is not said to a peer that does not read.
+pub(super) fn tell<E>(conn: &mut Connection<E>, task: Task) {
+    let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
+}
+
+/// A task waits for its peer.
+pub(crate) struct Question<'a, E: 'static> {
+    store: &'a TaskStore,
+    link: &'a Arc<dyn Link<E>>,
+    id: &'a str,
+}
+
+impl<E> Drop for Question<'_, E> {
+    fn drop(&mut self) {
+        self.store.ask(self.link, self.id, -1);
+    }
+}
+
+impl Work {
+    /// The work on the task `id`.
+    pub(crate) fn of_task(id: String, meta: Option<mcp_proto::schema::Meta>) -> Arc<Self> {
+        Self::new(Origin::Task(id), meta)
+    }
+}

@@ -1,0 +1,121 @@
+//! Reads texts by name as a type of the user's.
+
+use mcp_proto::schema::Map;
+use serde_core::{
+    de::{
+        DeserializeOwned, Deserializer, IntoDeserializer, Unexpected, Visitor,
+        value::{Error, MapDeserializer},
+    },
+    forward_to_deserialize_any,
+};
+
+/// Reads texts as a `T`: a struct with a field for each, or a map.
+pub(crate) fn read<T: DeserializeOwned>(texts: &Map<String>) -> Result<T, Error> {
+    T::deserialize(MapDeserializer::new(texts.iter().map(|(name, text)| (name, Text(text)))))
+}
+
+/// A text that is read as whatever is wanted.
+struct Text<'a>(&'a str);
+
+impl<'de> IntoDeserializer<'de, Error> for Text<'_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
+}
+
+macro_rules! parsed {
+    ($($method:ident $visit:ident $what:literal,)*) => {
+        $(fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+            match self.0.parse() {
+                Ok(value) => visitor.$visit(value),
+                Err(_) => Err(serde_core::de::Error::invalid_value(Unexpected::Str(self.0), &$what)),
+            }
+        })*
+    };
+}
+
+impl<'de> Deserializer<'de> for Text<'_> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_str(self.0)
+    }
+
+    /// A text that is there is never nothing.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        _: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        visitor.visit_enum(self.0.into_deserializer())
+    }
+
+    parsed! {
+        deserialize_bool visit_bool "true or false",
+        deserialize_i8 visit_i8 "an integer", deserialize_i16 visit_i16 "an integer", deserialize_i32 visit_i32 "an integer",
+        deserialize_i64 visit_i64 "an integer", deserialize_i128 visit_i128 "an integer",
+        deserialize_u8 visit_u8 "an integer", deserialize_u16 visit_u16 "an integer", deserialize_u32 visit_u32 "an integer",
+        deserialize_u64 visit_u64 "an integer", deserialize_u128 visit_u128 "an integer",
+        deserialize_f32 visit_f32 "a number", deserialize_f64 visit_f64 "a number",
+    }
+
+    forward_to_deserialize_any! {
+        char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier ignored_any
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(rename_all = "lowercase")]
+    enum Color {
+        Red,
+        Green,
+    }
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Id(u8);
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Wanted {
+        name: String,
+        id: Id,
+        color: Color,
+        share: f64,
+        nick: Option<String>,
+        verbose: Option<bool>,
+    }
+
+    #[test]
+    fn texts_become_what_is_wanted() {
+        let texts =
+            Map::from([("name", "a b"), ("id", "7"), ("color", "green"), ("share", "0.5"), ("verbose", "true")]);
+        let texts: Map<String> = texts.into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+        let wanted: Wanted = read(&texts).expect("all there");
+        let expected =
+            Wanted { name: "a b".into(), id: Id(7), color: Color::Green, share: 0.5, nick: None, verbose: Some(true) };
+        assert_eq!(wanted, expected);
+        assert_eq!(read::<BTreeMap<String, String>>(&texts).expect("any map").len(), 5);
+
+        let mut wrong = texts.clone();
+        wrong.insert("id", "300".to_owned());
+        assert!(read::<Wanted>(&wrong).expect_err("too large").to_string().contains("300"));
+        wrong.remove("id");
+        assert!(read::<Wanted>(&wrong).expect_err("missing").to_string().contains("id"));
+        assert_eq!(Color::Red, Color::Red);
+    }
+}

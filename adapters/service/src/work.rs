@@ -1,0 +1,147 @@
+//! One request of the peer, while a handler works on it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{self, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::CancelCause,
+    rpc::{CallId, ReplyKey},
+    schema::Meta,
+};
+
+use crate::{RequestInfo, sync::lock};
+
+/// Where work comes from, and so where what it says belongs to.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A request that waits for its answer.
+    Request(ReplyKey),
+    /// A request that has become the task with this id.
+    Task(String),
+}
+
+/// What a handler, its context, and whoever cancels it have in common.
+pub(crate) struct Work {
+    pub(crate) origin: Origin,
+    /// The `_meta` of the request.
+    pub(crate) meta: Option<Meta>,
+    pub(crate) info: OnceLock<RequestInfo>,
+    /// What `state.cancelled` says, for those who ask often.
+    is_cancelled: AtomicBool,
+    state: Mutex<State>,
+    cancelled: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    cancelled: Option<CancelCause<'static>>,
+    /// Requests of ours that the handler waits for.
+    questions: Vec<CallId>,
+    wakers: Vec<Waker>,
+}
+
+impl Work {
+    pub(crate) fn new(origin: Origin, meta: Option<Meta>) -> Arc<Self> {
+        Arc::new(Self {
+            origin,
+            meta,
+            info: OnceLock::new(),
+            is_cancelled: AtomicBool::new(false),
+            state: Mutex::default(),
+            cancelled: Condvar::new(),
+        })
+    }
+
+    /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
+    pub(crate) fn cancel(&self, cause: CancelCause<'static>) -> Vec<CallId> {
+        let (questions, wakers) = {
+            let mut state = lock(&self.state);
+            state.cancelled.get_or_insert(cause);
+            (std::mem::take(&mut state.questions), std::mem::take(&mut state.wakers))
+        };
+        self.is_cancelled.store(true, Ordering::Release);
+        self.cancelled.notify_all();
+        for waker in wakers {
+            waker.wake();
+        }
+        questions
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cause(&self) -> Option<CancelCause<'static>> {
+        lock(&self.state).cancelled.clone()
+    }
+
+    /// Notes that the handler waits for a request of ours; `false` if it is too late for that.
+    pub(crate) fn ask(&self, call: CallId) -> bool {
+        let mut state = lock(&self.state);
+        if state.cancelled.is_none() {
+            state.questions.push(call);
+        }
+        state.cancelled.is_none()
+    }
+
+    /// The request of ours has ended.
+    pub(crate) fn asked(&self, call: CallId) {
+        lock(&self.state).questions.retain(|asked| *asked != call);
+    }
+
+    /// Blocks for `time`, or until it is cancelled. Whether it is.
+    pub(crate) fn sleep(&self, time: Duration) -> bool {
+        let until = Instant::now().checked_add(time);
+        let mut state = lock(&self.state);
+        loop {
+            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+            if state.cancelled.is_some() || left.is_zero() {
+                return state.cancelled.is_some();
+            }
+            state = self.cancelled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    pub(crate) fn poll_cancelled(&self, cx: &task::Context<'_>) -> Poll<CancelCause<'static>> {
+        let mut state = lock(&self.state);
+        if let Some(cause) = &state.cancelled {
+            return Poll::Ready(cause.clone());
+        }
+        if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            state.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    }
+}
+
+/// The work on the peer's requests that are not answered yet.
+#[derive(Default)]
+pub(crate) struct Works(Mutex<HashMap<ReplyKey, Arc<Work>>>);
+
+impl Works {
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
+        let work = Work::new(Origin::Request(key), meta);
+        lock(&self.0).insert(key, work.clone());
+        work
+    }
+
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work>> {
+        lock(&self.0).get(&key).cloned()
+    }
+
+    pub(crate) fn end(&self, key: ReplyKey) {
+        lock(&self.0).remove(&key);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
