@@ -1,0 +1,215 @@
+//! One connection, its lock, and what any thread does that touches it.
+
+use std::{
+    collections::VecDeque,
+    io, mem,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Instant,
+};
+
+use mcp_proto::{
+    connection::{CloseReason, Connection, Event},
+    protocol::Phase,
+    rpc::Timestamp,
+};
+use mcp_service::Link;
+
+use crate::{
+    Options, Sink,
+    crew::Crew,
+    lock::{lock, wait},
+};
+
+/// How much is taken from the connection for one write: what was taken, a cancellation cannot take back.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// Until when one sleeps who sleeps until told.
+pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
+
+/// One connection as all of its [threads](crate::threads) see it.
+///
+/// What they know of each other is in [`State`], under one lock that nobody keeps while waiting for anything else. The
+/// condition variables only say that it is worth another look.
+pub(crate) struct Driver<E> {
+    pub(crate) crew: Arc<Crew>,
+    /// Whoever holds it hands out events, so they come in order. It is taken before the state.
+    pub(crate) turn: Mutex<()>,
+    /// Wakes the writer.
+    pub(crate) output: Condvar,
+    /// Wakes the keeper.
+    pub(crate) clock: Condvar,
+    /// Wakes those who wait for room, for the handshake or for the end.
+    pub(crate) news: Condvar,
+    /// How many wait for room.
+    crowd: AtomicUsize,
+    state: Mutex<State<E>>,
+    epoch: Instant,
+}
+
+pub(crate) struct State<E> {
+    pub(crate) connection: Connection<E>,
+    /// What was not handed out yet.
+    pub(crate) events: VecDeque<Event<'static>>,
+    /// Absent while a thread writes with it, and in the end.
+    pub(crate) sink: Option<Box<dyn Sink>>,
+    /// What was taken from the connection. All but the first `written` bytes are still to be written.
+    pub(crate) out: Vec<u8>,
+    pub(crate) written: usize,
+    /// Writing is up to the writer, until nothing is left.
+    pub(crate) blocked: bool,
+    /// Until when the keeper sleeps, if it does.
+    pub(crate) asleep: Option<Timestamp>,
+    /// Why it ended, once the application knows.
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) reader_left: bool,
+    pub(crate) writer_left: bool,
+    /// All threads have left, but for those that cannot be made to.
+    pub(crate) over: bool,
+}
+
+impl<E> Driver<E> {
+    pub(crate) fn new(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        sink: Box<dyn Sink>,
+        options: &Options,
+    ) -> io::Result<Self> {
+        let state = State {
+            connection: connection(Timestamp::ZERO),
+            events: VecDeque::new(),
+            sink: Some(sink),
+            out: Vec::new(),
+            written: 0,
+            blocked: false,
+            asleep: None,
+            closed: None,
+            reader_left: false,
+            writer_left: false,
+            over: false,
+        };
+        Ok(Self {
+            crew: Crew::new(options.handlers, options.backlog)?,
+            turn: Mutex::default(),
+            output: Condvar::new(),
+            clock: Condvar::new(),
+            news: Condvar::new(),
+            crowd: AtomicUsize::new(0),
+            state: Mutex::new(state),
+            epoch: Instant::now(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::after_zero(self.epoch.elapsed())
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<E>> {
+        lock(&self.state)
+    }
+
+    /// Looks after what came of touching the connection: events, a nearer deadline, output.
+    pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+        state.collect();
+        let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+        let woken = !state.events.is_empty() || state.closed.is_some();
+        if state.asleep.is_some_and(|until| woken || due < until) {
+            state.asleep = None;
+            self.clock.notify_one();
+        }
+        self.flush(state);
+    }
+
+    /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
+    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+        // Whoever writes already looks again before it stops.
+        if state.blocked {
+            return;
+        }
+        let Some(mut sink) = state.sink.take() else { return };
+        if state.fill() {
+            let out = mem::take(&mut state.out);
+            drop(state);
+            let result = sink.try_write(&out);
+            state = self.lock();
+            state.out = out;
+            // An error is for the writer, who will run into it again.
+            state.wrote(result.unwrap_or(0));
+            state.fill();
+            self.make_room();
+        }
+        state.sink = Some(sink);
+        if !state.out.is_empty() || state.connection.is_drained() {
+            state.blocked = true;
+            self.output.notify_one();
+        }
+    }
+
+    /// Nothing can be read or written any more.
+    pub(crate) fn fail(&self, error: &io::Error) {
+        let mut state = self.lock();
+        state.connection.handle_lost(error.to_string());
+        self.settle(state);
+    }
+
+    /// Lets those who wait for room have a look. What they look at was changed before, under the lock.
+    pub(crate) fn make_room(&self) {
+        if self.crowd.load(Ordering::Relaxed) > 0 {
+            self.news.notify_all();
+        }
+    }
+}
+
+impl<E> State<E> {
+    /// Takes the events that the connection has.
+    pub(crate) fn collect(&mut self) {
+        while let Some(event) = self.connection.poll_event() {
+            self.events.push_back(event);
+        }
+    }
+
+    /// Takes output from the connection, as much as fits; whether there is something to write.
+    pub(crate) fn fill(&mut self) -> bool {
+        while self.out.len() < HIGH_WATER && self.connection.poll_transmit(&mut self.out).is_some() {}
+        !self.out.is_empty()
+    }
+
+    /// So many more bytes have been written.
+    pub(crate) fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written == self.out.len() {
+            self.written = 0;
+            self.out.clear();
+            // One large message is no reason to keep its space.
+            self.out.shrink_to(2 * HIGH_WATER);
+        }
+    }
+
+    /// Whether a request would not be refused as too much.
+    fn has_room(&self) -> bool {
+        if self.connection.phase() >= Phase::Draining {
+            return true;
+        }
+        let (usage, limits) = (self.connection.usage(), &self.connection.settings().limits);
+        usage.outbox_bytes < limits.outbox_bytes && usage.calls < limits.calls
+    }
+}
+
+impl<E: Send + 'static> Link<E> for Driver<E> {
+    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        let mut state = self.lock();
+        f(&mut state.connection, self.now());
+        self.settle(state);
+    }
+
+    fn wait_for_room(&self) {
+        let mut state = self.lock();
+        // Under the lock: whoever makes room after this look at it sees that somebody waits.
+        self.crowd.fetch_add(1, Ordering::Relaxed);
+        while !state.has_room() {
+            state = wait(&self.news, state);
+        }
+        self.crowd.fetch_sub(1, Ordering::Relaxed);
+    }
+}

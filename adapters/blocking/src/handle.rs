@@ -1,0 +1,119 @@
+//! What is held of a connection that runs.
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex},
+    thread::{self, JoinHandle},
+};
+
+use mcp_proto::{
+    connection::{CloseReason, Connection},
+    rpc::Timestamp,
+};
+use mcp_service::{Application, Link};
+
+use crate::{
+    Options, Transport,
+    driver::Driver,
+    lock::{lock, wait},
+    threads::{prepare, spawn},
+};
+
+/// A connection that runs on threads of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and
+/// [`Server`](crate::Server) are made of this.
+///
+/// Dropping it is [`close`](Self::close).
+pub struct Handle<E: Send + 'static> {
+    driver: Arc<Driver<E>>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl<E: Send + 'static> Handle<E> {
+    /// Runs a connection over a transport.
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn start(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: Transport,
+        options: &Options,
+    ) -> io::Result<Self> {
+        let (driver, keeper) = prepare(connection, application, transport, options)?;
+        let keeper = spawn("mcp-keeper", move || keeper.run())?;
+        Ok(Self { driver, keeper: Mutex::new(Some(keeper)) })
+    }
+
+    /// Runs a connection over a transport, on this thread too, until it has ended.
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn run(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: Transport,
+        options: &Options,
+    ) -> io::Result<CloseReason> {
+        let (driver, keeper) = prepare(connection, application, transport, options)?;
+        keeper.run();
+        let reason = driver.lock().closed.clone();
+        Ok(reason.unwrap_or(CloseReason::Broken))
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn link(&self) -> Arc<dyn Link<E>> {
+        self.driver.clone()
+    }
+
+    /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
+    /// peer was promised may still be answered for a while.
+    pub fn begin_close(&self) {
+        self.driver.with(&mut |connection, now| connection.close(now));
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
+    ///
+    /// In a handler this does not wait: the end waits for handlers, if only for a while.
+    pub fn wait(&self) -> Option<CloseReason> {
+        if self.driver.crew.is_on_duty() {
+            return self.driver.lock().closed.clone();
+        }
+        let mut state = self.driver.lock();
+        while !state.over {
+            state = wait(&self.driver.news, state);
+        }
+        let reason = state.closed.clone();
+        drop(state);
+        let keeper = lock(&self.keeper).take().filter(|keeper| keeper.thread().id() != thread::current().id());
+        if let Some(keeper) = keeper {
+            // Its last words are spoken.
+            let _ = keeper.join();
+        }
+        reason
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    pub(crate) fn is_over(&self) -> bool {
+        self.driver.lock().over
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
+    /// behaves. Closing twice is closing once.
+    pub fn close(&self) -> Option<CloseReason> {
+        self.begin_close();
+        self.wait()
+    }
+}
+
+impl<E: Send + 'static> Drop for Handle<E> {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl<E: Send + 'static> fmt::Debug for Handle<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Handle").field("phase", &self.driver.lock().connection.phase()).finish_non_exhaustive()
+    }
+}

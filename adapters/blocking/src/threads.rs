@@ -1,0 +1,294 @@
+//! The threads of a connection.
+//!
+//! The *reader* waits for bytes and nothing else. The *writer* is there for bytes that cannot be written at once. The
+//! *keeper* waits for deadlines, hands out what other threads caused, and closes the door behind everybody. None of them
+//! runs code of the application's users, which the [crew](crate::crew) does, and none waits for another: each does its
+//! work however stuck the others are.
+
+use std::{
+    io, mem,
+    sync::{Arc, MutexGuard},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    codec::LineDecoder,
+    connection::{Connection, Event},
+    rpc::Timestamp,
+};
+use mcp_service::{Application, Link};
+
+use crate::{
+    Options, Sink, Source, Stopper, Transport,
+    driver::{Driver, NEVER, State},
+    lock::{lock, wait, wait_for},
+};
+
+/// How much is read at once.
+const CHUNK: usize = 64 * 1024;
+
+/// What a job weighs beside the text that it keeps.
+const JOB: usize = 256;
+
+/// How long handlers may take that hear of the end, before they are left to themselves.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// What the threads of a connection have in common.
+struct Post<E> {
+    driver: Arc<Driver<E>>,
+    link: Arc<dyn Link<E>>,
+    application: Arc<dyn Application<E>>,
+}
+
+/// The thread that looks after the others. Nothing but the first bytes happens before it [runs](Self::run).
+pub(crate) struct Keeper<E> {
+    post: Arc<Post<E>>,
+    source: Box<dyn Source>,
+    stop_source: Option<Stopper>,
+    stop_sink: Option<Stopper>,
+    linger: Duration,
+    end: Box<dyn FnOnce() + Send>,
+}
+
+/// Makes a connection ready to run over a transport.
+pub(crate) fn prepare<E: Send + 'static>(
+    connection: impl FnOnce(Timestamp) -> Connection<E>,
+    application: Arc<dyn Application<E>>,
+    transport: Transport,
+    options: &Options,
+) -> io::Result<(Arc<Driver<E>>, Keeper<E>)> {
+    let Transport { source, sink, linger, end } = transport;
+    let (stop_source, stop_sink) = (source.stopper(), sink.stopper());
+    let driver = Arc::new(Driver::new(connection, sink, options)?);
+    driver.settle(driver.lock());
+    let post = Arc::new(Post { driver: driver.clone(), link: driver.clone(), application });
+    Ok((driver, Keeper { post, source, stop_source, stop_sink, linger, end }))
+}
+
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(run)
+}
+
+impl<E: Send + 'static> Keeper<E> {
+    /// Runs the connection to its end.
+    pub(crate) fn run(self) {
+        let Self { post, source, stop_source, stop_sink, linger, end } = self;
+        let reader = post.send("mcp-reader", |post| post.read(source));
+        let writer = post.send("mcp-writer", |post| post.write());
+        post.keep();
+        post.flush_or_stop(stop_sink.as_deref());
+        end();
+        post.wait_until(linger, |state| state.reader_left);
+        if let Some(stop) = &stop_source {
+            stop();
+        }
+        for (thread, can_be_stopped) in [(writer, stop_sink.is_some()), (reader, stop_source.is_some())] {
+            if let Some(thread) = thread
+                && (can_be_stopped || thread.is_finished())
+            {
+                let _ = thread.join();
+            }
+        }
+        post.driver.crew.dismiss(LAST_WORDS);
+        post.driver.lock().over = true;
+        post.driver.news.notify_all();
+    }
+}
+
+impl<E: Send + 'static> Post<E> {
+    /// Sends a thread to work. Without it, the connection is broken.
+    fn send(self: &Arc<Self>, name: &str, run: impl FnOnce(&Self) + Send + 'static) -> Option<JoinHandle<()>> {
+        let post = self.clone();
+        spawn(name, move || run(&post)).map_err(|error| self.driver.fail(&error)).ok()
+    }
+
+    fn read(&self, mut source: Box<dyn Source>) {
+        let mut lines = LineDecoder::new(self.driver.lock().connection.settings().limits.frame_bytes);
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match source.read(&mut chunk) {
+                Ok(0) => {
+                    lines.end();
+                    self.take_in(&mut lines, true);
+                    break;
+                }
+                Ok(len) => {
+                    lines.feed(&chunk[..len]);
+                    self.take_in(&mut lines, false);
+                }
+                Err(error) => {
+                    self.driver.fail(&error);
+                    break;
+                }
+            }
+        }
+        self.driver.lock().reader_left = true;
+        self.driver.news.notify_all();
+    }
+
+    /// Hands the lines that are complete to the connection, and what comes of them to the application.
+    fn take_in(&self, lines: &mut LineDecoder, ended: bool) {
+        let _turn = lock(&self.driver.turn);
+        let now = self.driver.now();
+        while let Some(frame) = lines.next_frame() {
+            let mut state = self.driver.lock();
+            let event = state.connection.handle_frame(now, frame);
+            match event {
+                // What other threads caused comes first.
+                Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
+                Some(event) => {
+                    drop(state);
+                    self.hand_out(event);
+                    continue;
+                }
+                None => state.collect(),
+            }
+            self.hand_out_waiting(state);
+        }
+        let mut state = self.driver.lock();
+        if ended {
+            state.connection.handle_eof(now);
+            state.collect();
+            self.hand_out_waiting(state);
+            state = self.driver.lock();
+        }
+        self.driver.settle(state);
+    }
+
+    fn write(&self) {
+        let driver = &self.driver;
+        let mut state = driver.lock();
+        loop {
+            while !state.blocked {
+                state = wait(&driver.output, state);
+            }
+            let Some(mut sink) = state.sink.take() else { break };
+            if state.fill() {
+                let (out, from) = (mem::take(&mut state.out), state.written);
+                drop(state);
+                let result = write_all(&mut *sink, &out[from..]);
+                state = driver.lock();
+                state.sink = Some(sink);
+                let rest = out.len() - from;
+                state.out = out;
+                state.wrote(rest);
+                match result {
+                    Ok(()) => driver.make_room(),
+                    Err(error) => {
+                        drop(state);
+                        driver.fail(&error);
+                        state = driver.lock();
+                    }
+                }
+            } else if state.connection.is_drained() {
+                break;
+            } else {
+                state.sink = Some(sink);
+                state.blocked = false;
+            }
+        }
+        state.writer_left = true;
+        driver.news.notify_all();
+    }
+
+    /// Keeps the time until the connection has ended.
+    fn keep(&self) {
+        let driver = &self.driver;
+        let mut state = driver.lock();
+        loop {
+            let now = driver.now();
+            let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+            if due <= now || !state.events.is_empty() {
+                drop(state);
+                let turn = lock(&driver.turn);
+                state = driver.lock();
+                state.connection.handle_timeout(driver.now());
+                state.collect();
+                self.hand_out_waiting(state);
+                drop(turn);
+                driver.settle(driver.lock());
+                state = driver.lock();
+            } else if state.closed.is_some() {
+                return;
+            } else {
+                state.asleep = Some(due);
+                state = match due {
+                    NEVER => wait(&driver.clock, state),
+                    due => wait_for(&driver.clock, state, due.saturating_since(now)).0,
+                };
+                state.asleep = None;
+            }
+        }
+    }
+
+    /// Hands out the events that wait. The caller has the turn.
+    fn hand_out_waiting<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+        while let Some(event) = state.events.pop_front() {
+            drop(state);
+            self.hand_out(event);
+            state = self.driver.lock();
+        }
+    }
+
+    /// Hands an event to the application. The caller has the turn.
+    fn hand_out(&self, event: Event<'_>) {
+        let weight = match &event {
+            Event::Notification { params, .. } => JOB + params.as_ref().map_or(0, |params| params.get().len()),
+            Event::Progress { progress, .. } => JOB + progress.message.as_ref().map_or(0, |message| message.len()),
+            Event::Violation(_) | Event::PeerError(_) => JOB,
+            // Requests in flight are bounded by the connection itself.
+            _ => 0,
+        };
+        let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
+        let (is_ready, is_answer) = (event == Event::Ready, matches!(event, Event::Response { .. }));
+        if let Some(job) = self.application.handle(&self.link, event) {
+            self.driver.crew.push(job, weight);
+        }
+        if is_answer {
+            self.driver.make_room();
+        }
+        if is_ready || end.is_some() {
+            let mut state = self.driver.lock();
+            state.closed = end;
+            self.driver.settle(state);
+            self.driver.news.notify_all();
+        }
+    }
+
+    /// Waits until everything is written and the sink is closed, or gives up on a peer that does not read.
+    fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
+        let patience = self.driver.lock().connection.settings().limits.drain;
+        if !self.wait_until(patience, |state| state.writer_left) {
+            let mut state = self.driver.lock();
+            state.connection.handle_broken();
+            self.driver.settle(state);
+            if let Some(stop) = stop {
+                stop();
+            }
+        }
+    }
+
+    fn wait_until(&self, patience: Duration, condition: impl Fn(&State<E>) -> bool) -> bool {
+        let until = Instant::now() + patience;
+        let mut state = self.driver.lock();
+        while !condition(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = wait_for(&self.driver.news, state, left).0;
+        }
+        true
+    }
+}
+
+fn write_all(sink: &mut dyn Sink, mut bytes: &[u8]) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match sink.write(bytes)? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => bytes = &bytes[written..],
+        }
+    }
+    Ok(())
+}

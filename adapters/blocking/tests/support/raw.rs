@@ -1,0 +1,75 @@
+//! A peer that is played by hand, over a plain socket.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    os::unix::net::UnixStream,
+};
+
+use mcp_blocking::Transport;
+use serde_json::{Value, json};
+
+use super::LONG;
+
+/// The far end of a connection.
+pub struct Raw {
+    pub stream: UnixStream,
+    lines: BufReader<UnixStream>,
+}
+
+impl Raw {
+    /// A transport, and its far end.
+    pub fn pair() -> (Transport, Self) {
+        let (near, far) = UnixStream::pair().expect("there are sockets");
+        (Transport::unix(near).expect("a socket"), Self::new(far))
+    }
+
+    pub fn new(stream: UnixStream) -> Self {
+        stream.set_read_timeout(Some(LONG)).expect("a time that is not zero");
+        let lines = BufReader::new(stream.try_clone().expect("there are descriptors"));
+        Self { stream, lines }
+    }
+
+    /// A line as it is.
+    pub fn send_line(&mut self, line: &str) {
+        self.stream.write_all(format!("{line}\n").as_bytes()).expect("the other end reads");
+    }
+
+    pub fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string());
+    }
+
+    /// The next message; `None` at the end.
+    pub fn receive(&mut self) -> Option<Value> {
+        let mut line = String::new();
+        match self.lines.read_line(&mut line).expect("something comes in time") {
+            0 => None,
+            _ => Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))),
+        }
+    }
+
+    /// The next message with this method; others are skipped.
+    pub fn receive_method(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.receive().unwrap_or_else(|| panic!("the end came before {method}"));
+            if message["method"] == method {
+                return message;
+            }
+        }
+    }
+
+    /// The part of a client in the handshake.
+    pub fn shake_hands_as_client(&mut self) {
+        self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}));
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        assert_eq!(self.receive().expect("an answer")["id"], 0);
+    }
+
+    /// The part of a server in the handshake.
+    pub fn shake_hands_as_server(&mut self) {
+        let initialize = self.receive_method("initialize");
+        self.send(&json!({"jsonrpc": "2.0", "id": initialize["id"], "result": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "raw", "version": "1"}}}));
+        self.receive_method("notifications/initialized");
+    }
+}
