@@ -1,0 +1,177 @@
+//! A connection to a server.
+
+use std::{
+    fmt,
+    net::{TcpStream, ToSocketAddrs},
+    ops::Deref,
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use mcp_proto::{
+    connection::{Client as Connection, ClientEnd, CloseReason},
+    schema::InitializeResult,
+};
+use mcp_service::{Host, Peer};
+
+use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
+
+/// A connection to a server, ready to be asked.
+///
+/// It is a [`Peer`], which has a method for all that a server can be asked, and more to choose per call:
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use mcp_blocking::{Client, Command, Error};
+/// # use mcp_service::Host;
+/// # fn main() -> Result<(), Error> {
+/// let host = Host::builder("my-client", "1.0.0").build();
+/// let client = Client::spawn(Command::new("my-server").arg("--fast"), &host)?;
+/// for tool in client.all_tools() {
+///     println!("{}", tool?.name);
+/// }
+/// let call = client.within(Duration::from_secs(10)).call_tool("dig", ())?;
+/// let stop = call.canceller(); // for another thread; dropping `call` cancels too
+/// let result = call.wait_with(|progress| println!("{}", progress.progress))?;
+/// let ending = client.close();
+/// # let _ = (stop, result, ending);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It is cheap to clone and works from any number of threads at once. When the last clone is dropped, the connection is
+/// [closed](Self::close). A `Peer` alone does not keep it open.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+pub(crate) struct Inner {
+    peer: Peer<ClientEnd>,
+    handle: Handle<ClientEnd>,
+    child: Option<Child>,
+    /// Set when the handshake is over.
+    server: OnceLock<InitializeResult>,
+}
+
+impl Client {
+    /// Starts a program and connects to its standard input and output.
+    ///
+    /// # Errors
+    /// If it cannot be started, or is no server that the host can talk to.
+    pub fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
+        let program = command.program();
+        let (transport, child) = command.spawn().map_err(|error| Error::Spawn { program, error })?;
+        Self::connect(transport, Some(child), host, &Options::default())
+    }
+
+    /// Connects over TCP.
+    ///
+    /// # Errors
+    /// If nobody listens there, or not a server that the host can talk to.
+    pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
+        Self::over(Transport::tcp(TcpStream::connect(address)?)?, host)
+    }
+
+    /// Connects to a Unix domain socket.
+    ///
+    /// # Errors
+    /// As [`connect_tcp`](Self::connect_tcp).
+    pub fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
+        Self::over(Transport::unix(UnixStream::connect(path)?)?, host)
+    }
+
+    /// Connects over any transport.
+    ///
+    /// # Errors
+    /// If there is no server behind it that the host can talk to.
+    pub fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
+        Self::over_with(transport, host, &Options::default())
+    }
+
+    /// [`over`](Self::over) with options.
+    ///
+    /// # Errors
+    /// As [`over`](Self::over).
+    pub fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
+        Self::connect(transport, None, host, options)
+    }
+
+    fn connect(transport: Transport, child: Option<Child>, host: &Host, options: &Options) -> Result<Self, Error> {
+        let session = Arc::new(host.session());
+        let calls = session.calls().clone();
+        let handle = Handle::start(|now| Connection::new(host.config(), now), session, transport, options)?;
+        let peer = Peer::new(handle.link(), calls);
+        let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
+        #[cfg(feature = "signals")]
+        crate::signals::register(&client.0);
+        let ready = client.wait_ready();
+        let server = client.link().run(|connection, _| connection.server().cloned());
+        match (ready, server) {
+            (Ok(()), Some(server)) => {
+                client.0.server.get_or_init(|| server);
+                Ok(client)
+            }
+            _ => Err(Error::Handshake(client.close())),
+        }
+    }
+
+    /// What the server said of itself in the handshake.
+    ///
+    /// # Panics
+    /// Never: without a handshake there is no client.
+    #[must_use]
+    pub fn server(&self) -> &InitializeResult {
+        self.0.server.get().expect("the handshake is over")
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
+    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
+    /// with all that it has started. Closing twice is closing once.
+    ///
+    /// In a handler of this connection it does not wait.
+    pub fn close(&self) -> Ending {
+        self.0.handle.begin_close();
+        self.wait()
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    pub fn wait(&self) -> Ending {
+        let reason = self.0.handle.wait();
+        Ending { reason: reason.unwrap_or(CloseReason::Local), exit: self.0.child.as_ref().and_then(Child::exit) }
+    }
+}
+
+impl Deref for Client {
+    type Target = Peer<ClientEnd>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.peer
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
+    }
+}
+
+/// For [`shutdown_on_signals`](crate::shutdown_on_signals).
+#[cfg(feature = "signals")]
+impl Inner {
+    /// Begins to close.
+    pub(crate) fn begin_close(&self) {
+        self.handle.begin_close();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn wait(&self) {
+        self.handle.wait();
+    }
+
+    /// Kills the child, if there is one, and all that it has started.
+    pub(crate) fn kill(&self) {
+        if let Some(child) = &self.child {
+            child.kill();
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Many clients at once.
+
+use std::{
+    fmt, fs,
+    io::{self, ErrorKind, PipeReader},
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::net::UnixListener,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use mcp_service::Service;
+use rustix::event::PollFlags;
+
+use crate::{
+    Error, Options, Server, Stopper, Transport,
+    fd::{Latch, ready},
+};
+
+/// How long to wait when the system has no descriptors or memory left for another connection.
+const SHORTAGE: Duration = Duration::from_millis(50);
+
+/// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+pub struct Listener {
+    socket: Socket,
+    latch: Arc<Latch>,
+    stopped: PipeReader,
+    connections: usize,
+    options: Options,
+}
+
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Listens on a TCP address. There is no encryption and no authentication: use a loopback address.
+    ///
+    /// # Errors
+    /// If the address cannot be had.
+    pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
+        Self::new(Socket::Tcp(listener))
+    }
+
+    /// Listens on a Unix domain socket, which must not exist and is removed in the end.
+    ///
+    /// # Errors
+    /// If the path cannot be had.
+    pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
+        let listener = UnixListener::bind(&path)?;
+        listener.set_nonblocking(true)?;
+        Self::new(Socket::Unix(listener, path.as_ref().to_owned()))
+    }
+
+    fn new(socket: Socket) -> io::Result<Self> {
+        let (latch, stopped) = Latch::new()?;
+        Ok(Self { socket, latch, stopped, connections: 64, options: Options::default() })
+    }
+
+    /// How many clients are served at once; further ones are hung up on. Default 64.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How each connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The address, if it is one of TCP.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        match &self.socket {
+            Socket::Tcp(listener) => listener.local_addr().ok(),
+            Socket::Unix(..) => None,
+        }
+    }
+
+    /// What another thread calls to have [`serve`](Self::serve) return.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        let latch = self.latch.clone();
+        Box::new(move || latch.stop())
+    }
+
+    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
+    ///
+    /// # Errors
+    /// If the socket fails. A connection that fails is nobody else's concern.
+    pub fn serve(self, service: &Service) -> Result<(), Error> {
+        let mut servers: Vec<Server> = Vec::new();
+        while ready(&self.socket, PollFlags::IN, &self.stopped, true)? && !self.latch.is_stopped() {
+            let transport = match self.socket.accept() {
+                Ok(transport) => transport,
+                Err(error) if is_passing(&error) => continue,
+                Err(error) if is_shortage(&error) => {
+                    thread::sleep(SHORTAGE);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            servers.retain(|server| !server.is_over());
+            if servers.len() < self.connections {
+                // Without threads for it, it is hung up on as well.
+                servers.extend(Server::start(service, transport, &self.options).ok());
+            }
+        }
+        servers.iter().for_each(|server| server.begin_close());
+        Ok(())
+    }
+}
+
+/// The client has left already, or another thread was faster.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
+fn is_shortage(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
+        .iter()
+        .any(|no| error.raw_os_error() == Some(no.raw_os_error()))
+}
+
+impl Socket {
+    fn accept(&self) -> io::Result<Transport> {
+        match self {
+            Self::Tcp(listener) => Transport::tcp(listener.accept()?.0),
+            Self::Unix(listener, _) => Transport::unix(listener.accept()?.0),
+        }
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener, _) => listener.as_fd(),
+        }
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        if let Self::Unix(_, path) = self {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("connections", &self.connections).finish_non_exhaustive()
+    }
+}
+
+/// Serves whoever connects to a TCP address, for as long as this process lives. See [`Listener`] for more to choose.
+///
+/// # Errors
+/// If the address cannot be had or the socket fails.
+pub fn serve_tcp(service: &Service, address: impl ToSocketAddrs) -> Result<(), Error> {
+    Listener::tcp(address)?.serve(service)
+}
+
+/// Serves whoever connects to a Unix domain socket, for as long as this process lives. See [`Listener`] for more to
+/// choose.
+///
+/// # Errors
+/// If the path cannot be had or the socket fails.
+pub fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(), Error> {
+    Listener::unix(path)?.serve(service)
+}

@@ -1,0 +1,103 @@
+//! A connection to a client.
+
+use std::{fmt, ops::Deref, sync::Arc};
+
+use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
+use mcp_service::{Peer, Service};
+
+use crate::{Ending, Error, Handle, Options, Transport};
+
+/// Serves a client over any transport, until either side ends it.
+///
+/// # Errors
+/// If it cannot begin, or ends in another way than by being closed.
+pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
+    serve_with(service, transport, &Options::default())
+}
+
+/// [`serve`] with options.
+///
+/// # Errors
+/// As [`serve`].
+pub fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
+    let session = Arc::new(service.session());
+    let reason = Handle::run(|now| Connection::new(service.config(), now), session, transport, options)?;
+    if reason.is_clean() { Ok(()) } else { Err(Error::Closed(Ending { reason, exit: None })) }
+}
+
+/// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
+///
+/// ```no_run
+/// # use mcp_service::Service;
+/// # fn main() -> Result<(), mcp_blocking::Error> {
+/// let service = Service::builder("my-server", "1.0.0").build();
+/// mcp_blocking::serve_stdio(&service)
+/// # }
+/// ```
+///
+/// What handlers print goes to standard error: see [`Transport::stdio`].
+///
+/// # Errors
+/// As [`serve`], and if standard input and output were taken before.
+pub fn serve_stdio(service: &Service) -> Result<(), Error> {
+    serve(service, Transport::stdio()?)
+}
+
+/// A connection to a client that runs on threads of its own.
+///
+/// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it closes the
+/// connection.
+pub struct Server {
+    peer: Peer<ServerEnd>,
+    handle: Handle<ServerEnd>,
+}
+
+impl Server {
+    /// Serves a client over any transport.
+    ///
+    /// # Errors
+    /// If there are no threads to be had.
+    pub fn start(service: &Service, transport: Transport, options: &Options) -> Result<Self, Error> {
+        let session = Arc::new(service.session());
+        let calls = session.calls().clone();
+        let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;
+        Ok(Self { peer: Peer::new(handle.link(), calls), handle })
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
+    /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
+    /// this connection it does not wait.
+    pub fn close(&self) -> CloseReason {
+        self.begin_close();
+        self.wait()
+    }
+
+    /// Begins to end the connection, and does not wait.
+    pub(crate) fn begin_close(&self) {
+        self.handle.begin_close();
+    }
+
+    /// Whether all that belongs to the connection is gone.
+    pub(crate) fn is_over(&self) -> bool {
+        self.handle.is_over()
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    pub fn wait(&self) -> CloseReason {
+        self.handle.wait().unwrap_or(CloseReason::Local)
+    }
+}
+
+impl Deref for Server {
+    type Target = Peer<ServerEnd>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.peer
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("handle", &self.handle).finish_non_exhaustive()
+    }
+}
