@@ -262,7 +262,7 @@ fn tagged(message: &Value) -> &Value {
     &message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
 }
 
-// req: M-SUBS-001 M-SUBS-002 M-STDIO-010 M-BASE-054
+// req: M-SUBS-004 M-SUBS-005 M-SUBS-006 M-SUBS-008 M-SUBS-010 M-SUBS-013 M-SUBS-023 M-SUBS-029 M-BASE-054
 #[test]
 fn a_subscription_is_acknowledged_first_and_hears_what_it_asked_for() {
     let mut server = dual();
@@ -296,6 +296,7 @@ fn a_subscription_is_acknowledged_first_and_hears_what_it_asked_for() {
     );
 }
 
+// req: M-SUBS-003 M-SUBS-028 M-SUBS-031
 #[test]
 fn only_what_is_declared_is_honoured() {
     let mut config = config(VersionSet::ALL);
@@ -304,12 +305,17 @@ fn only_what_is_declared_is_honoured() {
     let all = json!({"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": ["a://b"]});
     server.feed(&listen(1, all));
     assert_eq!(one(server.sent())["params"]["notifications"], json!({"toolsListChanged": true}));
+    server.feed(&listen("none", json!({"promptsListChanged": true})));
+    assert_eq!(one(server.sent())["params"]["notifications"], json!({}));
+    server.feed(&request(3, "subscriptions/listen", json!({}), json!({})));
+    assert_eq!(one(server.sent())["error"]["code"], -32602);
+    server.take_events();
     server.feed(&listen(2, json!({"toolsListChanged": "yes"})));
     assert_eq!(one(server.sent())["error"]["code"], -32602);
     assert_eq!(server.take_events(), [Event::Violation(Violation::BadParams(Method::Listen))]);
 }
 
-// req: M-CANC-007 M-CANC-008 M-BASE-005
+// req: M-CANC-007 M-CANC-008 M-BASE-005 M-SUBS-015 M-SUBS-017
 #[test]
 fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
     let mut server = dual();

@@ -85,6 +85,8 @@ impl Engine {
             self.outbox.take_back(lane, |owner| matches!(owner, Owner::Call(_)));
         }
         for id in self.calls.ids() {
+            self.drop_questions(id);
+            self.rounds.end(id);
             let call = self.calls.retire(id);
             if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });

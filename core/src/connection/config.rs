@@ -23,6 +23,9 @@ pub struct Settings {
     pub keepalive: Option<Keepalive>,
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
     pub handshake_timeout: Duration,
+    /// How long a server may take to say whether it is of the modern era, before it is taken for an old one that
+    /// ignores what it does not know (clients that speak both). Default 5 seconds.
+    pub probe_timeout: Duration,
     /// Keys the hash tables whose keys the peer chooses. Hand in random bits if the peer is not trusted to leave the
     /// tables' balance alone. Default 0: the core has no randomness of its own.
     pub hash_seed: u64,
@@ -36,6 +39,7 @@ impl Default for Settings {
             request: RequestOptions::default(),
             keepalive: None,
             handshake_timeout: Duration::from_secs(30),
+            probe_timeout: Duration::from_secs(5),
             hash_seed: 0,
         }
     }

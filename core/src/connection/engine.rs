@@ -6,14 +6,22 @@ use slab::Slab;
 
 use super::{
     ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
-    Wake, batch::Batch, changes::Changes, keepalive::Pings, modern::Modern, receive::Origin,
-    subscriptions::Subscriptions, tasks::Followed,
+    Wake,
+    batch::Batch,
+    changes::Changes,
+    keepalive::Pings,
+    modern::Modern,
+    probe::Identity,
+    receive::Origin,
+    rounds::{Question, Rounds},
+    subscriptions::Subscriptions,
+    tasks::Followed,
 };
 use crate::{
     protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
     rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Timestamp},
-    schema::{Implementation, InitializeParams, InitializeResult, LoggingLevel},
-    wire::RequestId,
+    schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel},
+    wire::{Json, RequestId},
 };
 
 /// What is remembered of a request of ours.
@@ -21,6 +29,8 @@ use crate::{
 pub(super) enum CallTag {
     /// `initialize`.
     Handshake,
+    /// `server/discover`, in this revision, for the first time or again.
+    Probe { version: ProtocolVersion, again: bool },
     /// A ping of [`Pings`].
     Keepalive,
     /// The application's.
@@ -46,23 +56,44 @@ pub(super) struct RequestTag {
     pub(super) level: Option<LoggingLevel>,
     /// What a request of the modern era says of itself.
     pub(super) modern: Option<Box<Modern>>,
+    /// It came as part of a result, and its answer goes into the next request.
+    pub(super) question: Option<Question>,
 }
 
 impl RequestTag {
     pub(super) fn new(token: Option<RequestId>, origin: Origin) -> Self {
         let Origin { batch, bytes } = origin;
-        Self { token, last_progress: None, queued: 0, batch, bytes, level: None, modern: None }
+        Self { token, last_progress: None, queued: 0, batch, bytes, level: None, modern: None, question: None }
     }
 }
 
 /// What only one of the roles has.
 #[derive(Debug)]
 pub(super) enum Side {
-    Client { config: Arc<ClientConfig>, server: Option<InitializeResult> },
+    Client { config: Arc<ClientConfig>, server: Option<InitializeResult>, identity: Option<Identity> },
     Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
 }
 
 impl Side {
+    pub(super) fn client(config: Arc<ClientConfig>) -> Self {
+        let newest = ProtocolVersion::LATEST;
+        // Only a server of the modern era is told with every request.
+        let identity = config.settings.versions.contains(newest).then(|| {
+            let info = Json::new(&At(&config.info, Some(newest))).ok()?;
+            let capabilities = Json::new(&At(&config.capabilities, Some(newest))).ok()?;
+            Some(Identity { info, capabilities })
+        });
+        Self::Client { config, server: None, identity: identity.flatten() }
+    }
+
+    /// Who a client says it is.
+    pub(super) const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Client { identity, .. } => identity.as_ref(),
+            Self::Server { .. } => None,
+        }
+    }
+
     /// Who a server says it is.
     pub(super) fn server_info(&self) -> Option<&Implementation> {
         match self {
@@ -94,6 +125,9 @@ pub(super) struct Engine {
     pub(super) pings: Option<Pings>,
     pub(super) followed: Followed,
     pub(super) subscriptions: Subscriptions,
+    pub(super) rounds: Rounds,
+    /// The latest time that was handed in.
+    pub(super) clock: Timestamp,
     pub(super) drain: Option<(Timestamp, CloseReason)>,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
@@ -127,6 +161,8 @@ impl Engine {
             pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
             followed: Followed::default(),
             subscriptions: Subscriptions::default(),
+            rounds: Rounds::default(),
+            clock: now,
             drain: None,
             noise: 0,
             stats: Stats::default(),
@@ -200,7 +236,8 @@ impl Engine {
                 }
                 Route::Reply { key, last }
             }
-            Owner::Call(call) => {
+            Owner::Call(wire) => {
+                let call = self.calls.by_wire(wire.as_u64()).unwrap_or(wire);
                 if let Some(call) = self.calls.get_mut(call) {
                     call.sent = true;
                 }
@@ -217,6 +254,7 @@ impl Engine {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
         while let Some((id, total)) = self.calls.expired(now) {
             self.time_out(now, id, total);
         }
@@ -230,6 +268,12 @@ impl Engine {
         match self.calls.get(id).map(|call| call.tag) {
             // The handshake cannot be cancelled on the wire, and nothing can follow it.
             Some(CallTag::Handshake) => self.end(CloseReason::HandshakeTimeout),
+            // An old server might choke on a cancellation, and nothing is lost without one.
+            Some(CallTag::Probe { .. }) => {
+                self.take_back(id);
+                self.calls.retire(id);
+                self.fall_back(now, CloseReason::HandshakeTimeout);
+            }
             Some(CallTag::Keepalive) => {
                 self.abandon(id, Some("timed out"));
                 self.ping_missed(now);
@@ -274,6 +318,7 @@ impl Engine {
             tasks: self.followed.len(),
             changes: self.changes.len(),
             subscriptions: self.subscriptions.len(),
+            rounds: self.rounds.len(),
         }
     }
 }

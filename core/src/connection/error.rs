@@ -110,6 +110,8 @@ pub enum Violation<'a> {
     BatchSize,
     /// More requests in flight than the limit; this one was refused.
     TooManyRequests,
+    /// A request from a server of the modern era.
+    UnexpectedRequest(MethodName<'a>),
     /// A request of the modern era whose `_meta` lacks what it needs.
     BadMeta,
     /// A request of the modern era in a revision that is not served.
@@ -136,6 +138,7 @@ impl Violation<'_> {
             Self::SecondInitialize => Violation::SecondInitialize,
             Self::BatchSize => Violation::BatchSize,
             Self::TooManyRequests => Violation::TooManyRequests,
+            Self::UnexpectedRequest(method) => Violation::UnexpectedRequest(method.into_owned()),
             Self::BadMeta => Violation::BadMeta,
             Self::UnsupportedVersion => Violation::UnsupportedVersion,
         }
@@ -160,6 +163,7 @@ impl fmt::Display for Violation<'_> {
             Self::SecondInitialize => f.write_str("initialize came twice"),
             Self::BatchSize => f.write_str("a batch with too many members, or none"),
             Self::TooManyRequests => f.write_str("too many requests in flight"),
+            Self::UnexpectedRequest(method) => write!(f, "the server asked for {method}"),
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
         }

@@ -15,12 +15,12 @@ use crate::{
 };
 
 impl Engine {
-    /// The client's first message.
-    pub(super) fn open(&mut self, now: Timestamp) {
+    /// Opens a session: in the newest revision that there is, or in one that the server has named.
+    pub(super) fn shake_hands(&mut self, now: Timestamp, named: Option<ProtocolVersion>) {
         let Side::Client { config, .. } = &self.side else { return };
         let config = config.clone();
-        let offered = config.settings.versions.intersection(VersionSet::LEGACY).newest();
-        let offered = offered.unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        let newest = config.settings.versions.intersection(VersionSet::LEGACY).newest();
+        let offered = named.or(newest).unwrap_or(ProtocolVersion::LATEST_LEGACY);
         let params =
             InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
         let options = RequestOptions { progress: false, ..RequestOptions::within(config.settings.handshake_timeout) };

@@ -37,6 +37,10 @@ pub struct Limits {
     /// Tasks of the peer whose progress is still followed after the request that started them was answered.
     /// The oldest is forgotten first. Default 1,024.
     pub tasks: usize,
+    /// How often one call may be answered with questions (2026-07-28). Default 16.
+    pub rounds: u32,
+    /// Questions in one answer (2026-07-28). Default 64.
+    pub questions: usize,
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
@@ -58,6 +62,8 @@ impl Default for Limits {
             noise_lines: 4096,
             tasks: 1024,
             subscriptions: 64,
+            rounds: 16,
+            questions: 64,
             drain: Duration::from_secs(5),
         }
     }

@@ -14,7 +14,9 @@ mod handshake;
 mod keepalive;
 mod limits;
 mod modern;
+mod probe;
 mod receive;
+mod rounds;
 mod send;
 mod splice;
 mod subscriptions;
@@ -81,7 +83,7 @@ impl Connection<ClientEnd> {
     /// A client whose `initialize` waits to be written. A configuration can be shared by any number of them.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
-        let mut engine = Engine::new(Side::Client { config: config.into(), server: None }, now);
+        let mut engine = Engine::new(Side::client(config.into()), now);
         engine.open(now);
         Self { engine, end: PhantomData }
     }
@@ -558,4 +560,6 @@ pub struct Usage {
     pub changes: usize,
     /// Subscriptions that the peer has opened (2026-07-28).
     pub subscriptions: usize,
+    /// Requests of ours that may be answered with questions (2026-07-28).
+    pub rounds: usize,
 }

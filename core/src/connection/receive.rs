@@ -11,7 +11,7 @@ use crate::{
     codec::{Frame, FrameEnd},
     protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
     rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
-    schema::SetLevelParams,
+    schema::{SetLevelParams, keys},
     wire::{
         Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
         encode::{self, MissingId},
@@ -37,6 +37,7 @@ impl Engine {
         }
         self.stats.frames_received += 1;
         self.heard(now);
+        self.clock = self.clock.max(now);
         let event = self.receive(now, frame)?;
         if self.events.is_empty() {
             return Some(event);
@@ -143,6 +144,9 @@ impl Engine {
 
     /// Answers with an error; `None` is an id that could not be read.
     pub(super) fn refuse(&mut self, origin: Origin, id: Option<&RequestId>, error: &ErrorObject) {
+        if self.is_modern_client() {
+            return;
+        }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
         self.answer(origin.batch, |out| encode::error(out, id.ok_or(missing), error));
@@ -189,6 +193,10 @@ impl Engine {
             engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
             engine.violation(violation)
         };
+        if self.is_modern_client() {
+            // Its servers ask nothing, and it answers nothing.
+            return self.violation(Violation::UnexpectedRequest(method.into_owned()));
+        }
         if self.requests.find(&id).is_some() {
             let message = "Invalid request: a request with this id is in flight";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
@@ -293,7 +301,7 @@ impl Engine {
     }
 
     /// Some methods come in forms that have a capability of their own.
-    fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
+    pub(super) fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
         let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
         match method {
             Method::Elicit => {
@@ -366,14 +374,38 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
+                if known == Method::SubscriptionsAcknowledged
+                    && let Some(params) = &params
+                {
+                    self.subscription_acknowledged(params);
+                }
                 Some(Event::Notification { method, params })
             }
+        }
+    }
+
+    /// A subscription of ours is in force, and is answered only when it ends: it has no deadline any more.
+    fn subscription_acknowledged(&mut self, params: &RawJson<'_>) {
+        let meta = params.member("_meta");
+        let id: Option<RequestId> =
+            meta.as_ref().and_then(|meta| meta.member(keys::SUBSCRIPTION_ID)).and_then(|id| id.decode().ok());
+        if let Some(call) = id.and_then(|id| self.calls.by_wire(id.as_u64()?)) {
+            self.calls.unlimit(call);
         }
     }
 
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
         // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
         let id: RequestId = params.member("requestId")?.decode().ok()?;
+        if self.is_modern_client() {
+            // The only thing that a server cancels is a subscription of ours.
+            let call = self.calls.by_wire(id.as_u64()?)?;
+            let listens = matches!(
+                self.calls.get(call).map(|entry| entry.tag),
+                Some(CallTag::User { method: Some(Method::Listen), .. })
+            );
+            return if listens { self.finish_call(call, Outcome::Cancelled) } else { None };
+        }
         let key = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?))?;
         if self.subscriptions.end(key) {
             self.release(key);
@@ -397,7 +429,7 @@ impl Engine {
         let Some(number) = token.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) else {
             return self.violation(Violation::UnknownProgress);
         };
-        let call = CallId::from_raw(number);
+        let call = self.calls.by_wire(number).unwrap_or(CallId::from_raw(number));
         match self.calls.get(call) {
             Some(entry) if entry.progress && entry.sent => self.calls.touch(now, call),
             None if self.followed.contains(call) => {}
@@ -417,7 +449,8 @@ impl Engine {
 
     /// The call that a response with this id answers.
     fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
-        let (call, lenient) = call_of(id)?;
+        let (wire, lenient) = call_of(id)?;
+        let call = self.calls.by_wire(wire.as_u64())?;
         // What has not been sent cannot be answered.
         self.calls.get(call).filter(|entry| entry.sent)?;
         self.stats.lenient_ids += u64::from(lenient);
@@ -440,6 +473,13 @@ impl Engine {
                 self.calls.retire(call);
                 self.accept_server(now, &result)
             }
+            Some(CallTag::Probe { .. }) => {
+                self.calls.retire(call);
+                self.probe_answered(now, &result)
+            }
+            Some(CallTag::User { method, .. }) if self.is_modern_client() => {
+                self.receive_modern_result(call, method, result)
+            }
             Some(CallTag::User { method, task }) => {
                 if task || self.followed.len() > 0 {
                     self.watch_result(call, method, task, &result);
@@ -451,9 +491,18 @@ impl Engine {
     }
 
     /// The end of a call that was answered.
-    fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+    pub(super) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let entry = self.calls.retire(call)?;
+        self.rounds.end(call);
         match (entry.tag, outcome) {
+            (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
+                self.probe_refused(self.clock, again, error);
+                None
+            }
+            (CallTag::Probe { .. }, _) => {
+                self.fall_back(self.clock, CloseReason::BadHandshake("not an object".into()));
+                None
+            }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
             (CallTag::Keepalive, outcome) => {
                 self.ping_answered(if let Outcome::Error(error) = &outcome { Some(error) } else { None });

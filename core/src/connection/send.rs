@@ -6,7 +6,7 @@ use super::{
     CloseReason, Event, Outcome, RequestOptions, SendError,
     batch::Part,
     engine::{CallTag, Engine},
-    splice,
+    probe, splice,
 };
 use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
@@ -87,16 +87,29 @@ impl Engine {
         }
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
+        let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
+        // What may be answered with questions is sent again with the answers.
+        let keep = match tag {
+            CallTag::User { method: Some(method), .. } if modern.is_some() && method.may_ask() => Some(method),
+            _ => None,
+        };
+        let mut given = Vec::new();
         let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
             encode::open_request(out, &RequestId::from(id.as_u64()), method);
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
             params(out)?;
+            if keep.is_some() {
+                given = out[start..].to_vec();
+            }
+            if (options.progress || modern.is_some()) && out.len() == start {
+                out.extend_from_slice(b"{}");
+            }
+            if let Some((version, identity)) = modern {
+                probe::identify(out, start, version, identity);
+            }
             if options.progress {
-                if out.len() == start {
-                    out.extend_from_slice(b"{}");
-                }
                 splice::progress_token(out, start, id.as_u64());
             }
             if out.len() == start {
@@ -108,7 +121,11 @@ impl Engine {
         if queued.is_none() {
             return Err(SendError::TooLarge);
         }
-        Ok(self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout))
+        let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
+        if let Some(method) = keep {
+            self.rounds.begin(call, method, given);
+        }
+        Ok(call)
     }
 
     pub(super) fn notify(
@@ -166,7 +183,7 @@ impl Engine {
     pub(super) fn cancel(&mut self, id: CallId, reason: Option<&str>) -> Result<(), SendError> {
         match self.calls.get(id).map(|call| call.tag) {
             None | Some(CallTag::Keepalive) => Err(SendError::UnknownCall),
-            Some(CallTag::Handshake) => Err(SendError::NotCancellable),
+            Some(CallTag::Handshake | CallTag::Probe { .. }) => Err(SendError::NotCancellable),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, reason);
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Cancelled });
@@ -178,6 +195,9 @@ impl Engine {
     /// Ends a call that nobody waits for any more. The peer is told, unless it has never heard of it.
     pub(super) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
+        let wire = self.calls.wire(id);
+        self.drop_questions(id);
+        self.rounds.end(id);
         let Some(call) = self.calls.retire(id) else { return };
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
         if taken_back || matches!(call.tag, CallTag::User { task: true, .. }) {
@@ -185,7 +205,7 @@ impl Engine {
         }
         let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
             out.extend_from_slice(b"{\"requestId\":");
-            encode::value(out, &id.as_u64())?;
+            encode::value(out, &wire.as_u64())?;
             if let Some(reason) = reason {
                 out.extend_from_slice(b",\"reason\":");
                 encode::text(out, reason);
@@ -203,7 +223,7 @@ impl Engine {
         }
         match call.tag {
             CallTag::Keepalive => self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0,
-            _ => self.outbox.take_back_call(id),
+            _ => self.outbox.take_back_call(self.calls.wire(id)),
         }
     }
 
@@ -215,6 +235,20 @@ impl Engine {
                 return Ok(());
             }
             Some((_, State::Open)) => {}
+        }
+        if let Some((entry, _)) = self.requests.get(key)
+            && let Some(question) = entry.tag.question
+        {
+            let answer = match answer {
+                Ok(result) => {
+                    let mut text = Vec::new();
+                    result(&mut text)?;
+                    Ok(text)
+                }
+                Err(error) => Err(error),
+            };
+            self.answer_question(key, question, answer);
+            return Ok(());
         }
         self.has_room()?;
         let max_len = self.limits().frame_bytes;

@@ -35,6 +35,17 @@ pub(super) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str)
     }
 }
 
+/// Makes `value` the member `name` of the object that begins at `start` and ends with `out`.
+pub(super) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
+    match find(object, name) {
+        None => insert(out, start, &format!("\"{name}\":{value}")),
+        Some(old) => {
+            out.splice(start + old.start..start + old.end, value.bytes());
+        }
+    }
+}
+
 /// Gives the object that begins at `start` and ends with `out` a member, unless it has one of this name.
 pub(super) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     let object = core::str::from_utf8(&out[start..]).unwrap_or_default();

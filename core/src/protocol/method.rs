@@ -146,6 +146,12 @@ impl Method {
     pub(crate) const SUBSCRIBED: [Self; 4] =
         [Self::ToolsListChanged, Self::PromptsListChanged, Self::ResourcesListChanged, Self::ResourceUpdated];
 
+    /// Whether its result may be questions, with whose answers it is sent again (2026-07-28).
+    #[must_use]
+    pub const fn may_ask(self) -> bool {
+        matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
+    }
+
     /// Whether the client may keep its result for a while (2026-07-28).
     #[must_use]
     pub const fn is_cacheable(self) -> bool {

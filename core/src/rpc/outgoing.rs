@@ -1,5 +1,6 @@
 //! Requests of ours.
 
+use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use foldhash::fast::FixedState;
@@ -31,6 +32,8 @@ pub(crate) struct Call<T> {
     pub(crate) sent: bool,
     /// Progress moves the idle deadline.
     pub(crate) progress: bool,
+    /// The id that it was last sent under: its own, or a later one.
+    wire: u64,
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
@@ -49,6 +52,8 @@ impl<T> Call<T> {
 #[derive(Debug)]
 pub(crate) struct Outgoing<T> {
     calls: HashMap<u64, Call<T>, FixedState>,
+    /// Calls that were sent again, by their latest id on the wire.
+    aliases: BTreeMap<u64, u64>,
     deadlines: Deadlines,
     with_deadline: usize,
     next_id: u64,
@@ -58,6 +63,7 @@ impl<T> Outgoing<T> {
     pub(crate) fn new(first_id: u64, seed: u64) -> Self {
         Self {
             calls: HashMap::with_hasher(FixedState::with_seed(seed)),
+            aliases: BTreeMap::new(),
             deadlines: Deadlines::default(),
             with_deadline: 0,
             next_id: first_id,
@@ -94,13 +100,59 @@ impl<T> Outgoing<T> {
         let id = self.next_id;
         self.next_id += 1;
         let idle_at = idle.map(|idle| now + idle);
-        let call = Call { tag, sent: false, progress, idle, idle_at, total_at: total.map(|total| now + total) };
+        let call =
+            Call { tag, sent: false, progress, wire: id, idle, idle_at, total_at: total.map(|total| now + total) };
         if let Some(at) = call.deadline() {
             self.deadlines.set(at, id);
             self.with_deadline += 1;
         }
         self.calls.insert(id, call);
         CallId(id)
+    }
+
+    /// The call that was last sent under this id.
+    pub(crate) fn by_wire(&self, wire: u64) -> Option<CallId> {
+        let id = self.aliases.get(&wire).copied().unwrap_or(wire);
+        self.calls.get(&id).filter(|call| call.wire == wire).map(|_| CallId(id))
+    }
+
+    /// The id that a call was last sent under.
+    pub(crate) fn wire(&self, id: CallId) -> CallId {
+        self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
+    }
+
+    /// The call waits for its own side: the peer cannot be too slow.
+    pub(crate) fn suspend(&mut self, id: CallId) {
+        self.relax(id, |call| call.idle_at = None);
+    }
+
+    /// The call may last for ever.
+    pub(crate) fn unlimit(&mut self, id: CallId) {
+        self.relax(id, |call| (call.idle, call.idle_at, call.total_at) = (None, None, None));
+    }
+
+    fn relax(&mut self, id: CallId, relax: impl FnOnce(&mut Call<T>)) {
+        let Some(call) = self.calls.get_mut(&id.0) else { return };
+        let had = call.deadline().is_some();
+        relax(call);
+        self.with_deadline -= usize::from(had && call.deadline().is_none());
+        self.settle();
+    }
+
+    /// The call is sent again, under [`next_id`](Self::next_id).
+    pub(crate) fn reissue(&mut self, now: Timestamp, id: CallId) {
+        let wire = self.next_id;
+        let Some(call) = self.calls.get_mut(&id.0) else { return };
+        self.next_id += 1;
+        self.aliases.remove(&call.wire);
+        self.aliases.insert(wire, id.0);
+        let had = call.deadline().is_some();
+        (call.wire, call.sent, call.idle_at) = (wire, false, call.idle.map(|idle| now + idle));
+        if let Some(at) = call.deadline() {
+            self.with_deadline += usize::from(!had);
+            self.deadlines.set(at, id.0);
+        }
+        self.settle();
     }
 
     pub(crate) fn get(&self, id: CallId) -> Option<&Call<T>> {
@@ -122,6 +174,7 @@ impl<T> Outgoing<T> {
     /// The only way out of the table.
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
         let call = self.calls.remove(&id.0)?;
+        self.aliases.remove(&call.wire);
         self.with_deadline -= usize::from(call.deadline().is_some());
         self.settle();
         Some(call)

@@ -1,0 +1,147 @@
+//! How a client finds out which era a server is of: it asks `server/discover`, and what comes back decides.
+
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use super::{
+    CloseReason, Event, RequestOptions,
+    engine::{CallTag, Engine, Side},
+};
+use crate::{
+    protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
+    rpc::{Lane, Timestamp},
+    schema::{DiscoverResult, Implementation, InitializeResult, Meta, UnsupportedProtocolVersion, keys},
+    wire::{ErrorCode, ErrorObject, Json, RawJson},
+};
+
+const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
+
+/// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) info: Json,
+    pub(super) capabilities: Json,
+}
+
+impl Engine {
+    /// The client's first message: a question to whoever may be of the modern era, else the handshake.
+    pub(super) fn open(&mut self, now: Timestamp) {
+        match self.settings().versions.intersection(MODERN).newest() {
+            Some(version) => self.probe(now, version, false),
+            None => self.shake_hands(now, None),
+        }
+    }
+
+    fn probe(&mut self, now: Timestamp, version: ProtocolVersion, again: bool) {
+        let settings = self.settings();
+        let timeout = if self.may_fall_back() { settings.probe_timeout } else { settings.handshake_timeout };
+        let options = RequestOptions { progress: false, ..RequestOptions::within(timeout) };
+        let tag = CallTag::Probe { version, again };
+        if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
+            self.end(CloseReason::BadHandshake(error.to_string()));
+        }
+    }
+
+    /// Whether a server of the legacy era will do.
+    fn may_fall_back(&self) -> bool {
+        !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
+    }
+
+    /// The server has answered the probe.
+    pub(super) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        let discovered: DiscoverResult = match result.decode() {
+            Ok(discovered) => discovered,
+            // Some servers answer anything with something.
+            Err(error) => {
+                self.fall_back(now, CloseReason::BadHandshake(error.to_string()));
+                return None;
+            }
+        };
+        let Some(version) = self.common(&discovered.supported_versions, MODERN) else {
+            self.shake_hands_or_leave(now, &discovered.supported_versions);
+            return None;
+        };
+        self.version = Some(version);
+        self.peer = discovered.capabilities.set();
+        self.phase = Phase::Ready;
+        // The modern era has no pings.
+        self.pings = None;
+        let info = discovered.meta.as_ref().and_then(server_info).unwrap_or_else(|| Implementation::new("", ""));
+        if let Side::Client { server, .. } = &mut self.side {
+            *server = Some(InitializeResult {
+                instructions: discovered.instructions,
+                ..InitializeResult::new(version.as_str().to_string(), discovered.capabilities, info)
+            });
+        }
+        Some(Event::Ready)
+    }
+
+    /// The server has refused the probe.
+    pub(super) fn probe_refused(&mut self, now: Timestamp, again: bool, error: ErrorObject) {
+        match error.code {
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
+                let supported = error
+                    .data
+                    .as_ref()
+                    .and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok())
+                    .map(|data| data.supported)
+                    .unwrap_or_default();
+                match self.common(&supported, MODERN) {
+                    Some(version) if !again => self.probe(now, version, true),
+                    Some(_) => self.end(CloseReason::Refused(error)),
+                    None => self.shake_hands_or_leave(now, &supported),
+                }
+            }
+            // Only a server of the modern era knows these.
+            ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => self.end(CloseReason::Refused(error)),
+            // No single code says that a server is old, and no other one says that it is not.
+            _ => self.fall_back(now, CloseReason::Refused(error)),
+        }
+    }
+
+    /// Takes the server for one of the legacy era, or leaves if that will not do.
+    pub(super) fn fall_back(&mut self, now: Timestamp, otherwise: CloseReason) {
+        if self.may_fall_back() { self.shake_hands(now, None) } else { self.end(otherwise) }
+    }
+
+    /// The server has named what it speaks, and nothing of the modern era is common.
+    fn shake_hands_or_leave(&mut self, now: Timestamp, supported: &[String]) {
+        match self.common(supported, VersionSet::LEGACY) {
+            Some(version) => self.shake_hands(now, Some(version)),
+            None => self.end(CloseReason::UnsupportedVersion(supported.join(", "))),
+        }
+    }
+
+    /// The newest revision of a set that both ends speak.
+    fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
+        let theirs: VersionSet = supported.iter().filter_map(|text| ProtocolVersion::parse(text)).collect();
+        theirs.intersection(self.settings().versions).intersection(among).newest()
+    }
+
+    /// The revision to put into the `_meta` of a request, if it is one of the modern era.
+    pub(super) fn modern_version(&self, tag: CallTag) -> Option<ProtocolVersion> {
+        match tag {
+            CallTag::Probe { version, .. } => Some(version),
+            CallTag::Handshake => None,
+            CallTag::Keepalive | CallTag::User { .. } => self.version.filter(|version| version.era() == Era::Modern),
+        }
+    }
+
+    /// Whether this is a client of a server of the modern era, which asks nothing and gets no answers.
+    pub(super) fn is_modern_client(&self) -> bool {
+        matches!(self.side, Side::Client { .. }) && self.version.is_some_and(|version| version.era() == Era::Modern)
+    }
+}
+
+fn server_info(meta: &Meta) -> Option<Implementation> {
+    meta.get(keys::SERVER_INFO)?.decode().ok()
+}
+
+/// What a request of the modern era says of its sender.
+pub(super) fn identify(out: &mut Vec<u8>, start: usize, version: ProtocolVersion, identity: &Identity) {
+    super::splice::set_meta(out, start, keys::CLIENT_CAPABILITIES, identity.capabilities.get());
+    super::splice::set_meta(out, start, keys::CLIENT_INFO, identity.info.get());
+    super::splice::set_meta(out, start, keys::PROTOCOL_VERSION, &alloc::format!("\"{version}\""));
+}

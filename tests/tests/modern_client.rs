@@ -1,0 +1,433 @@
+//! A client that speaks 2026-07-28: how it finds out whether its server does, and how it asks then.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientConfig, ClientEnd, CloseReason, Event, Outcome, RequestOptions, SendError, Violation},
+    protocol::{Method, ProtocolVersion, VersionSet},
+    rpc::{CallId, ReplyKey},
+    schema::{CallToolParams, ListToolsParams, PingParams},
+    wire::{ErrorObject, Json},
+};
+use mcp_tests::{
+    bed::Bed,
+    link::LinkConfig,
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+type Client = Solo<ClientEnd>;
+
+const META: &str = "io.modelcontextprotocol/";
+
+fn config(versions: VersionSet) -> ClientConfig {
+    let mut config = full_client();
+    config.settings.versions = versions;
+    config
+}
+
+fn modern_only() -> VersionSet {
+    VersionSet::only(ProtocolVersion::V2026_07_28)
+}
+
+fn one(mut sent: Vec<Value>) -> Value {
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.remove(0)
+}
+
+/// A client that has sent its first message, and that message.
+fn opened(versions: VersionSet) -> (Client, Value) {
+    let mut client = Solo::client(config(versions));
+    let first = one(client.sent());
+    (client, first)
+}
+
+fn discovered(id: &Value, versions: &[&str]) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {
+        "resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}, "ttlMs": 0,
+        "cacheScope": "public", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "1"}}}})
+}
+
+fn error(id: &Value, code: i64, data: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}})
+}
+
+fn modern() -> Client {
+    let (mut client, probe) = opened(modern_only());
+    client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    client
+}
+
+// req: M-META-001 M-META-002 M-META-004 M-DISC-002 M-VERS-001
+#[test]
+fn the_first_message_is_a_question_that_an_old_server_refuses() {
+    let (_, probe) = opened(VersionSet::ALL);
+    assert_eq!(probe["method"], "server/discover");
+    let meta = probe["params"]["_meta"].as_object().expect("every request has it");
+    assert_eq!(meta[&format!("{META}protocolVersion")], "2026-07-28");
+    assert_eq!(meta[&format!("{META}clientInfo")], json!({"name": "client", "version": "1"}));
+    assert!(meta[&format!("{META}clientCapabilities")].is_object());
+    assert_eq!(probe["params"].as_object().map(serde_json::Map::len), Some(1));
+}
+
+/// What becomes of a client after its first message was answered.
+#[derive(Debug, PartialEq)]
+enum Verdict {
+    Modern,
+    Initialize(String),
+    ProbesAgain,
+    Leaves,
+}
+
+fn verdict(client: &mut Client) -> Verdict {
+    let sent = client.sent();
+    match sent.first().and_then(|message| message["method"].as_str()) {
+        Some("initialize") => {
+            Verdict::Initialize(sent[0]["params"]["protocolVersion"].as_str().unwrap_or_default().to_owned())
+        }
+        Some("server/discover") => Verdict::ProbesAgain,
+        Some(other) => panic!("unexpected {other}"),
+        None if client.conn.is_ready() => Verdict::Modern,
+        None => {
+            assert!(matches!(client.take_events()[..], [Event::Closed(_)]));
+            Verdict::Leaves
+        }
+    }
+}
+
+// req: M-DUAL-002 M-DUAL-003 M-DUAL-004 M-DUAL-005 M-DUAL-007 M-DUAL-037 M-DUAL-030
+#[test]
+fn what_comes_back_decides_the_era() {
+    use Verdict::{Initialize, Leaves, Modern, ProbesAgain};
+    let newest = || Initialize("2025-11-25".into());
+    let supports = |versions: &[&str]| json!({"supported": versions, "requested": "2026-07-28"});
+    let unsupported = |versions: &[&str]| error(&json!(1), -32022, supports(versions));
+    let result = |value: Value| json!({"jsonrpc": "2.0", "id": 1, "result": value});
+    let table = [
+        (discovered(&json!(1), &["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
+        (discovered(&json!(1), &["2025-06-18", "2024-11-05"]), Initialize("2025-06-18".into()), Leaves),
+        (discovered(&json!(1), &["2031-01-01"]), Leaves, Leaves),
+        (unsupported(&["2026-07-28"]), ProbesAgain, ProbesAgain),
+        (unsupported(&["2025-03-26"]), Initialize("2025-03-26".into()), Leaves),
+        (unsupported(&["2031-01-01"]), Leaves, Leaves),
+        (error(&json!(1), -32022, json!(null)), Leaves, Leaves),
+        (error(&json!(1), -32020, json!(null)), Leaves, Leaves),
+        (error(&json!(1), -32021, json!({"requiredCapabilities": {}})), Leaves, Leaves),
+        (error(&json!(1), -32601, json!(null)), newest(), Leaves),
+        (error(&json!(1), -32602, json!(null)), newest(), Leaves),
+        (error(&json!(1), -32600, json!(null)), newest(), Leaves),
+        (error(&json!(1), -32000, json!(null)), newest(), Leaves),
+        (error(&json!(1), -32002, json!(null)), newest(), Leaves),
+        (result(json!({})), newest(), Leaves),
+        (result(json!({"supportedVersions": "all"})), newest(), Leaves),
+        (result(json!([])), newest(), Leaves),
+    ];
+    for (answer, dual, alone) in table {
+        for (versions, expected) in [(VersionSet::ALL, dual), (modern_only(), alone)] {
+            let (mut client, probe) = opened(versions);
+            assert_eq!(probe["id"], 1);
+            client.feed(&answer);
+            assert_eq!(verdict(&mut client), expected, "{answer} for {versions:?}");
+        }
+    }
+}
+
+#[test]
+fn a_client_probes_again_once_and_not_twice() {
+    let (mut client, _) = opened(VersionSet::ALL);
+    let data = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
+    client.feed(&error(&json!(1), -32022, data.clone()));
+    assert_eq!(one(client.sent())["id"], 2);
+    client.feed(&error(&json!(2), -32022, data));
+    assert!(matches!(client.take_events()[..], [Event::Closed(CloseReason::Refused(_))]));
+}
+
+// req: M-DUAL-006 M-DUAL-036
+#[test]
+fn silence_means_an_old_server_and_a_late_answer_means_nothing() {
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.feed_text("some banner");
+    client.advance(Duration::from_secs(5));
+    let hello = one(client.sent());
+    assert_eq!((hello["method"].as_str(), &hello["id"]), (Some("initialize"), &json!(2)));
+    client.feed(&discovered(&json!(1), &["2026-07-28"]));
+    let events = client.take_events();
+    assert!(matches!(events[..], [Event::Violation(Violation::Noise(_)), Event::Late(_)]), "{events:?}");
+    client.feed(&json!({"jsonrpc": "2.0", "id": 2, "result": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}}));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    assert_eq!(client.conn.version(), Some(ProtocolVersion::V2025_06_18));
+
+    let (mut client, _) = opened(modern_only());
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
+    assert_eq!(client.sent(), Vec::<Value>::new());
+}
+
+// req: M-BASE-052 M-BASE-053 M-BASE-057 M-BASE-024 M-STDIO-007
+#[test]
+fn a_modern_client_says_who_it_is_each_time_and_answers_nothing() {
+    let mut client = modern();
+    assert_eq!(client.conn.server().map(|server| server.server_info.name.as_str()), Some("new"));
+    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
+    let request = one(client.sent());
+    let meta = &request["params"]["_meta"];
+    assert_eq!(meta[format!("{META}protocolVersion")], "2026-07-28");
+    assert_eq!(meta["progressToken"], request["id"]);
+    let ping = client.conn.request(client.now, &PingParams::default(), RequestOptions::default());
+    assert!(matches!(ping, Err(SendError::NotInRevision { method: Method::Ping, .. })));
+    let changed = client.conn.notify(&mcp_proto::schema::RootsListChangedParams::default());
+    assert!(matches!(changed, Err(SendError::NotInRevision { .. })));
+
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 9, "method": "roots/list"}),
+        json!({"jsonrpc": "2.0", "id": 9, "method": "ping"}),
+        json!({"id": 9, "method": "ping"}),
+    ] {
+        client.feed(&message);
+        assert!(matches!(client.take_events()[..], [Event::Violation(_)]));
+    }
+    assert_eq!(client.sent(), Vec::<Value>::new());
+}
+
+fn call(client: &mut Client) -> (CallId, Value) {
+    let params = CallToolParams {
+        arguments: Some(mcp_proto::wire::JsonObject::parse(r#"{"a":1}"#).expect("an object")),
+        ..CallToolParams::new("t")
+    };
+    let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
+    (call, one(client.sent()))
+}
+
+fn result(request: &Value, result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": request["id"], "result": result})
+}
+
+fn respond(client: &mut Client, key: ReplyKey, answer: &str) {
+    client.conn.respond_raw(key, &(&Json::parse(answer).expect("JSON")).into()).expect("it is owed");
+}
+
+// req: M-BASE-011 M-BASE-012 M-BASE-014 M-DUAL-027
+#[test]
+fn the_kind_of_a_result_decides_what_becomes_of_it() {
+    let content = json!([]);
+    let table = [
+        (json!({"content": content}), true),
+        (json!({"resultType": "complete", "content": content}), true),
+        (json!({"resultType": "something", "content": content}), false),
+        (json!({"resultType": 5, "content": content}), false),
+        (json!({"resultType": "task", "taskId": "t"}), false),
+        (json!({"resultType": "input_required"}), false),
+    ];
+    for (value, good) in table {
+        let mut client = modern();
+        let (asked, request) = call(&mut client);
+        client.feed(&result(&request, value.clone()));
+        let events = client.take_events();
+        match &events[..] {
+            [Event::Response { call, outcome: Outcome::Result(_) }] if good => assert_eq!(*call, asked),
+            [Event::Response { call, outcome: Outcome::Malformed }] if !good => assert_eq!(*call, asked),
+            _ => panic!("{value}: {events:?}"),
+        }
+        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+    }
+}
+
+// req: M-MRTR-019 M-MRTR-021 M-MRTR-023 M-MRTR-024 M-MRTR-025 M-MRTR-026 M-MRTR-027 M-MRTR-034 M-MRTR-036 M-MRTR-038 M-MRTR-039
+#[test]
+fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
+    let mut client = modern();
+    let (asked, first) = call(&mut client);
+    client.feed(&result(&first, json!({
+        "resultType": "input_required", "requestState": "st\"ate",
+        "inputRequests": {
+            "a": {"method": "elicitation/create", "params": {"message": "Name?", "requestedSchema": {"type": "object", "properties": {}}}},
+            "b": {"method": "roots/list"}
+        }
+    })));
+    let events = client.take_events();
+    let [Event::Request { key: who, method, params }, Event::Request { key: roots, .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(method.known(), Some(Method::Elicit));
+    assert_eq!(
+        params.as_ref().and_then(|params| params.member("message")?.decode::<String>().ok()).as_deref(),
+        Some("Name?")
+    );
+    // However long the user thinks, the server is not to blame.
+    client.advance(Duration::from_secs(600));
+    assert_eq!(client.take_events(), []);
+    respond(&mut client, *roots, r#"{"roots":[]}"#);
+    assert_eq!(client.sent(), Vec::<Value>::new());
+    respond(&mut client, *who, r#"{"action":"accept","content":{"name":"Ann"}}"#);
+
+    let second = one(client.sent());
+    assert_ne!(second["id"], first["id"]);
+    let params = &second["params"];
+    assert_eq!((&params["name"], &params["arguments"]), (&json!("t"), &json!({"a": 1})));
+    assert_eq!(params["requestState"], "st\"ate");
+    assert_eq!(
+        params["inputResponses"],
+        json!({"a": {"action": "accept", "content": {"name": "Ann"}}, "b": {"roots": []}})
+    );
+    assert_eq!(params["_meta"]["progressToken"], second["id"]);
+
+    // The next round has no state and no questions of the one before.
+    client.feed(&result(&second, json!({"resultType": "input_required", "requestState": "2"})));
+    let third = one(client.sent());
+    assert_eq!((&third["params"]["requestState"], third["params"].get("inputResponses")), (&json!("2"), None));
+    client.feed(&result(&third, json!({"resultType": "complete", "content": []})));
+    let events = client.take_events();
+    assert!(
+        matches!(&events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if *call == asked),
+        "{events:?}"
+    );
+    assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+}
+
+#[test]
+fn questions_that_were_not_offered_end_the_call() {
+    let mut config = config(modern_only());
+    config.capabilities = serde_json::from_value(json!({"elicitation": {"form": {}}})).expect("capabilities");
+    for question in [
+        json!({"method": "roots/list"}),
+        json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a"}}),
+        json!({"method": "tools/list"}),
+        json!({"params": {}}),
+    ] {
+        let mut client = Solo::client(config.clone());
+        let probe = one(client.sent());
+        client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+        client.take_events();
+        let (asked, request) = call(&mut client);
+        client.feed(&result(&request, json!({"resultType": "input_required", "inputRequests": {"q": question}})));
+        let events = client.take_events();
+        assert_eq!(events, [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default());
+    }
+}
+
+#[test]
+fn rounds_are_bounded() {
+    let mut client = modern();
+    let (_, mut request) = call(&mut client);
+    for _ in 0..16 {
+        client.feed(&result(&request, json!({"resultType": "input_required", "requestState": "more"})));
+        request = one(client.sent());
+    }
+    client.feed(&result(&request, json!({"resultType": "input_required", "requestState": "more"})));
+    assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]));
+}
+
+const QUESTION: &str = r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#;
+
+// req: M-MRTR-035
+#[test]
+fn a_call_that_waits_for_its_own_side_can_end_in_every_way() {
+    type Act = fn(&mut Client, CallId, ReplyKey);
+    let ways: [(&str, Act); 4] = [
+        ("cancelled", |client, call, _| client.conn.cancel(call, None).expect("it is in flight")),
+        ("closed", |client, _, _| client.conn.close(client.now)),
+        ("refused", |client, _, key| {
+            client.conn.respond_error(key, &ErrorObject::internal("no")).expect("it is owed");
+        }),
+        ("timed out", |client, _, _| client.advance(Duration::from_secs(1800))),
+    ];
+    for (way, act) in ways {
+        let mut client = modern();
+        let (asked, request) = call(&mut client);
+        client.feed(&result(&request, serde_json::from_str(QUESTION).expect("JSON")));
+        let events = client.take_events();
+        let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+        act(&mut client, asked, key);
+        let events = client.take_events();
+        let ended = events.iter().filter(|event| matches!(event, Event::Response { call, .. } if *call == asked));
+        assert_eq!(ended.count(), 1, "{way}: {events:?}");
+        if way != "refused" {
+            assert!(events.iter().any(|event| matches!(event, Event::Cancelled { .. })), "{way}: {events:?}");
+            respond(&mut client, key, "{}");
+        }
+        client.sent();
+        assert_eq!(client.conn.usage(), mcp_proto::connection::Usage::default(), "{way}");
+    }
+}
+
+// req: M-MRTR-003
+#[test]
+fn only_three_methods_may_be_answered_with_questions() {
+    let mut client = modern();
+    let asked =
+        client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
+    let request = one(client.sent());
+    client.feed(&result(&request, serde_json::from_str(QUESTION).expect("JSON")));
+    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+}
+
+fn listening() -> (Client, CallId, Value) {
+    let mut client = modern();
+    let filter = mcp_proto::schema::SubscriptionFilter { tools_list_changed: Some(true), ..Default::default() };
+    let params = mcp_proto::schema::SubscriptionsListenParams::new(filter);
+    let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
+    let id = one(client.sent())["id"].clone();
+    (client, call, id)
+}
+
+fn acknowledge(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "notifications": {"toolsListChanged": true}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}})
+}
+
+// req: M-SUBS-014 M-SUBS-022 M-SUBS-030
+#[test]
+fn an_acknowledged_subscription_lasts_until_someone_ends_it() {
+    let (mut client, call, id) = listening();
+    client.feed(&acknowledge(&id));
+    assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
+    client.advance(Duration::from_secs(100_000));
+    assert_eq!(client.take_events(), []);
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+    client.feed(&result(&json!({"id": id}), json!({"resultType": "complete"})));
+    assert_eq!(client.take_events(), [Event::Late(call)]);
+
+    let (mut client, call, id) = listening();
+    client.feed(&acknowledge(&id));
+    client.take_events();
+    client.conn.cancel(call, None).expect("it is in flight");
+    let sent = one(client.sent());
+    assert_eq!((sent["method"].as_str(), &sent["params"]["requestId"]), (Some("notifications/cancelled"), &id));
+
+    let (mut client, call, _) = listening();
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
+}
+
+#[test]
+fn every_pair_of_eras_meets_as_the_table_says() {
+    let sets = [VersionSet::LEGACY, modern_only(), VersionSet::ALL];
+    let table = [
+        [Some("2025-11-25"), None, Some("2025-11-25")],
+        [None, Some("2026-07-28"), Some("2026-07-28")],
+        [Some("2025-11-25"), Some("2026-07-28"), Some("2026-07-28")],
+    ];
+    for (client_set, row) in sets.into_iter().zip(table) {
+        for (server_set, expected) in sets.into_iter().zip(row) {
+            let mut server = full_server();
+            server.settings.versions = server_set;
+            let mut bed = Bed::new(config(client_set), server, LinkConfig::one_byte(), LinkConfig::one_byte());
+            bed.settle();
+            bed.advance(Duration::from_secs(60));
+            assert_eq!(
+                bed.client.conn.version().map(ProtocolVersion::as_str),
+                expected,
+                "{client_set:?} {server_set:?}"
+            );
+            let events = bed.client.take_events();
+            match expected {
+                Some(_) => assert_eq!(events, [Event::Ready]),
+                None => assert!(matches!(events[..], [Event::Closed(_)]), "{events:?}"),
+            }
+        }
+    }
+}
