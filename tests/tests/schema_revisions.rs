@@ -223,6 +223,7 @@ fn capabilities_are_those_of_the_revision() {
         row::<ClientCapabilities>(client.clone(), "/roots/listChanged", LEGACY, Left),
         row::<ClientCapabilities>(client.clone(), "/sampling/context", NOVEMBER, Left),
         row::<ClientCapabilities>(client.clone(), "/sampling/tools", NOVEMBER, Left),
+        row::<ClientCapabilities>(client.clone(), "/elicitation/form", NOVEMBER, Left),
         row::<ClientCapabilities>(client.clone(), "/elicitation/url", NOVEMBER, Left),
         row::<ClientCapabilities>(json!({"elicitation": {}}), "/elicitation", JUNE, Left),
         row::<ClientCapabilities>(json!({"elicitation": {"url": {}}}), "/elicitation", NOVEMBER, Left),
@@ -407,6 +408,26 @@ fn what_would_change_the_meaning_is_refused() {
             MODERN,
             Refused,
         ),
+        row::<ElicitParams>(
+            json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}, "task": {}}),
+            "/task",
+            TASKS,
+            Refused,
+        ),
+        row::<ElicitParams>(
+            json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "1", "task": {}}),
+            "/task",
+            TASKS,
+            Refused,
+        ),
+        row::<MissingRequiredClientCapability>(
+            json!({"requiredCapabilities": {}}),
+            "/requiredCapabilities",
+            MODERN,
+            Refused,
+        ),
+        row::<UrlElicitationRequired>(json!({"elicitations": []}), "/elicitations", TASKS, Refused),
+        row::<SubscriptionFilter>(json!({"toolsListChanged": true}), "/toolsListChanged", MODERN, Refused),
         row::<InputRequiredResult>(json!({"requestState": "s"}), "/requestState", MODERN, Refused),
         row::<CreateTaskResult>(
             json!({"task": {"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null}}),
@@ -430,6 +451,10 @@ fn what_would_change_the_meaning_is_refused() {
         let nameless = ElicitUrlParams::new("m", "https://a");
         assert_eq!(encode(&nameless, version).is_ok(), version == V2026_07_28);
     }
+    // A form does not say that it is something else.
+    let schema: ElicitSchema = serde_json::from_value(json!({"type": "object", "properties": {}})).expect("a form");
+    let odd = ElicitFormParams { mode: Some(ElicitMode::Url), ..ElicitFormParams::new("m", schema) };
+    assert!(encode(&odd, V2025_11_25).is_err());
     // A form has no mode in 2025-06-18, and keeps the one it has later.
     let params: ElicitParams = serde_json::from_value(json!({
         "mode": "form", "message": "m", "requestedSchema": {"type": "object", "properties": {}, "$schema": "x"}

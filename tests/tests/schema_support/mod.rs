@@ -10,11 +10,14 @@ use mcp_proto::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// The folder with what the specification publishes: `schema/` and `examples/`. It is not part of the repository.
+/// The folder with what the specification publishes: `schema/` and `examples/`. It is not part of the repository: it is
+/// looked for in `MCP_SPEC_DIR`, else next to the workspace.
 pub(crate) fn published() -> Option<PathBuf> {
-    let candidates =
-        [env::var_os("MCP_SPEC_DIR").map(PathBuf::from), Some(mcp_tests::workspace::root().join("../shared/spec"))];
-    candidates.into_iter().flatten().find(|folder| folder.is_dir())
+    let folder = match env::var_os("MCP_SPEC_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => mcp_tests::workspace::root().join("../shared/spec"),
+    };
+    folder.is_dir().then_some(folder)
 }
 
 /// The text of `value` for `version`.
