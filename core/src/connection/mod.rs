@@ -7,13 +7,16 @@ mod batch;
 mod changes;
 mod closing;
 mod config;
+mod context;
 mod engine;
 mod error;
 mod event;
+mod gauges;
 mod handshake;
 mod keepalive;
 mod limits;
 mod modern;
+mod poll;
 mod probe;
 mod receive;
 mod rounds;
@@ -28,19 +31,22 @@ use core::marker::PhantomData;
 use serde_core::ser::Error as _;
 
 pub use config::{ClientConfig, ServerConfig, Settings};
+pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
+pub use gauges::{Stats, Usage};
 pub use limits::{Keepalive, Limits, RequestOptions};
+pub use poll::{Deadline, Route, Transmit, Wake};
 
 use crate::{
     codec::Frame,
-    protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion},
+    protocol::{CapabilitySet, Method, MethodName, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
-        At, ClientCapabilities, CreateTaskResult, Encode, Implementation, InitializeParams, InitializeResult,
-        LogMessageParams, LoggingLevel, Notification, Request,
+        At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
+        Request,
     },
-    wire::{ErrorObject, RawJson, RequestId, encode},
+    wire::{ErrorObject, RawJson, encode},
 };
 use engine::{Engine, Side};
 
@@ -431,135 +437,4 @@ fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Er
     }
     out.extend_from_slice(raw.get().as_bytes());
     Ok(())
-}
-
-/// In which circumstances a request was made.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestContext<'a> {
-    /// The revision that it is made in.
-    pub version: ProtocolVersion,
-    /// What the client can do for the server.
-    pub client_capabilities: &'a ClientCapabilities,
-    /// Who the client says it is.
-    pub client_info: Option<&'a Implementation>,
-    /// The least severe log messages that the client wants, if it has said so.
-    pub log_level: Option<LoggingLevel>,
-    /// The token under which it wants to hear of progress.
-    pub progress_token: Option<&'a RequestId>,
-}
-
-impl RequestContext<'_> {
-    /// The era of [`version`](Self::version).
-    #[must_use]
-    pub const fn era(&self) -> Era {
-        self.version.era()
-    }
-}
-
-/// The progress of a task, which goes on after the request that started it was answered.
-#[derive(Clone, Debug)]
-pub struct TaskProgress {
-    token: RequestId,
-    last: Option<f64>,
-    /// The id of the task.
-    task: String,
-}
-
-/// A message has been appended to the caller's buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transmit {
-    /// Its bytes, line feed included.
-    pub len: usize,
-    /// What it belongs to, for bindings that have more than one stream. A pipe does not care.
-    pub route: Route,
-}
-
-/// What a message belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Route {
-    /// The connection as a whole.
-    Connection,
-    /// It is this request of ours.
-    Call(CallId),
-    /// It was caused by this request of the peer.
-    Reply {
-        /// The request.
-        key: ReplyKey,
-        /// Whether this is its answer, after which nothing follows.
-        last: bool,
-    },
-}
-
-/// When to wake up, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Deadline {
-    /// When.
-    pub at: Timestamp,
-    /// Why.
-    pub wake: Wake,
-}
-
-/// Why to wake up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Wake {
-    /// A request runs out of time.
-    RequestTimeout,
-    /// A ping is due.
-    Keepalive,
-    /// The time for last answers is up.
-    Drain,
-}
-
-/// What has been counted since the beginning of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Frames that came in.
-    pub frames_received: u64,
-    /// Messages that were polled.
-    pub frames_sent: u64,
-    /// What the peer did wrong.
-    pub violations: u64,
-    /// Lines that were no JSON (servers).
-    pub parse_errors: u64,
-    /// Responses and progress for calls that had ended.
-    pub late: u64,
-    /// Responses whose id had become a string on the way.
-    pub lenient_ids: u64,
-    /// Calls that ran out of time.
-    pub timed_out: u64,
-    /// Requests of the peer that it cancelled.
-    pub cancelled: u64,
-}
-
-/// What a connection holds right now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Requests of ours in flight.
-    pub calls: usize,
-    /// Entries in the queue of deadlines, stale ones included.
-    pub deadlines: usize,
-    /// Requests of the peer that hold a slot, cancelled ones included.
-    pub requests: usize,
-    /// Requests of the peer whose id is taken.
-    pub request_ids: usize,
-    /// The size of the peer's requests in flight.
-    pub request_bytes: usize,
-    /// Messages that wait to be written.
-    pub outbox_frames: usize,
-    /// Their bytes.
-    pub outbox_bytes: usize,
-    /// Batches whose answers are not complete.
-    pub batches: usize,
-    /// Events that wait to be taken.
-    pub events: usize,
-    /// Tasks whose progress is followed.
-    pub tasks: usize,
-    /// Lists that have changed and are not announced yet.
-    pub changes: usize,
-    /// Subscriptions that the peer has opened (2026-07-28).
-    pub subscriptions: usize,
-    /// Requests of ours that may be answered with questions (2026-07-28).
-    pub rounds: usize,
 }

@@ -1,0 +1,41 @@
+//! What is known of a request of the peer.
+
+use alloc::string::String;
+
+use crate::{
+    protocol::{Era, ProtocolVersion},
+    schema::{ClientCapabilities, Implementation, LoggingLevel},
+    wire::RequestId,
+};
+
+/// In which circumstances a request was made.
+#[derive(Clone, Copy, Debug)]
+pub struct RequestContext<'a> {
+    /// The revision that it is made in.
+    pub version: ProtocolVersion,
+    /// What the client can do for the server.
+    pub client_capabilities: &'a ClientCapabilities,
+    /// Who the client says it is.
+    pub client_info: Option<&'a Implementation>,
+    /// The least severe log messages that the client wants, if it has said so.
+    pub log_level: Option<LoggingLevel>,
+    /// The token under which it wants to hear of progress.
+    pub progress_token: Option<&'a RequestId>,
+}
+
+impl RequestContext<'_> {
+    /// The era of [`version`](Self::version).
+    #[must_use]
+    pub const fn era(&self) -> Era {
+        self.version.era()
+    }
+}
+
+/// The progress of a task, which goes on after the request that started it was answered.
+#[derive(Clone, Debug)]
+pub struct TaskProgress {
+    pub(super) token: RequestId,
+    pub(super) last: Option<f64>,
+    /// The id of the task.
+    pub(super) task: String,
+}
