@@ -36,14 +36,16 @@ fn text(json: Option<RawJson<'_>>) -> Option<String> {
 impl Engine {
     /// Looks at a result for what it says about tasks.
     pub(super) fn watch_result(&mut self, call: CallId, method: Option<Method>, task: bool, result: &RawJson<'_>) {
-        if task {
-            let started = result.member("task");
-            if let Some(id) = started.as_ref().and_then(|task| text(task.member("taskId"))) {
-                if self.followed.len() >= self.limits().tasks {
-                    self.followed.tasks.pop_front();
-                }
-                self.followed.tasks.push_back((call, id));
+        if task
+            && let Some(started) = result.member("task")
+            && let Some(id) = text(started.member("taskId"))
+        {
+            if self.followed.len() >= self.limits().tasks {
+                self.followed.tasks.pop_front();
             }
+            self.followed.tasks.push_back((call, id));
+            // It may be over already.
+            self.watch_task(&started);
         }
         match method {
             Some(Method::GetTask | Method::CancelTask) => self.watch_task(result),
