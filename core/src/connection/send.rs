@@ -65,6 +65,9 @@ impl Engine {
     ) -> Result<CallId, SendError> {
         self.may_send(method, Kind::Request, needs)?;
         self.has_room()?;
+        if self.calls.len() >= self.limits().calls {
+            return Err(SendError::Busy);
+        }
         let tag = CallTag::User { method: method.known(), task };
         let mut options = options;
         // A ping carries nothing but itself.
@@ -82,9 +85,6 @@ impl Engine {
         options: RequestOptions,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
-        if self.calls.len() >= self.limits().calls {
-            return Err(SendError::Busy);
-        }
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
