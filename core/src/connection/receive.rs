@@ -1,6 +1,6 @@
 //! What the peer sends: each frame is checked, entered into the tables, and becomes at most one event.
 
-use alloc::borrow::Cow;
+use alloc::{borrow::Cow, string::String};
 
 use super::{
     CancelCause, CloseReason, Event, Outcome, Progress, Violation,
@@ -305,15 +305,14 @@ impl Engine {
         let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
         match method {
             Method::Elicit => {
-                let mode = params.and_then(|params| params.member("mode")?.decode::<alloc::string::String>().ok());
-                match mode.as_deref() {
-                    Some("url") if !self.local.contains(Capability::ElicitationUrl) => {
-                        Some("Invalid params: this client does not open urls")
-                    }
-                    None | Some("form") if !self.local.contains(Capability::ElicitationForm) => {
-                        Some("Invalid params: this client does not show forms")
-                    }
-                    _ => None,
+                let mode = params.and_then(|params| params.member("mode"));
+                let mode = mode.map_or(Ok(None), |mode| mode.decode::<Option<String>>());
+                match mode.as_ref().map(Option::as_deref) {
+                    Ok(None | Some("form")) if self.local.contains(Capability::ElicitationForm) => None,
+                    Ok(Some("url")) if self.local.contains(Capability::ElicitationUrl) => None,
+                    Ok(None | Some("form")) => Some("Invalid params: this client does not show forms"),
+                    Ok(Some("url")) => Some("Invalid params: this client does not open urls"),
+                    _ => Some("Invalid params: this client does not know the mode"),
                 }
             }
             Method::CreateMessage
