@@ -1,0 +1,378 @@
+//! Who may send what: direction, revision and capability of every method, for sending and for receiving.
+//!
+//! What is expected stands in a table of its own, taken from the specification, not from the method table of the core.
+
+use mcp_proto::{
+    connection::{ClientEnd, Event, RequestOptions, SendError, ServerEnd, Violation},
+    protocol::{
+        Capability::{self, *},
+        Kind, Method, MethodName,
+        ProtocolVersion::{self, *},
+        Role,
+    },
+    schema::{
+        CallToolParams, ClientCapabilities, CreateMessageParams, ElicitParams, ElicitationCompleteParams, Request,
+        SamplingMessage, ServerCapabilities, TaskMetadata,
+    },
+};
+use mcp_tests::{
+    message::{notification_with, request_with, result},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+const NOTHING: [Value; 0] = [];
+
+/// Client to server, server to client, or both.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sender {
+    Client,
+    Server,
+    Both,
+}
+
+/// Which end has to declare the capability.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Holder {
+    Receiver,
+    Sender,
+}
+
+/// One row: a method, who sends it, in which revisions, and what has to be declared by whom.
+type Row = (&'static str, Sender, &'static [ProtocolVersion], Option<(Holder, Capability)>);
+
+const LEGACY: &[ProtocolVersion] = &[V2024_11_05, V2025_03_26, V2025_06_18, V2025_11_25];
+const MODERN: &[ProtocolVersion] = &[];
+const SINCE_JUNE: &[ProtocolVersion] = &[V2025_06_18, V2025_11_25];
+const NOVEMBER: &[ProtocolVersion] = &[V2025_11_25];
+
+/// Everything that has a name, without what the core sends by itself: the handshake, cancellation and progress.
+const TABLE: [Row; 27] = {
+    use Sender::{Both, Client, Server};
+    const fn answers(capability: Capability) -> Option<(Holder, Capability)> {
+        Some((Holder::Receiver, capability))
+    }
+    const fn tells(capability: Capability) -> Option<(Holder, Capability)> {
+        Some((Holder::Sender, capability))
+    }
+    [
+        ("ping", Both, LEGACY, None),
+        ("tools/list", Client, LEGACY, answers(Tools)),
+        ("tools/call", Client, LEGACY, answers(Tools)),
+        ("prompts/list", Client, LEGACY, answers(Prompts)),
+        ("prompts/get", Client, LEGACY, answers(Prompts)),
+        ("resources/list", Client, LEGACY, answers(Resources)),
+        ("resources/templates/list", Client, LEGACY, answers(Resources)),
+        ("resources/read", Client, LEGACY, answers(Resources)),
+        ("resources/subscribe", Client, LEGACY, answers(ResourcesSubscribe)),
+        ("resources/unsubscribe", Client, LEGACY, answers(ResourcesSubscribe)),
+        ("completion/complete", Client, LEGACY, answers(Completions)),
+        ("logging/setLevel", Client, LEGACY, answers(Logging)),
+        ("roots/list", Server, LEGACY, answers(Roots)),
+        ("sampling/createMessage", Server, LEGACY, answers(Sampling)),
+        ("elicitation/create", Server, SINCE_JUNE, answers(Elicitation)),
+        ("tasks/get", Both, NOVEMBER, answers(Tasks)),
+        ("tasks/result", Both, NOVEMBER, answers(Tasks)),
+        ("tasks/list", Both, NOVEMBER, answers(TasksList)),
+        ("tasks/cancel", Both, NOVEMBER, answers(TasksCancel)),
+        ("notifications/message", Server, LEGACY, tells(Logging)),
+        ("notifications/tools/list_changed", Server, LEGACY, tells(ToolsListChanged)),
+        ("notifications/prompts/list_changed", Server, LEGACY, tells(PromptsListChanged)),
+        ("notifications/resources/list_changed", Server, LEGACY, tells(ResourcesListChanged)),
+        ("notifications/resources/updated", Server, LEGACY, tells(ResourcesSubscribe)),
+        ("notifications/roots/list_changed", Client, LEGACY, tells(RootsListChanged)),
+        ("notifications/elicitation/complete", Server, NOVEMBER, answers(ElicitationUrl)),
+        ("notifications/tasks/status", Both, NOVEMBER, tells(Tasks)),
+    ]
+};
+
+/// What exists in 2026-07-28 only.
+const NOT_LEGACY: [Row; 3] = [
+    ("server/discover", Sender::Client, MODERN, None),
+    ("subscriptions/listen", Sender::Client, MODERN, None),
+    ("notifications/subscriptions/acknowledged", Sender::Server, MODERN, None),
+];
+
+const BY_THE_CORE: [&str; 4] =
+    ["initialize", "notifications/initialized", "notifications/cancelled", "notifications/progress"];
+
+fn rows() -> impl Iterator<Item = Row> {
+    TABLE.into_iter().chain(NOT_LEGACY)
+}
+
+/// What a row asks for in a revision. 2024-11-05 has completion and no capability for it.
+fn needed(row: &Row, version: ProtocolVersion) -> Option<(Holder, Capability)> {
+    row.3.filter(|(_, capability)| *capability != Completions || version != V2024_11_05)
+}
+
+fn all_but(missing: Option<Capability>) -> impl Iterator<Item = Capability> {
+    Capability::ALL
+        .iter()
+        .copied()
+        .filter(move |capability| Some(*capability) != missing && !within(*capability, missing))
+}
+
+/// Whether a capability is declared inside of another one, and cannot be without it.
+fn within(capability: Capability, other: Option<Capability>) -> bool {
+    other.is_some_and(|other| capability.path().starts_with(&format!("{}.", other.path())))
+}
+
+/// A client and what it believes the server to be.
+fn client(version: ProtocolVersion, local: ClientCapabilities, peer: &ServerCapabilities) -> Solo<ClientEnd> {
+    let mut config = full_client();
+    config.capabilities = local;
+    let mut client = Solo::client(config);
+    let id = client.sent()[0]["id"].clone();
+    let server = json!({"name": "s", "version": "1"});
+    let answer = json!({"protocolVersion": version.as_str(), "capabilities": peer, "serverInfo": server});
+    client.feed(&result(id, answer));
+    client.sent();
+    client.take_events();
+    assert!(client.conn.is_ready());
+    client
+}
+
+/// A server and what it believes the client to be.
+fn server(version: ProtocolVersion, local: ServerCapabilities, peer: &ClientCapabilities) -> Solo<ServerEnd> {
+    let mut config = full_server();
+    config.capabilities = local;
+    let mut server = Solo::server(config);
+    let params = json!({"protocolVersion": version.as_str(), "capabilities": peer,
+        "clientInfo": {"name": "c", "version": "1"}});
+    server.feed(&request_with("init", "initialize", params));
+    server.feed(&mcp_tests::message::notification("notifications/initialized"));
+    server.sent();
+    server.take_events();
+    assert!(server.conn.is_ready());
+    server
+}
+
+/// Tries to send a row, and confirms that what is refused leaves no trace.
+fn try_to_send<E>(solo: &mut Solo<E>, row: &Row) -> Result<(), SendError> {
+    let is_request = Method::parse(row.0).map(Method::kind) == Some(Kind::Request);
+    let outcome = if is_request {
+        solo.conn.request_raw(solo.now, row.0, None, RequestOptions::default()).map(|_| ())
+    } else {
+        solo.conn.notify_raw(row.0, None)
+    };
+    let sent = solo.sent();
+    match &outcome {
+        Ok(()) => assert_eq!((sent.len(), &sent[0]["method"]), (1, &json!(row.0))),
+        Err(_) => assert_eq!(sent, NOTHING, "{}", row.0),
+    }
+    outcome
+}
+
+/// What comes of sending a row when `missing` is declared by nobody.
+fn expected(row: &Row, role: Role, version: ProtocolVersion, missing: Option<Capability>) -> Result<(), SendError> {
+    let method = Method::parse(row.0).expect("it is in the table");
+    if row.1 != Sender::Both && (row.1 == Sender::Client) != (role == Role::Client) {
+        return Err(SendError::WrongDirection(method));
+    }
+    if !row.2.contains(&version) {
+        return Err(SendError::NotInRevision { method, version });
+    }
+    match needed(row, version) {
+        Some((_, capability)) if missing == Some(capability) || within(capability, missing) => {
+            Err(SendError::Undeclared(capability))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[test]
+fn the_table_has_every_method() {
+    for method in Method::ALL.iter().map(|method| method.as_str()) {
+        let count = rows().filter(|row| row.0 == method).count();
+        assert_eq!(count, usize::from(!BY_THE_CORE.contains(&method)), "{method}");
+    }
+}
+
+// req: LIFE-020 LIFE-022 LOG-001 TASK-006
+#[test]
+fn what_was_not_declared_is_not_sent_and_what_was_is() {
+    for version in ProtocolVersion::LEGACY {
+        for missing in Capability::ALL.iter().copied().map(Some).chain([None]) {
+            let (of_client, of_server) = (all_but(missing).collect(), all_but(missing).collect());
+            let mut client = client(version, all_but(missing).collect(), &of_server);
+            let mut server = server(version, all_but(missing).collect(), &of_client);
+            for row in rows() {
+                let context = format!("{} without {missing:?} in {version}", row.0);
+                assert_eq!(
+                    try_to_send(&mut client, &row),
+                    expected(&row, Role::Client, version, missing),
+                    "client: {context}"
+                );
+                assert_eq!(
+                    try_to_send(&mut server, &row),
+                    expected(&row, Role::Server, version, missing),
+                    "server: {context}"
+                );
+            }
+        }
+    }
+}
+
+// req: LIFE-022 LIFE-024
+#[test]
+fn it_is_the_right_end_that_has_to_declare() {
+    for version in ProtocolVersion::LEGACY {
+        // Each end has declared all that it can, and the other end nothing.
+        let mut alone_client = client(version, all_but(None).collect(), &ServerCapabilities::default());
+        let mut alone_server = server(version, all_but(None).collect(), &ClientCapabilities::default());
+        for row in rows() {
+            let verdict = |outcome: Result<(), SendError>| match needed(&row, version) {
+                Some((Holder::Receiver, capability)) if outcome.is_ok() => Err(SendError::Undeclared(capability)),
+                _ => outcome,
+            };
+            let (of_client, of_server) =
+                (expected(&row, Role::Client, version, None), expected(&row, Role::Server, version, None));
+            assert_eq!(try_to_send(&mut alone_client, &row), verdict(of_client), "{} in {version}", row.0);
+            assert_eq!(try_to_send(&mut alone_server, &row), verdict(of_server), "{} in {version}", row.0);
+        }
+    }
+}
+
+// req: BASE-022 COMPL-011 LIFE-020 LIFE-022
+#[test]
+fn what_is_asked_without_being_declared_is_not_found() {
+    fn check<E>(mut solo: Solo<E>, row: &Row, served: Result<(), SendError>, context: &str) {
+        let method = Method::parse(row.0).expect("it is in the table");
+        solo.feed(&request_with(1, row.0, json!({"level": "info"})));
+        let (events, sent) = (solo.take_events(), solo.sent());
+        match served {
+            Ok(()) if method == Method::Ping => assert_eq!(sent, [result(1, json!({}))]),
+            Ok(()) => {
+                assert!(matches!(events[..], [Event::Request { .. }]), "{context}: {events:?}");
+                assert_eq!(sent, NOTHING, "{context}");
+            }
+            Err(refused) => {
+                assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32601)), "{context}");
+                let violation = match refused {
+                    SendError::WrongDirection(_) => Violation::WrongDirection(method),
+                    _ => Violation::NotSupported(method),
+                };
+                assert_eq!(events, [Event::Violation(violation)], "{context}");
+            }
+        }
+    }
+    for version in ProtocolVersion::LEGACY {
+        for row in rows().filter(|row| !row.0.starts_with("notifications/")) {
+            for missing in [None, needed(&row, version).map(|(_, capability)| capability)] {
+                let context = format!("{} without {missing:?} in {version}", row.0);
+                let asked_by = |role| expected(&row, role, version, missing);
+                let local = all_but(missing).collect();
+                check(server(version, local, &full_client().capabilities), &row, asked_by(Role::Client), &context);
+                let local = all_but(missing).collect();
+                check(client(version, local, &full_server().capabilities), &row, asked_by(Role::Server), &context);
+            }
+        }
+    }
+}
+
+// req: BASE-020
+#[test]
+fn a_notification_is_heard_unless_it_comes_from_the_wrong_side() {
+    fn check<E>(mut solo: Solo<E>, row: &Row, right: bool) {
+        let method = Method::parse(row.0).expect("it is in the table");
+        solo.feed(&notification_with(row.0, json!({})));
+        assert_eq!(solo.sent(), NOTHING);
+        let heard = Event::Notification { method: MethodName::Known(method), params: None };
+        match &solo.take_events()[..] {
+            [Event::Notification { method: told, .. }] if right => assert_eq!(*told, MethodName::Known(method)),
+            [Event::Violation(violation)] if !right => assert_eq!(*violation, Violation::WrongDirection(method)),
+            other => panic!("{heard:?}: {other:?}"),
+        }
+    }
+    for version in ProtocolVersion::LEGACY {
+        for row in rows().filter(|row| row.0.starts_with("notifications/")) {
+            check(Solo::ready_server(version), &row, row.1 != Sender::Server);
+            check(Solo::ready_client(version), &row, row.1 != Sender::Client);
+        }
+    }
+}
+
+// ---- what params ask for beside their method ----
+
+fn elicit(mode: &str) -> ElicitParams {
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let url = json!({"mode": "url", "message": "m", "url": "https://e.org", "elicitationId": "e"});
+    serde_json::from_value(if mode == "url" { url } else { form }).expect("params")
+}
+
+// req: LIFE-022 SAMP-025 TASK-007
+#[test]
+fn params_that_need_a_capability_of_their_own_are_not_sent_without_it() {
+    fn check<P: Request, E>(mut solo: Solo<E>, params: &P, missing: Option<Capability>) {
+        let outcome = solo.conn.request(solo.now, params, RequestOptions::default()).map(|_| ());
+        assert_eq!(outcome, missing.map_or(Ok(()), |capability| Err(SendError::Undeclared(capability))));
+        assert_eq!(solo.sent().len(), usize::from(missing.is_none()));
+    }
+    let task = || Some(TaskMetadata::default());
+    let sample = || CreateMessageParams::new(vec![SamplingMessage::user("hi")], 10u64);
+    let asks = |params: &dyn Fn(Solo<ServerEnd>, Option<Capability>), capability| {
+        for missing in [Some(capability), None] {
+            params(server(V2025_11_25, full_server().capabilities, &all_but(missing).collect()), missing);
+        }
+    };
+    asks(&|solo, missing| check(solo, &elicit("form"), missing), ElicitationForm);
+    asks(&|solo, missing| check(solo, &elicit("url"), missing), ElicitationUrl);
+    let tools = CreateMessageParams { tools: Some(vec![]), ..sample() };
+    asks(&|solo, missing| check(solo, &tools, missing), SamplingTools);
+    let sampling_task = CreateMessageParams { task: task(), ..sample() };
+    asks(&|solo, missing| check(solo, &sampling_task, missing), TasksSampling);
+    for missing in [Some(TasksToolsCall), None] {
+        let solo = client(V2025_11_25, full_client().capabilities, &all_but(missing).collect());
+        check(solo, &CallToolParams { task: task(), ..CallToolParams::new("t") }, missing);
+    }
+    let done = ElicitationCompleteParams::new("e");
+    let mut without = server(V2025_11_25, full_server().capabilities, &all_but(Some(ElicitationUrl)).collect());
+    assert_eq!(without.conn.notify(&done), Err(SendError::Undeclared(ElicitationUrl)));
+    assert_eq!(without.sent(), NOTHING);
+}
+
+// req: ELIC-006 SAMP-025
+#[test]
+fn a_question_in_a_form_that_was_not_declared_is_refused() {
+    let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let with = |name: &str, value: Value| {
+        let mut params = form.clone();
+        params[name] = value;
+        params
+    };
+    let url = json!({"mode": "url", "message": "m", "url": "https://e.org", "elicitationId": "e"});
+    let sample = json!({"messages": [], "maxTokens": 1});
+    let mut with_tools = sample.clone();
+    with_tools["tools"] = json!([]);
+    let mut with_choice = sample.clone();
+    with_choice["toolChoice"] = json!({"mode": "auto"});
+    // method, params, what is not declared, whether it is refused
+    let table = [
+        ("elicitation/create", form.clone(), None, false),
+        ("elicitation/create", with("mode", json!("form")), None, false),
+        ("elicitation/create", url.clone(), None, false),
+        ("elicitation/create", with("mode", json!("voice")), None, true),
+        ("elicitation/create", with("mode", json!(7)), None, true),
+        ("elicitation/create", form.clone(), Some(ElicitationForm), true),
+        ("elicitation/create", with("mode", json!("form")), Some(ElicitationForm), true),
+        ("elicitation/create", url.clone(), Some(ElicitationForm), false),
+        ("elicitation/create", form.clone(), Some(ElicitationUrl), false),
+        ("elicitation/create", url, Some(ElicitationUrl), true),
+        ("sampling/createMessage", sample.clone(), Some(SamplingTools), false),
+        ("sampling/createMessage", with_tools.clone(), None, false),
+        ("sampling/createMessage", with_tools, Some(SamplingTools), true),
+        ("sampling/createMessage", with_choice, Some(SamplingTools), true),
+    ];
+    for (method, params, missing, refused) in table {
+        let mut client = client(V2025_11_25, all_but(missing).collect(), &full_server().capabilities);
+        client.feed(&request_with(1, method, params.clone()));
+        let (events, sent) = (client.take_events(), client.sent());
+        if refused {
+            let method = Method::parse(method).expect("it is in the table");
+            assert_eq!(events, [Event::Violation(Violation::NotSupported(method))], "{params} without {missing:?}");
+            assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32602)));
+        } else {
+            assert!(matches!(events[..], [Event::Request { .. }]), "{params} without {missing:?}: {events:?}");
+        }
+    }
+}
