@@ -260,11 +260,12 @@ impl<E> Connection<E> {
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
     pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
-        let level = params.and_then(|params| params.member("level")?.decode().ok());
+        let method = MethodName::new(method);
+        let logged = params.filter(|_| method.known() == Some(Method::LogMessage));
+        let level = logged.and_then(|params| params.member("level")?.decode().ok());
         let resource: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
-        self.engine.notify(&MethodName::new(method), level, resource.as_deref(), |out| {
-            params.map_or(Ok(()), |params| raw_object(out, params))
-        })
+        self.engine
+            .notify(&method, level, resource.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)))
     }
 
     /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
