@@ -321,6 +321,7 @@ fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
 #[test]
 fn the_token_of_a_task_is_known_until_the_task_has_ended() {
     type Client = Solo<mcp_proto::connection::ClientEnd>;
+    type Tell = fn(&mut Client, &str);
     fn reports(client: &mut Client, call: CallId) -> bool {
         client.feed(&progress(call.as_u64(), 5));
         matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call)
@@ -331,7 +332,7 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
         client.take_events();
     }
     // Each way in which the client hears of the state of a task.
-    let tell: [(&str, fn(&mut Client, &str)); 3] = [
+    let ways: [(&str, Tell); 3] = [
         ("tasks/get", |client, status| asked(client, "tasks/get", task(status))),
         ("tasks/cancel", |client, status| asked(client, "tasks/cancel", task(status))),
         ("notifications/tasks/status", |client, status| {
@@ -350,7 +351,7 @@ fn the_token_of_a_task_is_known_until_the_task_has_ended() {
         assert_eq!(client.take_events().len(), 1);
         (client, call)
     };
-    for (way, tell) in tell {
+    for (way, tell) in ways {
         for end in ["completed", "failed", "cancelled"] {
             let (mut client, call) = start();
             assert!(reports(&mut client, call));

@@ -1,0 +1,186 @@
+//! Log messages, and the level below which nobody wants them.
+
+use mcp_proto::{
+    connection::{Event, SendError, Usage, Violation},
+    protocol::{Method, ProtocolVersion},
+    schema::{LogMessageParams, LoggingLevel, ServerCapabilities},
+    wire::{ErrorObject, Json, RawJson},
+};
+use mcp_tests::{
+    message::{cancelled, error, notification_with, request, request_with, result},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+type Server = Solo<mcp_proto::connection::ServerEnd>;
+
+const NOTHING: [Value; 0] = [];
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
+fn log(level: LoggingLevel) -> LogMessageParams {
+    LogMessageParams::new(level, Json::new("x").expect("a text"))
+}
+
+fn set_level(id: u64, level: &str) -> Value {
+    request_with(id, "logging/setLevel", json!({"level": level}))
+}
+
+/// Logs at every level, typed and by name, and says which of them left.
+fn heard(server: &mut Server) -> Vec<String> {
+    for level in LoggingLevel::ALL {
+        let raw = Json::new(&json!({"level": level.as_str(), "data": "x"})).expect("it is JSON");
+        server.conn.notify(&log(level)).expect("it is ready");
+        server.conn.notify_raw("notifications/message", Some(&RawJson::from(&raw))).expect("it is ready");
+    }
+    let sent = server.sent();
+    let levels: Vec<_> = sent.iter().map(|message| message["params"]["level"].as_str().unwrap_or("")).collect();
+    let (typed, named): (Vec<_>, Vec<_>) =
+        (levels.iter().step_by(2).collect(), levels.iter().skip(1).step_by(2).collect());
+    assert_eq!(typed, named, "both ways are the same");
+    typed.into_iter().map(ToString::to_string).collect()
+}
+
+// req: LOG-002 LOG-003 LOG-004 LOG-005
+#[test]
+fn only_messages_as_severe_as_the_client_wants_them_leave() {
+    assert_eq!(LoggingLevel::ALL.map(LoggingLevel::as_str), LEVELS);
+    assert!(LoggingLevel::ALL.is_sorted());
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        assert_eq!(heard(&mut server), LEVELS, "nobody has said anything yet");
+        for (rank, level) in LEVELS.iter().enumerate().rev().chain(LEVELS.iter().enumerate()) {
+            let key = server.ask(&set_level(1, level));
+            let before = server.conn.log_level();
+            server.conn.notify(&log(LoggingLevel::Emergency)).expect("it is ready");
+            server.sent();
+            assert_eq!(server.conn.log_level(), before, "it counts when it has been answered");
+            server.answer(key, &json!({}));
+            assert_eq!(server.sent(), [result(1, json!({}))]);
+            assert_eq!(heard(&mut server), LEVELS[rank..], "{level}");
+            assert_eq!(server.conn.log_level(), Some(LoggingLevel::ALL[rank]));
+        }
+    }
+}
+
+// req: LOG-006
+#[test]
+fn a_message_has_a_level_and_data_of_any_kind() {
+    for version in ProtocolVersion::LEGACY {
+        for data in [json!("text"), json!(1.5), json!(null), json!([1, {"a": 2}]), json!({"error": "e"})] {
+            let mut server = Solo::ready_server(version);
+            let params = LogMessageParams {
+                logger: Some("db".to_owned()),
+                ..LogMessageParams::new(LoggingLevel::Alert, Json::new(&data).expect("it is JSON"))
+            };
+            server.conn.notify(&params).expect("it is ready");
+            let expected = json!({"level": "alert", "logger": "db", "data": data});
+            let message = notification_with("notifications/message", expected);
+            assert_eq!(server.sent(), std::slice::from_ref(&message));
+            // A client hears of messages that it has not asked for.
+            let mut client = Solo::ready_client(version);
+            client.feed(&message);
+            let events = client.take_events();
+            let [Event::Notification { params: Some(params), .. }] = &events[..] else { panic!("{events:?}") };
+            assert_eq!(params.decode::<LogMessageParams>().expect("its own params").logger.as_deref(), Some("db"));
+        }
+    }
+}
+
+// req: BASE-025 LOG-002 LOG-007
+#[test]
+fn a_level_that_is_none_is_refused_and_changes_nothing() {
+    let bad = [
+        json!({}),
+        json!({"level": "verbose"}),
+        json!({"level": "Debug"}),
+        json!({"level": "warn"}),
+        json!({"level": ""}),
+        json!({"level": 3}),
+        json!({"level": null}),
+        json!({"level": ["debug"]}),
+    ];
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        server.feed(&request(1, "logging/setLevel"));
+        for params in &bad {
+            server.feed(&request_with(1, "logging/setLevel", params.clone()));
+        }
+        let sent = server.sent();
+        assert_eq!(sent.len(), bad.len() + 1);
+        for refusal in sent {
+            assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(1), &json!(-32602)));
+        }
+        let violation = Event::Violation(Violation::BadParams(Method::SetLevel));
+        assert_eq!(server.take_events(), vec![violation; bad.len() + 1]);
+        assert_eq!((server.conn.log_level(), server.conn.usage()), (None, Usage::default()));
+    }
+}
+
+// req: LOG-008
+#[test]
+fn a_level_that_was_not_accepted_does_not_count() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
+    let key = server.ask(&set_level(1, "alert"));
+    server.conn.respond_error(key, &ErrorObject::internal("read-only")).expect("an answer is owed");
+    assert_eq!(server.sent(), [error(1, -32603, "read-only")]);
+    assert_eq!(server.conn.log_level(), None);
+    let key = server.ask(&set_level(2, "alert"));
+    server.feed(&cancelled(2));
+    server.answer(key, &json!({}));
+    server.take_events();
+    assert_eq!((server.conn.log_level(), server.sent()), (None, vec![]));
+    // Of two that cross, the one that is answered last counts.
+    let (first, second) = (server.ask(&set_level(3, "alert")), server.ask(&set_level(4, "info")));
+    server.answer(second, &json!({}));
+    server.answer(first, &json!({}));
+    assert_eq!(server.conn.log_level(), Some(LoggingLevel::Alert));
+}
+
+#[test]
+fn the_level_is_about_log_messages_and_nothing_else() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    let key = server.ask(&set_level(1, "emergency"));
+    server.answer(key, &json!({}));
+    server.sent();
+    let params = json!({"level": "debug", "uri": "file:///a"});
+    let raw = Json::new(&params).expect("it is JSON");
+    for method in ["vendor/reading", "notifications/resources/updated"] {
+        server.conn.notify_raw(method, Some(&RawJson::from(&raw))).expect("it is ready");
+        assert_eq!(server.sent(), [notification_with(method, params.clone())]);
+    }
+    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    client.conn.notify_raw("vendor/reading", Some(&RawJson::from(&raw))).expect("it is ready");
+    assert_eq!(client.sent(), [notification_with("vendor/reading", params)]);
+}
+
+#[test]
+fn what_is_logged_for_a_request_leaves_before_its_answer_and_not_behind_it() {
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        let key = server.ask(&set_level(1, "warning"));
+        server.answer(key, &json!({}));
+        let key = server.ask(&request(2, "tools/call"));
+        server.sent();
+        server.conn.log(key, &log(LoggingLevel::Info)).expect("nobody wants it");
+        server.conn.log(key, &log(LoggingLevel::Error)).expect("it is in progress");
+        server.answer(key, &json!({}));
+        assert_eq!(server.conn.log(key, &log(LoggingLevel::Error)), Err(SendError::Answered));
+        let message = notification_with("notifications/message", json!({"level": "error", "data": "x"}));
+        assert_eq!(server.sent(), [message, result(2, json!({}))]);
+
+        let key = server.ask(&request(3, "tools/call"));
+        server.conn.log(key, &log(LoggingLevel::Error)).expect("it is in progress");
+        server.feed(&cancelled(3));
+        server.conn.log(key, &log(LoggingLevel::Error)).expect("it is swallowed");
+        server.answer(key, &json!({}));
+        assert_eq!(server.sent(), NOTHING);
+        server.take_events();
+        assert_eq!(server.conn.usage(), Usage::default());
+    }
+    let mut config = full_server();
+    config.capabilities = ServerCapabilities::default();
+    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let key = server.ask(&request(1, "vendor/a"));
+    assert!(matches!(server.conn.log(key, &log(LoggingLevel::Error)), Err(SendError::Undeclared(_))));
+    assert_eq!(server.sent(), NOTHING);
+}
