@@ -1,0 +1,96 @@
+//! Tools that can run as tasks (2025-11-25).
+
+use std::time::Duration;
+
+use mcp_proto::{
+    schema::{ElicitAction, ElicitSchema, TaskSupport},
+    wire::ErrorObject,
+};
+use mcp_service::{CallError, Context, Failure, ServiceBuilder, Tool};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::json;
+
+#[derive(Deserialize, JsonSchema)]
+struct Job {
+    /// How long it takes, in milliseconds.
+    ms: u32,
+    /// What it is called.
+    label: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Compute {
+    /// How long it takes.
+    seconds: f64,
+    /// What it is called.
+    label: String,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Delete {
+    /// What would be deleted, if this were serious.
+    filename: String,
+}
+
+pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
+    builder
+        .tool(
+            Tool::new("test_task", |job: Job, context: Context| {
+                run(&context, Duration::from_millis(job.ms.into()))?;
+                Ok::<_, Failure>(format!("task {} done", job.label))
+            })
+            .task_support(TaskSupport::Optional)
+            .description("Takes its time, as a task or without"),
+        )
+        .tool(
+            Tool::new("slow_compute", |job: Compute, context: Context| {
+                run(&context, Duration::try_from_secs_f64(job.seconds)?)?;
+                Ok::<_, Failure>(format!("computed {}", job.label))
+            })
+            .task_support(TaskSupport::Optional)
+            .description("Takes its time and says how far it is, as a task or without"),
+        )
+        .tool(
+            Tool::new("failing_job", |context: Context| {
+                run(&context, Duration::from_secs(1))?;
+                Err::<&str, _>(Failure::new("The job failed, as it always does"))
+            })
+            .task_support(TaskSupport::Required)
+            .description("Fails after a second, as the result of a task"),
+        )
+        .tool(
+            Tool::new("protocol_error_job", || {
+                Err::<&str, _>(ErrorObject::internal("The job ended with an error of the protocol"))
+            })
+            .task_support(TaskSupport::Optional)
+            .description("Ends with an error of the protocol"),
+        )
+        .tool(
+            Tool::new("confirm_delete", confirm)
+                .task_support(TaskSupport::Optional)
+                .description("Asks the user before it pretends to delete a file"),
+        )
+}
+
+/// Works in ten steps.
+fn run(context: &Context, time: Duration) -> Result<(), CallError> {
+    for step in 1..=10_u8 {
+        context.sleep(time / 10)?;
+        context.progress(step.into(), Some(10.0), None)?;
+    }
+    Ok(())
+}
+
+fn confirm(delete: Delete, context: Context) -> Result<String, Failure> {
+    let schema: ElicitSchema = serde_json::from_value(json!({
+        "type": "object", "properties": {"confirm": {"type": "boolean", "title": "Delete it"}}, "required": ["confirm"]
+    }))?;
+    let answer = context.elicit(format!("Delete {}?", delete.filename), schema)?;
+    let confirmed =
+        answer.content.and_then(|content| Some(serde_json::to_value(content.get("confirm")?).ok()? == true));
+    Ok(match (answer.action, confirmed) {
+        (ElicitAction::Accept, Some(true)) => format!("{} would be deleted", delete.filename),
+        _ => format!("{} stays", delete.filename),
+    })
+}
