@@ -24,6 +24,10 @@ mod service;
 mod session;
 mod sync;
 mod tasks;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod texts;
 mod uri;
 mod uri_template;

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::{CloseReason, Connection, RequestOptions, SendError},
     protocol::{CapabilitySet, ProtocolVersion},
     rpc::{CallId, Timestamp},
-    schema::{Notification, Request},
+    schema::{EmptyResult, Notification, PingParams, Request},
     wire::RawJson,
 };
 
@@ -80,6 +80,14 @@ impl<E: 'static> Peer<E> {
     /// If it is not allowed now; nothing has been sent then.
     pub fn notify_raw(&self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
         self.link.run(|conn, _| conn.notify_raw(method, params))
+    }
+
+    /// Asks whether it is there.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn ping(&self) -> Result<Pending<EmptyResult>, SendError> {
+        self.request(&PingParams::default())
     }
 
     /// Makes a request, and enters it before anything can come of it.

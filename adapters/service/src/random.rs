@@ -6,7 +6,9 @@ use mcp_proto::wire::ErrorObject;
 
 /// Where random bytes come from.
 #[derive(Clone)]
-pub(crate) struct Random(Arc<dyn Fn(&mut [u8]) -> io::Result<()> + Send + Sync>);
+pub(crate) struct Random(Arc<Fill>);
+
+type Fill = dyn Fn(&mut [u8]) -> io::Result<()> + Send + Sync;
 
 impl Random {
     pub(crate) fn new(fill: impl Fn(&mut [u8]) -> io::Result<()> + Send + Sync + 'static) -> Self {

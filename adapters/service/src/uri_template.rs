@@ -29,6 +29,15 @@ enum Part {
     Expression { operator: &'static Operator, names: Vec<String> },
 }
 
+impl Part {
+    fn names(&self) -> &[String] {
+        match self {
+            Self::Expression { names, .. } => names,
+            Self::Text(_) => &[],
+        }
+    }
+}
+
 /// How the variables of an expression are written, see RFC 6570, appendix A.
 #[derive(Debug, PartialEq, Eq)]
 struct Operator {
@@ -120,11 +129,7 @@ impl UriTemplate {
 
     /// The names of the variables, from left to right.
     pub fn variables(&self) -> impl Iterator<Item = &str> {
-        let names = |part| match part {
-            &Part::Expression { ref names, .. } => names.as_slice(),
-            Part::Text(_) => &[],
-        };
-        self.parts.iter().flat_map(names).map(String::as_str)
+        self.parts.iter().flat_map(Part::names).map(String::as_str)
     }
 
     /// The URI for these values. Variables without a value are left out.
@@ -431,7 +436,7 @@ mod tests {
 
     #[test]
     fn nothing_makes_it_slow() {
-        let many: String = (0..MAX_VARIABLES).map(|i| format!("{{/v{i}}}")).collect();
+        let many: String = (1..MAX_VARIABLES).map(|i| format!("{{/v{i}}}")).collect();
         let template = template(&format!("a:{many}a{{+rest}}aab"));
         for uri in [
             "a".repeat(MAX_URI),

@@ -55,7 +55,6 @@ pub(crate) struct Inner {
 
 impl Host {
     /// Begins a host with this name and version.
-    #[must_use]
     pub fn builder(name: impl Into<String>, version: impl Into<String>) -> HostBuilder {
         HostBuilder::new(name.into(), version.into())
     }

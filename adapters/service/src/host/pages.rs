@@ -24,7 +24,9 @@ impl Default for PageLimits {
     }
 }
 
-type Page<T> = (Vec<T>, Option<String>);
+/// The items of a page, and where the next one starts.
+type Page<T> = Result<(Vec<T>, Option<String>), CallError>;
+type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Page<T> + Send>;
 
 /// Everything in a list of the server, page by page as far as it is looked at. Blocks for each page.
 ///
@@ -32,7 +34,7 @@ type Page<T> = (Vec<T>, Option<String>);
 /// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
 pub struct Pages<T> {
     link: Arc<dyn Link<ClientEnd>>,
-    fetch: Box<dyn FnMut(Option<&str>) -> Result<Page<T>, CallError> + Send>,
+    fetch: Fetch<T>,
     limits: PageLimits,
     items: vec::IntoIter<T>,
     /// Where to go on.
@@ -50,10 +52,7 @@ enum Next {
 }
 
 impl<T> Pages<T> {
-    pub(super) fn new(
-        peer: &Peer<ClientEnd>,
-        fetch: impl FnMut(Option<&str>) -> Result<Page<T>, CallError> + Send + 'static,
-    ) -> Self {
+    pub(super) fn new(peer: &Peer<ClientEnd>, fetch: impl FnMut(Option<&str>) -> Page<T> + Send + 'static) -> Self {
         let this = Self {
             link: peer.link().clone(),
             fetch: Box::new(fetch),

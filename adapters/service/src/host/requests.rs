@@ -84,16 +84,12 @@ impl Peer<ClientEnd> {
         self.request_as_task(&CallToolParams { task, ..call(name, arguments)? })
     }
 
-    /// Fills in a prompt.
+    /// Fills in a prompt. The arguments are written as a JSON object of texts; `()` stands for none.
     ///
     /// # Errors
-    /// If it is not allowed now; nothing has been sent then.
-    pub fn get_prompt(
-        &self,
-        name: &str,
-        arguments: impl Into<Map<String>>,
-    ) -> Result<Pending<GetPromptResult>, SendError> {
-        let arguments = Some(arguments.into()).filter(|arguments| !arguments.is_empty());
+    /// If it is not allowed now, or the arguments are no object of texts; nothing has been sent then.
+    pub fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<Pending<GetPromptResult>, SendError> {
+        let arguments = texts(arguments)?;
         self.request(&GetPromptParams { arguments, ..GetPromptParams::new(name) })
     }
 
@@ -122,7 +118,7 @@ impl Peer<ClientEnd> {
     }
 
     /// Asks for proposals for the argument `name`, of which `value` is written so far, when the arguments `known` are
-    /// already filled in. What is known is only told since 2025-06-18.
+    /// already filled in: an object of texts, or `()`. What is known is only told since 2025-06-18.
     ///
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
@@ -131,11 +127,10 @@ impl Peer<ClientEnd> {
         reference: impl Into<CompletionReference>,
         name: &str,
         value: &str,
-        known: impl Into<Map<String>>,
+        known: impl Serialize,
     ) -> Result<Pending<CompleteResult>, SendError> {
-        let arguments = Some(known.into()).filter(|known| !known.is_empty());
-        let context =
-            arguments.map(|known| CompletionContext { arguments: Some(known), ..CompletionContext::default() });
+        let context = texts(known)?;
+        let context = context.map(|known| CompletionContext { arguments: Some(known), ..CompletionContext::default() });
         let argument = CompletionArgument::new(name, value);
         self.request(&CompleteParams { context, ..CompleteParams::new(reference, argument) })
     }
@@ -147,6 +142,12 @@ impl Peer<ClientEnd> {
     pub fn set_log_level(&self, level: LoggingLevel) -> Result<Pending<EmptyResult>, SendError> {
         self.request(&SetLevelParams::new(level))
     }
+}
+
+/// Texts by name, if there are any.
+fn texts(texts: impl Serialize) -> Result<Option<Map<String>>, SendError> {
+    let texts: Option<Map<String>> = Json::new(&texts)?.decode()?;
+    Ok(texts.filter(|texts| !texts.is_empty()))
 }
 
 fn call(name: &str, arguments: impl Serialize) -> Result<CallToolParams, SendError> {

@@ -108,7 +108,7 @@ pub struct Changes(Vec<Change>);
 
 #[derive(Debug)]
 enum Change {
-    Add(Entry),
+    Add(Box<Entry>),
     Remove(Kind, String),
 }
 
@@ -119,8 +119,9 @@ impl Changes {
     }
 
     /// Adds a tool, a prompt, a resource or a template.
+    #[allow(clippy::should_implement_trait, reason = "it adds as `Service::add` does")]
     pub fn add(mut self, entry: impl Into<Entry>) -> Self {
-        self.0.push(Change::Add(entry.into()));
+        self.0.push(Change::Add(Box::new(entry.into())));
         self
     }
 
@@ -208,7 +209,7 @@ impl Catalog {
         let mut changed = Vec::new();
         for change in changes {
             let (kind, is_other) = match change {
-                Change::Add(entry) => (entry.key().0, self.insert(entry)),
+                Change::Add(entry) => (entry.key().0, self.insert(*entry)),
                 Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
             };
             if is_other && !changed.contains(&kind) {

@@ -99,14 +99,14 @@ impl Prompt {
 
     /// Fills it in.
     pub(super) fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
-        let version = context.version();
+        let request = context.clone();
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
             return Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}")));
         }
         match (self.fill)(arguments, context) {
             Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
-            Ok(Err(failure)) => Err(failure.into_error(version)),
+            Ok(Err(failure)) => Err(failure.into_error(request.version())),
             Ok(Ok(mut result)) => {
                 result.description = result.description.or_else(|| self.about.description.clone());
                 Ok(result)

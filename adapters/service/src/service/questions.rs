@@ -15,7 +15,7 @@ use super::{
     Service,
     peer::{check_sampling, log_message},
 };
-use crate::{CallError, Context, Failure, Peer, is_uri};
+use crate::{CallError, Context, Failure, Peer, is_uri, work::Origin};
 
 /// What only handlers of a server can do. These are the one way to ask back: other revisions carry the questions
 /// differently, handlers do not notice. So hand errors on with `?`.
@@ -35,7 +35,12 @@ impl Context<ServerEnd> {
     pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Result<(), SendError> {
         let mut message = log_message(level, logger, data)?;
         message.meta = self.related(None);
-        self.when_there_is_room(|| self.link.run(|conn, _| conn.notify(&message)))
+        self.when_there_is_room(|| {
+            self.link.run(|conn, _| match self.work.origin {
+                Origin::Request(key) => conn.log(key, &message),
+                Origin::Task(_) => conn.notify(&message),
+            })
+        })
     }
 
     /// Asks the client's model, and waits.

@@ -82,10 +82,10 @@ impl Resource {
 
     /// Reads it.
     pub(super) fn run(&self, context: Context) -> Answer<ReadResourceResult> {
-        let version = context.version();
+        let request = context.clone();
         match (self.read)(context) {
             Ok(result) => Ok(addressed(result, &self.about.uri, self.about.mime_type.as_deref())),
-            Err(failure) => Err(failure.into_error(version)),
+            Err(failure) => Err(failure.into_error(request.version())),
         }
     }
 }

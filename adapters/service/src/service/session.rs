@@ -232,6 +232,10 @@ impl Shared<ServerEnd> {
     }
 
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        // In 2024-11-05 anybody may ask.
+        if !asked.link.run(|conn, _| conn.capabilities().contains(Capability::Completions)) {
+            return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
+        }
         let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
         let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));

@@ -108,11 +108,11 @@ impl ResourceTemplate {
 
     /// Reads one of the resources.
     pub(super) fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
-        let version = context.version();
+        let request = context.clone();
         match (self.read)(variables, context) {
             // A URI with a text where a number should be names nothing that there is.
-            Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, version)),
-            Ok(Err(failure)) => Err(failure.into_error(version)),
+            Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, request.version())),
+            Ok(Err(failure)) => Err(failure.into_error(request.version())),
             Ok(Ok(result)) => Ok(addressed(result, uri, self.about.mime_type.as_deref())),
         }
     }

@@ -143,14 +143,14 @@ impl Tool {
 
     /// Runs it. The answer is what the revision says about what has happened.
     pub(super) fn run(&self, arguments: &JsonObject, context: Context) -> Answer<CallToolResult> {
-        let version = context.version();
+        let request = context.clone();
         let called = self.check_arguments(arguments).and_then(|()| (self.call)(arguments.get(), context));
         match called {
-            Err(BadArguments(why)) if version.reports_bad_arguments_as_result() => {
+            Err(BadArguments(why)) if request.version().reports_bad_arguments_as_result() => {
                 Ok(CallToolResult::error(format!("Invalid arguments: {why}")))
             }
             Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
-            Ok(Err(failure)) => failure.split(version).map(CallToolResult::error),
+            Ok(Err(failure)) => failure.split(request.version()).map(CallToolResult::error),
             Ok(Ok(result)) => self.check_result(mirrored(result)),
         }
     }

@@ -16,6 +16,7 @@ use crate::{CallError, Calls, Peer, Pending, calls::Desk};
 
 /// What came of a request that asked for a task.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "results are large, too")]
 pub enum Started<T, E: 'static> {
     /// The peer has done it at once.
     Done(T),

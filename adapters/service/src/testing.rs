@@ -1,0 +1,367 @@
+//! Two real ends in memory, joined by hand: time is virtual, and nothing moves unless a test says so.
+
+use std::{
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+        mpsc,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Client, ClientConfig, ClientEnd, Connection, Event, Server, ServerConfig, ServerEnd},
+    protocol::{Capability, Phase, ProtocolVersion, VersionSet},
+    rpc::Timestamp,
+    wire::{ErrorObject, Json, RawJson},
+};
+use serde_json::Value;
+
+use crate::{Application, CallError, ClientSession, Host, Job, Link, Order, Peer, ServerSession, Service, sync::lock};
+
+/// How long a test may wait for threads of its own before it has failed.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One end: a connection, what runs on it, and every line that has left it.
+pub(crate) struct End<E: 'static> {
+    conn: Mutex<Connection<E>>,
+    app: Arc<dyn Application<E>>,
+    clock: Arc<AtomicU64>,
+    pub(crate) lines: Mutex<Vec<String>>,
+    /// Jobs that have not ended.
+    jobs: Arc<AtomicUsize>,
+    sequence: mpsc::Sender<Job>,
+    this: OnceLock<Weak<Self>>,
+}
+
+impl<E: Send + 'static> End<E> {
+    fn new(conn: Connection<E>, app: Arc<dyn Application<E>>, clock: Arc<AtomicU64>) -> Arc<Self> {
+        let jobs = Arc::new(AtomicUsize::new(0));
+        let (sequence, queue) = mpsc::channel::<Job>();
+        let running = jobs.clone();
+        thread::spawn(move || {
+            for job in queue {
+                job.run();
+                running.fetch_sub(1, Ordering::SeqCst);
+            }
+        });
+        let end = Arc::new(Self {
+            conn: Mutex::new(conn),
+            app,
+            clock,
+            lines: Mutex::default(),
+            jobs,
+            sequence,
+            this: OnceLock::new(),
+        });
+        let _ = end.this.set(Arc::downgrade(&end));
+        end
+    }
+
+    pub(crate) fn link(&self) -> Arc<dyn Link<E>> {
+        self.this.get().and_then(Weak::upgrade).expect("it is set")
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.clock.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn with_conn<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
+        f(&mut lock(&self.conn))
+    }
+
+    /// Hands events to the application, and its jobs to threads.
+    fn events(&self, first: Option<Event<'_>>) -> bool {
+        let mut any = false;
+        let mut next = first.map(Event::into_owned);
+        loop {
+            let Some(event) = next.take().or_else(|| self.with_conn(Connection::poll_event)) else { return any };
+            any = true;
+            if let Some(job) = self.app.handle(&self.link(), event) {
+                self.start(job);
+            }
+        }
+    }
+
+    fn start(&self, job: Job) {
+        self.jobs.fetch_add(1, Ordering::SeqCst);
+        match job.order() {
+            Order::InSequence => self.sequence.send(job).expect("the thread is there"),
+            Order::Concurrent => {
+                let jobs = self.jobs.clone();
+                thread::spawn(move || {
+                    job.run();
+                    jobs.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+        }
+    }
+
+    /// Everything that wants to leave.
+    fn output(&self) -> Vec<Vec<u8>> {
+        let mut lines = Vec::new();
+        let mut conn = lock(&self.conn);
+        loop {
+            let mut line = Vec::new();
+            if conn.poll_transmit(&mut line).is_none() {
+                return lines;
+            }
+            assert_eq!(line.pop(), Some(b'\n'));
+            lock(&self.lines).push(String::from_utf8(line.clone()).expect("JSON is UTF-8"));
+            lines.push(line);
+        }
+    }
+
+    fn input(&self, line: &[u8]) {
+        let event = self.with_conn(|conn| conn.handle_frame(self.now(), Frame::new(line)).map(Event::into_owned));
+        self.events(event);
+    }
+
+    /// The lines that have left since the last time, as JSON.
+    pub(crate) fn take_lines(&self) -> Vec<Value> {
+        let lines = std::mem::take(&mut *lock(&self.lines));
+        lines.iter().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+impl<E: Send + 'static> Link<E> for End<E> {
+    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        f(&mut lock(&self.conn), self.now());
+    }
+
+    fn wait_for_room(&self) {
+        loop {
+            let has_room = self.with_conn(|conn| {
+                conn.phase() == Phase::Closed || conn.usage().outbox_bytes < conn.settings().limits.outbox_bytes
+            });
+            if has_room {
+                return;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// A client and a server, joined.
+pub(crate) struct Pair {
+    pub(crate) client: Arc<End<ClientEnd>>,
+    pub(crate) server: Arc<End<ServerEnd>>,
+    pub(crate) client_session: Arc<ClientSession>,
+    pub(crate) server_session: Arc<ServerSession>,
+    clock: Arc<AtomicU64>,
+}
+
+/// How to join a client and a server.
+pub(crate) struct Joining {
+    pub(crate) client: ClientConfig,
+    pub(crate) server: ServerConfig,
+}
+
+impl Pair {
+    /// Joined and behind the handshake, in this revision.
+    pub(crate) fn new(host: &Host, service: &Service, version: ProtocolVersion) -> Self {
+        Self::with(host, service, |joining| joining.client.settings.versions = VersionSet::only(version))
+    }
+
+    pub(crate) fn with(host: &Host, service: &Service, f: impl FnOnce(&mut Joining)) -> Self {
+        Self::join(host, service, None, f)
+    }
+
+    /// A client and something that answers as a script says, in the newest revision and with everything declared.
+    pub(crate) fn scripted(
+        host: &Host,
+        script: impl FnMut(&str, Value) -> Result<Value, ErrorObject> + Send + 'static,
+    ) -> Self {
+        let service = Service::builder("script", "1").build().expect("nothing is wrong with nothing");
+        let app = Arc::new(Script(Mutex::new(Box::new(script))));
+        Self::join(host, &service, Some(app), |joining| {
+            joining.server.capabilities = Capability::ALL.iter().copied().collect();
+        })
+    }
+
+    fn join(
+        host: &Host,
+        service: &Service,
+        script: Option<Arc<dyn Application<ServerEnd>>>,
+        f: impl FnOnce(&mut Joining),
+    ) -> Self {
+        let mut joining = Joining { client: (*host.config()).clone(), server: service.config() };
+        f(&mut joining);
+        let clock = Arc::new(AtomicU64::new(1_000_000_000));
+        let now = Timestamp::from_nanos(1_000_000_000);
+        let (client_session, server_session) = (Arc::new(host.session()), Arc::new(service.session()));
+        let pair = Self {
+            client: End::new(Client::new(joining.client, now), client_session.clone(), clock.clone()),
+            server: End::new(Server::new(joining.server, now), script.unwrap_or(server_session.clone()), clock.clone()),
+            client_session,
+            server_session,
+            clock,
+        };
+        pair.settle();
+        assert!(pair.client.with_conn(|conn| conn.is_ready()), "{:?}", pair.server.take_lines());
+        pair.server.take_lines();
+        pair.client.take_lines();
+        pair
+    }
+
+    /// The newest revision, and a client that does nothing for its server.
+    pub(crate) fn simple(service: &Service) -> Self {
+        Self::new(&Host::builder("client", "1").build(), service, ProtocolVersion::LATEST_LEGACY)
+    }
+
+    /// The server, for the client.
+    pub(crate) fn to_server(&self) -> Peer<ClientEnd> {
+        self.client_session.peer(&self.client.link())
+    }
+
+    /// The client, for the server.
+    pub(crate) fn to_client(&self) -> Peer<ServerEnd> {
+        self.server_session.peer(&self.server.link())
+    }
+
+    /// Moves every line that wants to move, once.
+    pub(crate) fn step(&self) -> bool {
+        let (up, down) = (self.client.output(), self.server.output());
+        for line in &up {
+            self.server.input(line);
+        }
+        for line in &down {
+            self.client.input(line);
+        }
+        let events = self.client.events(None) | self.server.events(None);
+        !up.is_empty() || !down.is_empty() || events
+    }
+
+    /// Moves lines until nothing moves and no handler runs.
+    pub(crate) fn settle(&self) {
+        self.until(|| false);
+    }
+
+    /// Moves lines until something has happened, or until nothing moves and no handler runs.
+    pub(crate) fn until(&self, done: impl Fn() -> bool) {
+        let start = Instant::now();
+        while !done() {
+            let idle = self.client.jobs.load(Ordering::SeqCst) + self.server.jobs.load(Ordering::SeqCst) == 0;
+            // Jobs have said everything when they are counted as ended, so what they said is moved once more.
+            if !self.step() {
+                if idle {
+                    return;
+                }
+                thread::sleep(Duration::from_micros(100));
+            }
+            assert!(start.elapsed() < PATIENCE, "a handler does not come to its end");
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn pass(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).expect("short");
+        self.clock.fetch_add(nanos, Ordering::SeqCst);
+        let now = self.client.now();
+        self.client.with_conn(|conn| conn.handle_timeout(now));
+        self.server.with_conn(|conn| conn.handle_timeout(now));
+        self.settle();
+    }
+
+    /// Waits for a request of the client or of the server, and moves lines meanwhile.
+    pub(crate) fn wait<T: Send + 'static>(&self, pending: crate::Pending<T>) -> Result<T, CallError> {
+        let waiting = thread::spawn(move || pending.wait());
+        let start = Instant::now();
+        while !waiting.is_finished() {
+            if !self.step() {
+                thread::sleep(Duration::from_micros(100));
+            }
+            assert!(start.elapsed() < PATIENCE, "a request does not come to its end");
+        }
+        let result = waiting.join().expect("waiting does not panic");
+        self.settle();
+        result
+    }
+
+    /// A request of the client by name: its result, or the error as JSON.
+    pub(crate) fn ask(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let pending = self.send(method, params);
+        answer(self.wait(pending))
+    }
+
+    /// A request of the client by name, on its way.
+    pub(crate) fn send(&self, method: &str, params: Value) -> crate::Pending<RawJson<'static>> {
+        let params = Json::new(&params).expect("JSON");
+        self.to_server().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent")
+    }
+
+    /// A request of the server by name: its result, or the error as JSON.
+    pub(crate) fn ask_client(&self, method: &str, params: Value) -> Result<Value, Value> {
+        let params = Json::new(&params).expect("JSON");
+        let pending = self.to_client().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent");
+        answer(self.wait(pending))
+    }
+
+    /// Hands the client a line that its server has not sent.
+    pub(crate) fn input_to_client(&self, line: &str) {
+        self.client.input(line.as_bytes());
+    }
+
+    /// Hands the server a line that its client has not sent.
+    pub(crate) fn input_to_server(&self, line: &str) {
+        self.server.input(line.as_bytes());
+    }
+
+    /// Cuts the connection.
+    pub(crate) fn cut(&self) {
+        self.client.with_conn(Connection::handle_broken);
+        self.server.with_conn(Connection::handle_broken);
+        self.settle();
+    }
+
+    /// Nothing is left over on either side.
+    pub(crate) fn assert_clean(&self) {
+        self.settle();
+        let (client, server) = (self.client_session.shared(), self.server_session.shared());
+        assert_eq!((client.works.len(), client.calls.len()), (0, 0));
+        assert_eq!((server.works.len(), server.calls.len()), (0, 0));
+        let usage = self.server.with_conn(|conn| conn.usage());
+        assert_eq!((usage.requests, usage.calls, usage.outbox_frames), (0, 0, 0), "{usage:?}");
+        let usage = self.client.with_conn(|conn| conn.usage());
+        assert_eq!((usage.requests, usage.calls, usage.outbox_frames), (0, 0, 0), "{usage:?}");
+    }
+}
+
+/// What a script makes of a request.
+type Answers = Box<dyn FnMut(&str, Value) -> Result<Value, ErrorObject> + Send>;
+
+/// A server that answers as a test says.
+struct Script(Mutex<Answers>);
+
+impl Application<ServerEnd> for Script {
+    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        if let Event::Request { key, method, params } = event {
+            let params = params.map_or(Value::Null, |params| serde_json::from_str(params.get()).expect("JSON"));
+            let answer = (lock(&self.0))(method.as_str(), params);
+            link.run(|conn, _| match answer {
+                Ok(result) => conn.respond_raw(key, &RawJson::from(&Json::new(&result).expect("JSON"))),
+                Err(error) => conn.respond_error(key, &error),
+            })
+            .expect("it can be answered");
+        }
+        None
+    }
+}
+
+fn answer(result: Result<RawJson<'static>, CallError>) -> Result<Value, Value> {
+    match result {
+        Ok(result) => Ok(serde_json::from_str(result.get()).expect("JSON")),
+        Err(CallError::Rpc(error)) => {
+            let data = error.data.map(|data| serde_json::from_str::<Value>(data.get()).expect("JSON"));
+            Err(serde_json::json!({ "code": error.code.0, "message": error.message, "data": data }))
+        }
+        Err(other) => Err(Value::from(other.to_string())),
+    }
+}
+
+/// The code of an error.
+pub(crate) fn code(result: &Result<Value, Value>) -> i64 {
+    result.as_ref().expect_err("an error")["code"].as_i64().expect("a code")
+}

@@ -1,0 +1,197 @@
+use std::time::Duration;
+
+use mcp_proto::{protocol::ProtocolVersion, schema::LoggingLevel, wire::ErrorObject};
+use serde_json::{Value, json};
+
+use crate::{
+    CallError, Context, Host, PageLimits, Prompt, Resource, ResourceTemplate, Service, Tool,
+    testing::{Pair, code},
+};
+
+fn long_service() -> Service {
+    let mut builder = Service::builder("test", "1").page_size(2);
+    for i in 0..5 {
+        builder = builder
+            .tool(Tool::new(format!("t{i}"), || ()))
+            .prompt(Prompt::new(format!("p{i}"), || ""))
+            .resource(Resource::new(format!("r://{i}"), "r", || ""))
+            .template(ResourceTemplate::new(format!("u://{i}/{{x}}"), "u", || ""));
+    }
+    builder.build().expect("a good service")
+}
+
+const LISTS: [(&str, &str); 4] = [
+    ("tools/list", "tools"),
+    ("prompts/list", "prompts"),
+    ("resources/list", "resources"),
+    ("resources/templates/list", "resourceTemplates"),
+];
+
+// req: PAGE-001 PAGE-003 PAGE-009 PAGE-010 RES-030
+#[test]
+fn every_list_comes_in_pages() {
+    let service = long_service();
+    for version in ProtocolVersion::LEGACY {
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let mut cursors = Vec::new();
+        for (method, member) in LISTS {
+            let (mut seen, mut params) = (Vec::new(), json!({}));
+            loop {
+                let page = pair.ask(method, params).expect("a page");
+                let items = page[member].as_array().expect("an array");
+                assert!((1..=2).contains(&items.len()));
+                seen.extend(items.iter().cloned());
+                let Some(next) = page.get("nextCursor") else { break };
+                cursors.push((method, next.clone()));
+                params = json!({"cursor": next});
+            }
+            assert_eq!(seen.len(), 5);
+            assert!((1..5).all(|i| !seen[..i].contains(&seen[i])));
+        }
+        for (method, _) in LISTS {
+            for bad in [json!("x"), json!(""), json!("t99"), json!(7)] {
+                assert_eq!(code(&pair.ask(method, json!({"cursor": bad}))), -32602);
+            }
+            let foreign = cursors.iter().find(|(other, _)| *other != method).map(|(_, cursor)| cursor.clone());
+            assert_eq!(code(&pair.ask(method, json!({"cursor": foreign}))), -32602);
+        }
+        pair.assert_clean();
+    }
+}
+
+// req: PAGE-004 PAGE-005 PAGE-006 PAGE-007 PAGE-008 TOOL-040 PROMPT-019
+#[test]
+fn a_client_walks_through_all_pages() {
+    let service = long_service();
+    let pair = Pair::simple(&service);
+    let server = pair.to_server();
+    let walk = std::thread::spawn(move || {
+        let tools: Result<Vec<_>, CallError> = server.all_tools().collect();
+        let prompts = server.all_prompts().count();
+        let resources = server.all_resources().count();
+        let templates = server.all_resource_templates().count();
+        (tools.expect("all of them"), prompts, resources, templates)
+    });
+    pair.until(|| walk.is_finished());
+    while !walk.is_finished() {
+        pair.step();
+    }
+    let (tools, prompts, resources, templates) = walk.join().expect("no panic");
+    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["t0", "t1", "t2", "t3", "t4"]);
+    assert_eq!((prompts, resources, templates), (5, 5, 5));
+}
+
+/// What a client makes of a server whose pages are as `next` says.
+fn walk(
+    limits: PageLimits,
+    mut next: impl FnMut(usize) -> Option<String> + Send + 'static,
+) -> (usize, Option<CallError>) {
+    let mut page = 0;
+    let pair = Pair::scripted(&Host::builder("client", "1").build(), move |method, params| {
+        assert_eq!(method, "tools/list");
+        assert_eq!(params.get("cursor").is_some(), page > 0, "cursors come back");
+        page += 1;
+        let tool = json!({"name": format!("strange name {page}"), "inputSchema": {"type": "object"}});
+        Ok(match next(page) {
+            Some(cursor) => json!({"tools": [tool], "nextCursor": cursor}),
+            None => json!({"tools": [tool]}),
+        })
+    });
+    let server = pair.to_server();
+    let walk = std::thread::spawn(move || {
+        let (mut count, mut last) = (0, None);
+        for tool in server.all_tools().limits(limits) {
+            match tool {
+                Ok(_) => count += 1,
+                Err(error) => last = Some(error),
+            }
+        }
+        (count, last)
+    });
+    while !walk.is_finished() {
+        pair.step();
+    }
+    walk.join().expect("no panic")
+}
+
+#[test]
+fn lists_that_never_end_are_left() {
+    let limits = PageLimits { pages: 50, ..PageLimits::default() };
+    let is_invalid = |error: &Option<CallError>| matches!(error, Some(CallError::Invalid(_)));
+
+    assert_eq!(walk(limits.clone(), |page| (page < 3).then(|| format!("{page} \"\\\u{e4}"))), (3, None));
+    assert_eq!(walk(limits.clone(), |page| (page == 1).then(String::new)), (1, None), "an empty cursor is the end");
+    let (count, error) = walk(limits.clone(), |_| Some("same".into()));
+    assert!(count <= 2 && is_invalid(&error));
+    let (count, error) = walk(limits.clone(), |page| Some((page % 3).to_string()));
+    assert!(count <= 4 && is_invalid(&error));
+    let (count, error) = walk(limits.clone(), |page| Some(page.to_string()));
+    assert!(count == 50 && is_invalid(&error));
+    let (count, error) = walk(PageLimits { items: 7, ..limits.clone() }, |page| Some(page.to_string()));
+    assert!(count == 7 && is_invalid(&error));
+    let (count, error) = walk(PageLimits { time: Duration::ZERO, ..limits }, |page| Some(page.to_string()));
+    assert!(count == 0 && is_invalid(&error));
+}
+
+#[test]
+fn an_error_ends_a_list() {
+    let pair = Pair::scripted(&Host::builder("client", "1").build(), |_, _| Err(ErrorObject::internal("no list")));
+    let server = pair.to_server();
+    let walk = std::thread::spawn(move || server.all_prompts().collect::<Vec<_>>());
+    while !walk.is_finished() {
+        pair.step();
+    }
+    let found = walk.join().expect("no panic");
+    assert!(matches!(found.as_slice(), [Err(CallError::Rpc(_))]));
+}
+
+// req: LOG-001 LOG-002 LOG-003 LOG-004 LOG-005 LOG-006 LOG-007
+#[test]
+fn log_messages_are_those_the_client_wants() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("log", |context: Context| {
+            for level in LoggingLevel::ALL {
+                context.log(level, Some("test"), json!({"at": level.as_str()}))?;
+            }
+            context.log(LoggingLevel::Alert, None, "plain")?;
+            Ok::<_, crate::Failure>("logged")
+        }))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let logged = || {
+            pair.server.take_lines();
+            pair.ask("tools/call", json!({"name": "log"})).expect("a result");
+            let mut lines = pair.server.take_lines();
+            let answer = lines.pop().expect("the answer");
+            assert!(answer.get("result").is_some(), "the answer comes last");
+            lines.into_iter().map(|line| line["params"].clone()).collect::<Vec<_>>()
+        };
+        let all = logged();
+        assert_eq!(all.len(), 9, "all of them, as long as nobody says otherwise");
+        assert_eq!(all[0], json!({"level": "debug", "logger": "test", "data": {"at": "debug"}}));
+        assert_eq!(all[8], json!({"level": "alert", "data": "plain"}));
+        for (at, level) in LoggingLevel::ALL.into_iter().enumerate() {
+            assert_eq!(pair.ask("logging/setLevel", json!({"level": level.as_str()})), Ok(json!({})));
+            let levels: Vec<_> = logged().iter().map(|params| params["level"].clone()).collect();
+            let mut expected: Vec<_> = LoggingLevel::ALL[at..].iter().map(|level| json!(level.as_str())).collect();
+            expected.extend((level <= LoggingLevel::Alert).then(|| json!("alert")));
+            assert_eq!(levels, expected);
+        }
+        for bad in [json!({"level": "loud"}), json!({"level": "INFO"}), json!({}), json!({"level": 3})] {
+            assert_eq!(code(&pair.ask("logging/setLevel", bad)), -32602);
+        }
+        pair.assert_clean();
+    }
+    // What is not declared is not done.
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("log", |context: Context| context.log(LoggingLevel::Error, None, "x")))
+        .without(mcp_proto::protocol::Capability::Logging)
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    assert_eq!(pair.ask("tools/call", json!({"name": "log"})).expect("a result")["isError"], true);
+    assert!(pair.server.take_lines().iter().all(|line| line.get("method") == None::<&Value>));
+}

@@ -1,0 +1,195 @@
+use std::sync::{Arc, Mutex};
+
+use mcp_proto::{
+    protocol::{Capability, ProtocolVersion},
+    schema::{BlobResourceContents, ReadResourceResult, ResourceContents, ResourceUpdatedParams, TextResourceContents},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Changes, Context, Failure, Host, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder,
+    sync::lock,
+    testing::{Pair, code},
+};
+
+#[derive(serde::Deserialize)]
+struct Place {
+    id: u32,
+}
+
+fn builder() -> ServiceBuilder {
+    Service::builder("test", "1")
+        .resource(Resource::new("test://text", "text", || "some text").mime_type("text/plain").size(9).title("Text"))
+        .resource(Resource::new("test://bytes", "bytes", || vec![0xff_u8, 0]).mime_type("image/png"))
+        .resource(Resource::new("test://fails", "fails", |_: Context| Err::<String, _>("disk on fire")))
+        .template(
+            ResourceTemplate::new("test://template/{id}/data", "data", |place: Place| {
+                if place.id == 404 {
+                    Err(Failure::resource_not_found("test://template/404/data"))
+                } else {
+                    Ok(place.id.to_string())
+                }
+            })
+            .mime_type("application/json")
+            .complete("id", |_| vec!["123"]),
+        )
+}
+
+fn pair(service: &Service, version: ProtocolVersion) -> Pair {
+    Pair::new(&Host::builder("client", "1").build(), service, version)
+}
+
+// req: RES-001 RES-002 RES-003 RES-004 RES-011 RES-012
+#[test]
+fn resources_and_templates_are_listed() {
+    let service = builder().build().expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        let declared = pair.to_server().capabilities();
+        assert!(declared.contains(Capability::Resources) && !declared.contains(Capability::ResourcesSubscribe));
+        let listed = pair.ask("resources/list", json!({})).expect("a list");
+        let text = &listed["resources"][0];
+        assert_eq!((&text["uri"], &text["name"], &text["size"]), (&json!("test://text"), &json!("text"), &json!(9)));
+        assert_eq!(text.get("title").is_some(), version >= ProtocolVersion::V2025_06_18);
+        assert_eq!(listed["resources"].as_array().map(Vec::len), Some(3));
+        assert_eq!(
+            pair.ask("resources/templates/list", json!({})),
+            Ok(json!({"resourceTemplates":
+                [{"uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json"}]}))
+        );
+    }
+}
+
+// req: RES-007 RES-008 RES-009 RES-010 RES-023 RES-025 RES-026
+#[test]
+fn resources_are_read() {
+    let several = ReadResourceResult::new([
+        ResourceContents::from(TextResourceContents::new("test://several/1", "one")),
+        ResourceContents::from(BlobResourceContents::new("test://several/2", "AAAA")),
+    ]);
+    let service = builder()
+        .resource(Resource::new("test://several", "several", move || several.clone()))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        let read = |uri: &str| pair.ask("resources/read", json!({"uri": uri}));
+        let contents = |uri: &str| read(uri).expect("contents")["contents"].clone();
+        assert_eq!(
+            contents("test://text"),
+            json!([{"uri": "test://text", "mimeType": "text/plain", "text": "some text"}])
+        );
+        assert_eq!(contents("test://bytes"), json!([{"uri": "test://bytes", "mimeType": "image/png", "blob": "/wA="}]));
+        assert_eq!(
+            contents("test://template/123/data"),
+            json!([{"uri": "test://template/123/data", "mimeType": "application/json", "text": "123"}])
+        );
+        assert_eq!(
+            contents("test://several"),
+            json!([{"uri": "test://several/1", "text": "one"}, {"uri": "test://several/2", "blob": "AAAA"}])
+        );
+        assert_eq!(code(&read("test://fails")), -32603);
+        for missing in
+            ["test://nothing", "test://template/abc/data", "test://template/404/data", "test://template//data"]
+        {
+            let error = read(missing).expect_err("there is none");
+            assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32002), &json!(missing)));
+        }
+        for invalid in ["", "text", "test://a b", "test://ä", "test://text\n", "../etc/passwd"] {
+            assert_eq!(code(&read(invalid)), -32602, "{invalid:?}");
+        }
+        assert_eq!(code(&pair.ask("resources/read", json!({}))), -32602);
+        pair.assert_clean();
+    }
+}
+
+// req: RES-006 RES-028
+#[test]
+fn what_is_registered_has_a_uri_of_its_own() {
+    let add = |uri: &str| Service::builder("test", "1").resource(Resource::new(uri, "a", || "")).build().map(drop);
+    assert_eq!(add("a b"), Err(RegisterError::Uri("a b".into())));
+    assert_eq!(add("my-scheme+x.1:path"), Ok(()));
+    let twice = builder().resource(Resource::new("test://text", "again", || "")).build().map(drop);
+    assert_eq!(twice, Err(RegisterError::Taken("test://text".into())));
+    let exploded = Service::builder("test", "1").template(ResourceTemplate::new("a://{b*}", "b", || "")).build();
+    assert!(matches!(exploded, Err(RegisterError::Template { .. })));
+}
+
+// req: RES-014 RES-015 RES-016
+#[test]
+fn changes_of_the_list_are_announced_where_that_was_declared() {
+    let service = builder().build().expect("a good service");
+    let wide = Pair::simple(&service);
+    let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+        joining.server.capabilities.resources.as_mut().expect("resources").list_changed = None;
+    });
+    let changes = Changes::new()
+        .add(Resource::new("test://new", "new", || ""))
+        .add(ResourceTemplate::new("test://new/{a}", "new", || ""))
+        .remove_resource("test://text")
+        .remove_template("test://template/{id}/data");
+    service.change(changes).expect("names are free");
+    wide.settle();
+    narrow.settle();
+    assert_eq!(wide.server.take_lines(), [json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})]);
+    assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
+    assert!(service.remove_resource("test://new") && service.remove_template("test://new/{a}"));
+}
+
+// req: RES-017 RES-018 RES-019 RES-020 RES-021 RES-022
+#[test]
+fn subscribers_hear_of_what_they_have_subscribed_to() {
+    let service = builder().subscriptions().max_subscriptions(2).build().expect("a good service");
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = heard.clone();
+    let host =
+        Host::builder("client", "1").on(move |updated: ResourceUpdatedParams, _| lock(&ear).push(updated.uri)).build();
+    let [pair, other] = [Pair::new(&host, &service, ProtocolVersion::V2025_11_25), Pair::simple(&service)];
+    let subscribe = |uri: &str| pair.ask("resources/subscribe", json!({"uri": uri}));
+    let unsubscribe = |uri: &str| pair.ask("resources/unsubscribe", json!({"uri": uri}));
+    let empty = Ok(json!({}));
+
+    assert_eq!(service.resource_updated("test://text"), 0);
+    assert_eq!(subscribe("test://text"), empty);
+    assert_eq!(subscribe("test://text"), empty, "twice is once");
+    assert_eq!(subscribe("test://template/1/data"), empty);
+    assert_eq!(code(&subscribe("test://bytes")), -32603, "that is one too many");
+    assert_eq!(code(&subscribe("test://nothing")), -32002);
+    assert_eq!(code(&subscribe("not a uri")), -32602);
+
+    assert_eq!(service.resource_updated("test://text"), 1);
+    assert_eq!(service.resource_updated("test://bytes"), 0);
+    assert_eq!(service.resource_updated("test://template/1/data"), 1);
+    pair.settle();
+    other.settle();
+    assert_eq!(*lock(&heard), ["test://text", "test://template/1/data"]);
+    assert!(other.server.take_lines().is_empty());
+
+    assert_eq!(unsubscribe("test://text"), empty);
+    assert_eq!(unsubscribe("test://text"), empty, "it is not an error to be sure");
+    assert_eq!(service.resource_updated("test://text"), 0);
+    assert_eq!(subscribe("test://bytes"), empty, "there is room again");
+
+    // Whoever has not declared it is not asked for it, and tells nobody.
+    let service = builder().build().expect("a good service");
+    let pair = Pair::simple(&service);
+    assert!(pair.to_server().subscribe("test://text").is_err());
+    assert_eq!(service.resource_updated("test://text"), 0);
+}
+
+// req: COMPL-005
+#[test]
+fn variables_of_templates_are_completed() {
+    let service = builder().build().expect("a good service");
+    let pair = Pair::simple(&service);
+    let complete = |uri: &str, argument: &str| {
+        let reference = json!({"type": "ref/resource", "uri": uri});
+        pair.ask("completion/complete", json!({"ref": reference, "argument": {"name": argument, "value": ""}}))
+    };
+    for uri in ["test://template/{id}/data", "test://template/5/data"] {
+        assert_eq!(complete(uri, "id").expect("proposals")["completion"]["values"], json!(["123"]));
+    }
+    assert_eq!(complete("test://text", "id").expect("none")["completion"]["values"], json!([]));
+    assert_eq!(code(&complete("test://template/{id}/data", "other")), -32602);
+    assert_eq!(code(&complete("test://nothing", "id")), -32602);
+}

@@ -1,0 +1,243 @@
+use mcp_proto::{
+    protocol::{Capability, ProtocolVersion},
+    schema::{AudioContent, CallToolResult, ContentBlock, ResourceLink, TaskSupport, ToolAnnotations},
+    wire::{ErrorCode, ErrorObject},
+};
+use serde_json::{Value, json};
+
+use super::{echo, object, text_tool};
+use crate::{
+    Changes, Context, Failure, Host, RegisterError, Service, Structured, Tool,
+    testing::{Pair, code},
+};
+
+fn pair(service: &Service, version: ProtocolVersion) -> Pair {
+    Pair::new(&Host::builder("client", "1").build(), service, version)
+}
+
+fn text(result: &Result<Value, Value>) -> (&str, bool) {
+    let result = result.as_ref().expect("a result");
+    (result["content"][0]["text"].as_str().expect("a text"), result["isError"] == json!(true))
+}
+
+// req: TOOL-001 TOOL-002 TOOL-003 TOOL-004 TOOL-005 TOOL-010 TOOL-039
+#[test]
+fn tools_are_listed_as_the_revision_has_them() {
+    let service = echo()
+        .tool(
+            Tool::new("bare", || "done")
+                .title("Bare")
+                .description("Does nothing")
+                .annotations(ToolAnnotations { read_only_hint: Some(true), ..ToolAnnotations::default() })
+                .task_support(TaskSupport::Optional),
+        )
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        assert!(pair.to_server().capabilities().contains(Capability::Tools));
+        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        assert_eq!(listed.get("nextCursor"), None);
+        assert_eq!(listed["tools"].as_array().map(Vec::len), Some(2));
+        let bare = &listed["tools"][1];
+        assert_eq!(bare["name"], "bare");
+        assert_eq!(bare["inputSchema"], json!({"type": "object", "additionalProperties": false}));
+        assert_eq!(bare["description"], "Does nothing");
+        assert_eq!(bare.get("title").is_some(), version >= ProtocolVersion::V2025_06_18);
+        assert_eq!(bare.get("annotations").is_some(), version >= ProtocolVersion::V2025_03_26);
+        assert_eq!(bare["execution"]["taskSupport"] == "optional", version == ProtocolVersion::V2025_11_25);
+        assert_eq!(listed["tools"][0].get("execution"), None);
+    }
+}
+
+// req: BASE-022 BASE-025 BASE-026 TOOL-015 TOOL-020 TOOL-021 TOOL-022 TOOL-023 TOOL-025 TOOL-037
+#[test]
+fn each_failure_has_its_form_in_each_revision() {
+    let service = echo()
+        .tool(Tool::new("fails", || Err::<(), _>("no luck")))
+        .tool(Tool::new("mixed", || Err::<&str, Failure>(std::io::Error::other("disk").into())))
+        .tool(Tool::new("refuses", || Err::<String, _>(ErrorObject::new(ErrorCode(-32099), "not today"))))
+        .tool(Tool::new("panics", || -> String { panic!("secret") }))
+        .tool(Tool::new("silent", || ()))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        let call = |name: &str, arguments: Value| pair.ask("tools/call", json!({"name": name, "arguments": arguments}));
+
+        assert_eq!(text(&call("echo", json!({"message": "hi"}))), ("hi", false));
+        assert_eq!(call("silent", json!({})).expect("a result")["content"], json!([]));
+        assert_eq!(text(&call("fails", json!({}))), ("no luck", true));
+        assert_eq!(text(&call("mixed", json!({}))), ("disk", true));
+        assert_eq!(code(&call("refuses", json!({}))), -32099);
+        let panicked = call("panics", json!({}));
+        assert_eq!(code(&panicked), -32603);
+        assert!(!panicked.expect_err("an error").to_string().contains("secret"));
+
+        assert_eq!(code(&call("unknown", json!({}))), -32602);
+        assert_eq!(code(&pair.ask("tools/call", json!({"arguments": {}}))), -32602, "no name");
+        assert_eq!(code(&call("echo", json!(["hi"]))), -32602, "arguments that are no object");
+        assert_eq!(code(&pair.ask("vendor/unknown", json!({}))), -32601);
+
+        for bad in [json!({}), json!({"message": 1}), Value::Null] {
+            let answer = call("echo", bad);
+            if version >= ProtocolVersion::V2025_11_25 {
+                let (why, is_error) = text(&answer);
+                assert!(is_error && why.starts_with("Invalid arguments: "), "{why}");
+            } else {
+                assert_eq!(code(&answer), -32602);
+            }
+        }
+        assert_eq!(text(&call("echo", json!({"message": "still here"}))), ("still here", false));
+        pair.assert_clean();
+    }
+}
+
+#[test]
+fn no_arguments_can_be_said_in_three_ways() {
+    let service = Service::builder("test", "1").tool(Tool::new("now", || "12:00")).build().expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        for params in
+            [json!({"name": "now"}), json!({"name": "now", "arguments": null}), json!({"name": "now", "arguments": {}})]
+        {
+            assert_eq!(text(&pair.ask("tools/call", params)), ("12:00", false));
+        }
+    }
+}
+
+// req: TOOL-006 TOOL-007
+#[test]
+fn names_are_checked_and_unique() {
+    let build = |name: &str| Service::builder("test", "1").tool(Tool::new(name, || ())).build().map(drop);
+    let longest = "a".repeat(128);
+    for good in ["a", "A-z_0.9", longest.as_str()] {
+        assert_eq!(build(good), Ok(()), "{good:?}");
+    }
+    let too_long = "a".repeat(129);
+    for bad in ["", "a b", "a\n", "ä", "a/b", too_long.as_str()] {
+        assert_eq!(build(bad), Err(RegisterError::Name(bad.into())));
+    }
+    let twice = echo().tool(Tool::new("echo", || ())).build().map(drop);
+    assert_eq!(twice, Err(RegisterError::Taken("echo".into())));
+    let service = echo().build().expect("a good service");
+    assert_eq!(service.add(Tool::new("echo", || ())), Err(RegisterError::Taken("echo".into())));
+}
+
+// req: TOOL-031 TOOL-033 TOOL-034 TOOL-035
+#[test]
+fn structured_results_keep_what_they_promise() {
+    let schema = object(&json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}));
+    let add =
+        |name: &str, result: Value| Tool::new(name, move || Structured(result.clone())).output_schema(schema.clone());
+    let service = Service::builder("test", "1")
+        .tool(add("good", json!({"sum": 3})))
+        .tool(add("wrong", json!({"sum": "three"})))
+        .tool(add("list", json!([3])))
+        .tool(Tool::new("none", || "3").output_schema(schema.clone()))
+        .tool(Tool::new("error", || CallToolResult::error("no")).output_schema(schema.clone()))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        let good = call("good").expect("a result");
+        assert_eq!(good["content"], json!([{"type": "text", "text": "{\"sum\":3}"}]));
+        let has_structure = version >= ProtocolVersion::V2025_06_18;
+        assert_eq!(good.get("structuredContent"), has_structure.then_some(&json!({"sum": 3})));
+        for broken in ["wrong", "list", "none"] {
+            assert_eq!(code(&call(broken)), -32603, "{broken}");
+        }
+        assert_eq!(text(&call("error")), ("no", true));
+        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        assert_eq!(listed["tools"][0].get("outputSchema").is_some(), has_structure);
+    }
+}
+
+// req: TOOL-016 TOOL-017 TOOL-018
+#[test]
+fn content_that_a_revision_does_not_have_is_not_sent() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("audio", || ContentBlock::from(AudioContent::new("AAAA", "audio/wav"))))
+        .tool(Tool::new("link", || vec![ContentBlock::from(ResourceLink::new("a://b", "b"))]))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::LEGACY {
+        let pair = pair(&service, version);
+        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        for (name, since) in [("audio", ProtocolVersion::V2025_03_26), ("link", ProtocolVersion::V2025_06_18)] {
+            match call(name) {
+                Ok(result) => assert!(version >= since && result["content"][0]["type"] != "text"),
+                Err(error) => assert!(version < since && error["code"] == -32603),
+            }
+        }
+        pair.assert_clean();
+    }
+}
+
+// req: TOOL-026 TOOL-027 TOOL-028
+#[test]
+fn a_list_that_changes_is_announced_once_to_everyone() {
+    let service = echo().build().expect("a good service");
+    let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+        joining.server.capabilities.tools.as_mut().expect("tools").list_changed = None;
+    });
+    let pairs = [pair(&service, ProtocolVersion::V2024_11_05), pair(&service, ProtocolVersion::V2025_11_25)];
+
+    let many = (0..500).fold(Changes::new(), |changes, i| changes.add(Tool::new(format!("tool{i}"), || ())));
+    service.change(many.remove_tool("echo")).expect("names are free");
+    for pair in &pairs {
+        pair.settle();
+        let lines = pair.server.take_lines();
+        assert_eq!(lines, [json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})]);
+        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        let names: Vec<_> =
+            listed["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
+        assert_eq!(names, (0..500).map(|i| json!(format!("tool{i}"))).collect::<Vec<_>>());
+    }
+    narrow.settle();
+    assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
+
+    // What changes nothing is not announced, and half a change is none.
+    pairs.iter().for_each(|pair| drop(pair.server.take_lines()));
+    assert!(!service.remove_tool("echo"));
+    let half = Changes::new().add(Tool::new("new", || ())).add(Tool::new("tool7", || ()));
+    assert_eq!(service.change(half), Err(RegisterError::Taken("tool7".into())));
+    pairs.iter().for_each(Pair::settle);
+    assert!(pairs.iter().all(|pair| pair.server.take_lines().is_empty()));
+    let replaced = Changes::new().remove_tool("tool7").add(text_tool("tool7", "a", |a| a));
+    service.change(replaced).expect("its place is free by then");
+}
+
+#[test]
+fn a_handler_can_change_what_is_offered() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("grow", |context: Context| context.service().add(Tool::new("grown", || "big"))))
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    assert_eq!(pair.ask("tools/call", json!({"name": "grow"})).expect("a result")["content"], json!([]));
+    assert_eq!(text(&pair.ask("tools/call", json!({"name": "grown"}))), ("big", false));
+    assert_eq!(text(&pair.ask("tools/call", json!({"name": "grow"}))).1, true, "there is one already");
+}
+
+#[test]
+fn a_panic_leaves_its_siblings_alone() {
+    let service = echo().tool(Tool::new("panics", || -> String { panic!("boom") })).build().expect("a good service");
+    let pair = Pair::simple(&service);
+    let calls: Vec<_> = (0..40)
+        .map(|i| {
+            let (name, arguments) =
+                if i % 2 == 0 { ("panics", json!({})) } else { ("echo", json!({"message": i.to_string()})) };
+            pair.send("tools/call", json!({"name": name, "arguments": arguments}))
+        })
+        .collect();
+    for (i, call) in calls.into_iter().enumerate() {
+        let result = pair.wait(call);
+        match i % 2 {
+            0 => assert_eq!(result.expect_err("it panicked").rpc().map(|error| error.code), Some(ErrorCode(-32603))),
+            _ => assert!(result.expect("it did not").get().contains(&format!("\"text\":\"{i}\""))),
+        }
+    }
+    pair.assert_clean();
+}
