@@ -259,7 +259,7 @@ impl Engine {
                 }
             }
         }
-        let token = meta.as_ref().and_then(|meta| meta.member("progressToken")?.decode().ok());
+        let token = meta.as_ref().and_then(|meta| id_in(meta, "progressToken"));
         let tag = RequestTag { level, ..RequestTag::new(token, origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,
@@ -395,7 +395,7 @@ impl Engine {
 
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
         // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
-        let id: RequestId = params.member("requestId")?.decode().ok()?;
+        let id = id_in(&params, "requestId")?;
         if self.is_modern_client() {
             // The only thing that a server cancels is a subscription of ours.
             let call = self.calls.by_wire(id.as_u64()?)?;
@@ -420,7 +420,7 @@ impl Engine {
     }
 
     fn receive_progress<'a>(&mut self, now: Timestamp, params: RawJson<'a>) -> Option<Event<'a>> {
-        let token: Option<RequestId> = params.member("progressToken").and_then(|token| token.decode().ok());
+        let token = id_in(&params, "progressToken");
         let progress: Option<f64> = params.member("progress").and_then(|progress| progress.decode().ok());
         let (Some(token), Some(progress)) = (token, progress) else {
             return self.violation(Violation::BadParams(Method::Progress));
@@ -539,4 +539,9 @@ fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
     let exact = id.as_u64();
     let number = exact.or_else(|| id.retyped()?.as_u64())?;
     Some((CallId::from_raw(number), exact.is_none()))
+}
+
+/// The id, or progress token, that is a member of an object.
+fn id_in(object: &RawJson<'_>, name: &str) -> Option<RequestId> {
+    RequestId::from_token(object.member(name)?.get())
 }

@@ -1,37 +1,36 @@
 //! Adds members to objects that are already text: what the engine itself has to say in params and results.
 
-use alloc::{format, vec::Vec};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use crate::{
     schema::keys,
-    wire::scan::{MAX_DEPTH, Scanner},
+    wire::{
+        RequestId,
+        scan::{MAX_DEPTH, Scanner},
+    },
 };
 
 /// Makes `token` the progress token of the params that begin at `start` and end with `out`.
 ///
 /// One that is there already is replaced: the token that is sent is always the one that is watched.
 pub(super) fn progress_token(out: &mut Vec<u8>, start: usize, token: u64) {
-    set_meta(out, start, keys::PROGRESS_TOKEN, &format!("{token}"));
+    set_meta(out, start, keys::PROGRESS_TOKEN, RequestId::from(token).as_json());
 }
 
 /// Makes `value` the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
 pub(super) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
-    let member = format!("\"{name}\":{value}");
     let Some(meta) = find(object, "_meta") else {
-        return insert(out, start, &format!("\"_meta\":{{{member}}}"));
+        return insert(out, start, ["\"_meta\":{", "}"], name, value);
     };
     let from = start + meta.start;
     if !object[meta.clone()].starts_with('{') {
-        out.splice(from..start + meta.end, format!("{{{member}}}").into_bytes());
-        return;
+        return replace(out, from..start + meta.end, &["{\"", name, "\":", value, "}"]);
     }
     match find(&object[meta], name) {
-        None => insert(out, from, &member),
-        Some(old) => {
-            out.splice(from + old.start..from + old.end, value.bytes());
-        }
+        None => insert(out, from, ["", ""], name, value),
+        Some(old) => replace(out, from + old.start..from + old.end, &[value]),
     }
 }
 
@@ -39,10 +38,8 @@ pub(super) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str)
 pub(super) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
     match find(object, name) {
-        None => insert(out, start, &format!("\"{name}\":{value}")),
-        Some(old) => {
-            out.splice(start + old.start..start + old.end, value.bytes());
-        }
+        None => insert(out, start, ["", ""], name, value),
+        Some(old) => replace(out, start + old.start..start + old.end, &[value]),
     }
 }
 
@@ -50,15 +47,30 @@ pub(super) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
 pub(super) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
     if find(object, name).is_none() {
-        insert(out, start, &format!("\"{name}\":{value}"));
+        insert(out, start, ["", ""], name, value);
     }
 }
 
-/// Inserts a member as the first one of the object that begins at `at`.
-fn insert(out: &mut Vec<u8>, at: usize, member: &str) {
+/// Inserts a member, with something around it, as the first one of the object that begins at `at`.
+fn insert(out: &mut Vec<u8>, at: usize, [before, behind]: [&str; 2], name: &str, value: &str) {
     let inside = at + 1;
     let comma = if out[inside..].trim_ascii_start().first() == Some(&b'}') { "" } else { "," };
-    out.splice(inside..inside, member.bytes().chain(comma.bytes()));
+    replace(out, inside..inside, &[before, "\"", name, "\":", value, behind, comma]);
+}
+
+/// Puts the parts in the place of a range.
+fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
+    let added: usize = parts.iter().map(|part| part.len()).sum();
+    let rest = range.end..out.len();
+    let len = out.len() - range.len() + added;
+    out.resize(len.max(out.len()), 0);
+    out.copy_within(rest, range.start + added);
+    out.truncate(len);
+    let mut at = range.start;
+    for part in parts {
+        out[at..at + part.len()].copy_from_slice(part.as_bytes());
+        at += part.len();
+    }
 }
 
 /// Where the value of a member is in the text of an object.
