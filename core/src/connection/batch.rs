@@ -17,6 +17,13 @@ pub(super) struct Part {
     pub(super) text: Vec<u8>,
 }
 
+impl Part {
+    /// What it takes to keep it, in bytes.
+    fn weight(&self) -> usize {
+        self.text.len() + size_of::<Self>()
+    }
+}
+
 /// The answers of a batch, until all are there.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
@@ -68,8 +75,9 @@ impl Engine {
     pub(super) fn batch_answer(&mut self, slot: u32, mut part: Part) {
         let Some(batch) = self.batches.get_mut(slot as usize) else { return };
         one_line(&mut part.text);
+        part.text.shrink_to_fit();
         batch.open -= usize::from(part.key.is_some());
-        self.batch_bytes += part.text.len();
+        self.batch_bytes += part.weight();
         batch.parts.push(part);
     }
 
@@ -77,7 +85,7 @@ impl Engine {
     pub(super) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
         let Some(batch) = self.batches.get_mut(slot as usize) else { return };
         match batch.parts.iter().position(|part| part.key == Some(key)) {
-            Some(index) => self.batch_bytes -= batch.parts.remove(index).text.len(),
+            Some(index) => self.batch_bytes -= batch.parts.remove(index).weight(),
             None => batch.open -= 1,
         }
         self.tidy_batch(slot);
@@ -98,7 +106,7 @@ impl Engine {
         for (index, part) in self.batches.remove(slot).parts.into_iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             out.extend_from_slice(&part.text);
-            self.batch_bytes -= part.text.len();
+            self.batch_bytes -= part.weight();
             if let Some(key) = part.key {
                 self.release(key);
             }
@@ -109,6 +117,9 @@ impl Engine {
 }
 
 impl Batch {
+    /// What it takes to keep one, in bytes: its slot, and the room that the first few answers get.
+    pub(super) const WEIGHT: usize = size_of::<Self>() + 4 * size_of::<Part>();
+
     const fn is_complete(&self) -> bool {
         self.open == 0 && !self.reading
     }

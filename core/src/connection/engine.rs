@@ -301,7 +301,7 @@ impl Engine {
 
     /// What waits to be written, and what will as soon as it is polled.
     pub(super) fn pending_bytes(&self) -> usize {
-        self.outbox.bytes() + self.batch_bytes
+        self.outbox.weight() + self.batch_bytes + self.batches.len() * Batch::WEIGHT
     }
 
     pub(super) fn usage(&self) -> Usage {

@@ -36,7 +36,7 @@ pub struct Usage {
     pub request_bytes: usize,
     /// Messages that wait to be written.
     pub outbox_frames: usize,
-    /// Their bytes.
+    /// Their bytes, and those that it takes to keep track of them.
     pub outbox_bytes: usize,
     /// Batches whose answers are not complete.
     pub batches: usize,

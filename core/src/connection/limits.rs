@@ -7,7 +7,8 @@ use core::time::Duration;
 /// [`outbox_bytes`](Self::outbox_bytes) + [`control_bytes`](Self::control_bytes) + one frame for what waits to be
 /// written; [`calls`](Self::calls) and [`requests`](Self::requests) times a few hundred bytes for the tables;
 /// [`request_bytes`](Self::request_bytes) for what the application keeps of requests it works on; and
-/// [`frame_bytes`](Self::frame_bytes) with one chunk in the line decoder.
+/// [`frame_bytes`](Self::frame_bytes) with one chunk in the line decoder. Buffers grow by doubling, so an allocator may
+/// have to provide twice as much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -22,7 +23,8 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of the peer's requests in flight, as they came in. Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
-    /// Bytes that wait to be written, beyond which new messages of ours are refused. Default 64 MiB.
+    /// Bytes that wait to be written, beyond which new messages of ours are refused. The entry of a message in the queue
+    /// counts, too, so that many small ones take no more room than a few large ones. Default 64 MiB.
     pub outbox_bytes: usize,
     /// What the core's own answers (to pings, to bad requests) may add to that. A peer that makes it necessary and
     /// does not read is disconnected. Default 1 MiB.
