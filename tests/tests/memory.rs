@@ -1,0 +1,282 @@
+//! What a connection costs in memory: nothing for what has ended, and never more than its limits.
+
+use std::time::Duration;
+
+use allocation_counter::{AllocationInfo, measure};
+use mcp_proto::{
+    codec::{Frame, LineDecoder},
+    connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, Server, Usage},
+    protocol::ProtocolVersion,
+    rpc::{ReplyKey, Timestamp},
+    wire::{ErrorObject, Json, RawJson},
+};
+use mcp_tests::solo::{Solo, full_client, full_server};
+
+/// Two ends, joined by nothing but a buffer: what is measured is theirs.
+struct Pair {
+    client: Client,
+    server: Server,
+    now: Timestamp,
+    out: Vec<u8>,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let now = Timestamp::ZERO;
+        let mut pair = Self {
+            client: Client::new(full_client(), now),
+            server: Server::new(full_server(), now),
+            now,
+            out: Vec::new(),
+        };
+        pair.up(|_, _| {});
+        pair.down(|_, _| {});
+        pair.up(|_, _| {});
+        assert!(pair.client.is_ready() && pair.server.is_ready());
+        pair
+    }
+
+    /// Carries everything to the server.
+    fn up(&mut self, on_event: impl FnMut(&mut Server, Event<'_>)) {
+        carry(&mut self.client, &mut self.server, self.now, &mut self.out, on_event);
+    }
+
+    /// Carries everything to the client.
+    fn down(&mut self, on_event: impl FnMut(&mut Client, Event<'_>)) {
+        carry(&mut self.server, &mut self.client, self.now, &mut self.out, on_event);
+    }
+}
+
+fn carry<A, B>(
+    from: &mut Connection<A>,
+    to: &mut Connection<B>,
+    now: Timestamp,
+    out: &mut Vec<u8>,
+    mut on_event: impl FnMut(&mut Connection<B>, Event<'_>),
+) {
+    out.clear();
+    while from.poll_transmit(out).is_some() {
+        if let Some(event) = to.handle_frame(now, Frame::new(out)) {
+            on_event(to, event);
+        }
+        out.clear();
+    }
+    while let Some(event) = to.poll_event() {
+        on_event(to, event);
+    }
+}
+
+/// How a call ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Result,
+    Error,
+    Timeout,
+    Cancelled,
+    TakenBack,
+}
+
+const ENDS: [End; 5] = [End::Result, End::Error, End::Timeout, End::Cancelled, End::TakenBack];
+
+fn params() -> Json {
+    Json::parse(r#"{"name":"t","arguments":{"a":[1,2,3]}}"#).expect("it is JSON")
+}
+
+/// One call from its beginning to its end, with a report and a notification on the way.
+fn call(pair: &mut Pair, end: End, params: &RawJson<'_>) {
+    let timeout = Duration::from_secs(1);
+    let options = RequestOptions { idle_timeout: Some(timeout), ..RequestOptions::default() };
+    let call = pair.client.request_raw(pair.now, "tools/call", Some(params), options).expect("it is ready");
+    if end == End::TakenBack {
+        pair.client.cancel(call, None).expect("it is in flight");
+        assert!(matches!(pair.client.poll_event(), Some(Event::Response { outcome: Outcome::Cancelled, .. })));
+        return;
+    }
+    let mut key: Option<ReplyKey> = None;
+    pair.up(|server, event| {
+        let Event::Request { key: asked, .. } = event else { panic!("{event:?}") };
+        server.progress(asked, 1.0, None, None).expect("it was asked for");
+        server.notify_raw("vendor/x", None).expect("it is ready");
+        key = Some(asked);
+    });
+    let key = key.expect("it was asked");
+    pair.down(|_, _| {});
+    match end {
+        End::Result => pair.server.respond_raw(key, params).expect("an answer is owed"),
+        End::Error => pair.server.respond_error(key, &ErrorObject::internal("no")).expect("an answer is owed"),
+        End::Timeout => {
+            pair.now = pair.now + timeout;
+            pair.client.handle_timeout(pair.now);
+        }
+        _ => pair.client.cancel(call, None).expect("it is in flight"),
+    }
+    if matches!(end, End::Timeout | End::Cancelled) {
+        assert!(pair.client.poll_event().is_some());
+        pair.up(|server, event| {
+            let Event::Cancelled { key: cancelled, .. } = event else { panic!("{event:?}") };
+            server.respond_error(cancelled, &ErrorObject::internal("late")).expect("it is swallowed");
+        });
+    }
+    pair.down(|_, event| assert!(matches!(event, Event::Response { .. }), "{event:?}"));
+}
+
+fn calls(pair: &mut Pair, count: usize, ends: &[End]) -> AllocationInfo {
+    let params = params();
+    let params = RawJson::from(&params);
+    measure(|| (0..count).for_each(|number| call(pair, ends[number % ends.len()], &params)))
+}
+
+#[test]
+fn once_it_is_warm_a_call_allocates_nothing() {
+    let mut pair = Pair::new();
+    calls(&mut pair, 1000, &ENDS);
+    for end in [End::Result, End::Cancelled, End::TakenBack] {
+        // The first round makes the room that the others use again.
+        calls(&mut pair, 1000, &[end]);
+        assert_eq!(calls(&mut pair, 1000, &[end]), AllocationInfo::default(), "{end:?}");
+    }
+}
+
+/// A million, where the compiler helps.
+const MANY: usize = if cfg!(debug_assertions) { 100_000 } else { 1_000_000 };
+
+#[test]
+fn calls_leave_nothing_behind_however_they_end() {
+    let whole = measure(|| {
+        let mut pair = Pair::new();
+        calls(&mut pair, 1000, &ENDS);
+        let after = calls(&mut pair, MANY, &ENDS);
+        assert_eq!(after.bytes_current, 0, "the heap is flat: {after:?}");
+        assert_eq!((pair.client.usage(), pair.server.usage()), (Usage::default(), Usage::default()));
+        // The last way for calls to end is the end of the connection.
+        for _ in 0..1000 {
+            let options = RequestOptions::default();
+            pair.client.request_raw(pair.now, "vendor/a", None, options).expect("it is ready");
+        }
+        let mut keys = Vec::new();
+        pair.up(|_, event| keys.extend(if let Event::Request { key, .. } = event { Some(key) } else { None }));
+        pair.client.close(pair.now);
+        pair.server.handle_broken();
+        pair.down(|_, _| {});
+        pair.up(|_, _| {});
+        for key in keys {
+            pair.server.respond_error(key, &ErrorObject::internal("late")).expect("it is swallowed");
+        }
+        assert_eq!((pair.client.usage(), pair.server.usage()), (Usage::default(), Usage::default()));
+    });
+    assert_eq!((whole.count_current, whole.bytes_current), (0, 0));
+}
+
+const FRAME: usize = 16 << 10;
+
+fn small_limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.frame_bytes = FRAME;
+    limits.outbox_bytes = 256 << 10;
+    limits.control_bytes = 64 << 10;
+    (limits.requests, limits.request_bytes) = (100, 128 << 10);
+    (limits.calls, limits.batch_members) = (100, 50);
+    limits
+}
+
+/// What the limits add up to: bytes, and a few hundred of them for each entry of a table.
+fn bound(limits: &Limits) -> u64 {
+    let bytes = limits.outbox_bytes + limits.control_bytes + limits.request_bytes + 2 * limits.frame_bytes;
+    (bytes + (limits.requests + limits.calls) * 500) as u64
+}
+
+#[test]
+fn whatever_piles_up_stays_under_what_the_limits_add_up_to() {
+    type Flood = fn(&mut Server, Timestamp, u64);
+    fn feed(server: &mut Server, now: Timestamp, text: &str) -> Option<ReplyKey> {
+        let event = server.handle_frame(now, Frame::new(text.as_bytes()));
+        let key = if let Some(Event::Request { key, .. }) = event { Some(key) } else { None };
+        while server.poll_event().is_some() {}
+        key
+    }
+    let floods: [(&str, Flood); 10] = [
+        ("pings", |server, now, id| {
+            feed(server, now, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#));
+        }),
+        ("batches of pings", |server, now, _| {
+            let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+            feed(server, now, &format!("[{}]", vec![ping; 50].join(",")));
+        }),
+        ("no requests", |server, now, id| {
+            feed(server, now, &format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":7}}"#));
+        }),
+        ("junk", |server, now, _| {
+            feed(server, now, "{{{{");
+        }),
+        ("requests", |server, now, id| {
+            let pad = "x".repeat(id as usize % FRAME);
+            feed(
+                server,
+                now,
+                &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"vendor/a","params":{{"pad":"{pad}"}}}}"#),
+            );
+        }),
+        ("cancelled requests", |server, now, id| {
+            feed(server, now, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"vendor/a"}}"#));
+            let params = format!(r#"{{"requestId":{id}}}"#);
+            feed(server, now, &format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{params}}}"#));
+        }),
+        ("requests in batches", |server, now, id| {
+            if let Some(key) = feed(server, now, &format!(r#"[{{"jsonrpc":"2.0","id":{id},"method":"vendor/a"}}]"#)) {
+                let _ = server.respond_error(key, &ErrorObject::internal("no"));
+            }
+        }),
+        ("answers", |server, now, id| {
+            if let Some(key) = feed(server, now, &format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"vendor/a"}}"#)) {
+                let _ = server.respond_error(key, &ErrorObject::internal("x".repeat(id as usize % FRAME)));
+            }
+        }),
+        ("calls", |server, now, id| {
+            if let Ok(call) = server.request_raw(now, "vendor/a", None, RequestOptions::default())
+                && id % 3 > 0
+            {
+                server.cancel(call, None).expect("it is in flight");
+            }
+            while server.poll_event().is_some() {}
+        }),
+        ("notifications", |server, _, id| {
+            let _ = server.notify_raw(&"x".repeat(id as usize % 50), None);
+            let _ = server.notify_raw("notifications/tools/list_changed", None);
+        }),
+    ];
+    let limits = small_limits();
+    for (flood, step) in floods {
+        let cost = measure(|| {
+            let mut config = full_server();
+            config.settings.limits = limits.clone();
+            let mut solo = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
+            let warm = measure(|| (0..20_000).for_each(|id| step(&mut solo.conn, solo.now, id)));
+            // While a buffer grows, the old one and the new one are there.
+            assert!(warm.bytes_max <= 2 * bound(&limits), "{flood}: {warm:?}, bound {}", bound(&limits));
+            assert!(warm.bytes_current as u64 <= bound(&limits), "{flood}: {warm:?}, bound {}", bound(&limits));
+        });
+        assert_eq!(cost.bytes_current, 0, "{flood}");
+    }
+}
+
+#[test]
+fn a_line_that_never_ends_takes_no_more_than_the_limit_and_a_chunk() {
+    const LIMIT: usize = 1 << 20;
+    for size in [1000, 64 << 10, 3 << 20] {
+        let chunk = vec![b'x'; size];
+        let cost = measure(|| {
+            let mut lines = LineDecoder::new(LIMIT);
+            let grown = measure(|| {
+                for _ in 0..(64 << 20) / size {
+                    lines.feed(&chunk);
+                    while lines.next_frame().is_some() {}
+                }
+            });
+            assert!(grown.bytes_current as usize <= LIMIT + size + 2, "chunks of {size}: {grown:?}");
+            assert!(grown.bytes_max as usize <= 2 * (LIMIT + size), "chunks of {size}: {grown:?}");
+            lines.feed(b"\n{}\n");
+            assert_eq!(lines.next_frame().map(Frame::bytes), Some(&b"{}"[..]));
+        });
+        assert_eq!(cost.bytes_current, 0);
+    }
+}
