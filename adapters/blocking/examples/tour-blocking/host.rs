@@ -1,0 +1,141 @@
+//! What this client does for servers: it stands in for a model and a user, and remembers what it heard.
+
+use std::{
+    env,
+    ffi::OsString,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use mcp_proto::schema::{
+    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
+    ElicitationCompleteParams, LogMessageParams, PromptsListChangedParams, ResourceUpdatedParams,
+    ResourcesListChangedParams, Role, Root, SamplingContent, StopReason, TaskStatusParams, ToolUseContent,
+    ToolsListChangedParams,
+};
+use mcp_service::{Failure, Host, Roots, TaskPolicy};
+
+use crate::arguments;
+
+/// What came from the server beside answers.
+#[derive(Clone, Default)]
+pub(crate) struct Heard(Arc<(Mutex<Counts>, Condvar)>);
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) sampled: usize,
+    pub(crate) filled_in: usize,
+    pub(crate) opened: usize,
+    pub(crate) logged: usize,
+    pub(crate) tools_changed: usize,
+    pub(crate) lists_changed: usize,
+    pub(crate) tasks_changed: usize,
+    pub(crate) completed: usize,
+    pub(crate) updated: Vec<String>,
+    /// What the server did wrong, or says that we did.
+    pub(crate) faults: Vec<String>,
+}
+
+impl Heard {
+    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, f: impl FnOnce(&mut Counts)) {
+        f(&mut self.counts());
+        self.0.1.notify_all();
+    }
+
+    /// Waits until something was heard, but not forever. Whether it was.
+    pub(crate) fn wait(&self, patience: Duration, condition: impl Fn(&Counts) -> bool) -> bool {
+        let waited = self.0.1.wait_timeout_while(self.counts(), patience, |counts| !condition(counts));
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Counts {
+    /// What the server asked of this client.
+    pub(crate) fn questions(&self) -> String {
+        format!("{} prompts for the model, {} forms, {} pages", self.sampled, self.filled_in, self.opened)
+    }
+
+    /// What the server said without being asked.
+    pub(crate) fn news(&self) -> String {
+        let lists = self.tools_changed + self.lists_changed;
+        let Self { logged, tasks_changed, completed, updated, .. } = self;
+        let updated = updated.len();
+        format!(
+            "{logged} log messages, {updated} updates, {lists} lists and {tasks_changed} tasks changed, {completed} pages done"
+        )
+    }
+}
+
+/// A host that can do everything. Its roots are the folders that the server's command line names, or else the current one.
+pub(crate) fn host(heard: &Heard, args: &[OsString]) -> Result<Host, Box<dyn std::error::Error>> {
+    let folders = args.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect::<Vec<_>>();
+    let folders = if folders.is_empty() { vec![env::current_dir()?] } else { folders };
+    let roots = folders.iter().filter_map(|folder| folder.canonicalize().ok()).map(|folder| Root::new(uri(&folder)));
+    let listen = || heard.clone();
+    let (sampling, form, page) = (listen(), listen(), listen());
+    let (logs, tools, prompts, resources, updates) = (listen(), listen(), listen(), listen(), listen());
+    let (tasks, completed, faults) = (listen(), listen(), listen());
+    Ok(Host::builder("tour-blocking", env!("CARGO_PKG_VERSION"))
+        .roots(&Roots::new(roots)?)
+        .sampling(move |params, _| sample(&sampling, params))
+        .sampling_with_tools()
+        .sampling_with_context()
+        .elicitation(move |params, _| fill_in(&form, params))
+        .elicitation_url(move |params: ElicitUrlParams, _| {
+            page.note(|counts| counts.opened += 1);
+            // A real client shows the user where this leads before it opens anything.
+            Ok::<_, Failure>(if params.url.is_empty() { ElicitAction::Decline } else { ElicitAction::Accept })
+        })
+        .tasks(TaskPolicy::default())
+        .on(move |_: LogMessageParams, _| logs.note(|counts| counts.logged += 1))
+        .on(move |_: ToolsListChangedParams, _| tools.note(|counts| counts.tools_changed += 1))
+        .on(move |_: PromptsListChangedParams, _| prompts.note(|counts| counts.lists_changed += 1))
+        .on(move |_: ResourcesListChangedParams, _| resources.note(|counts| counts.lists_changed += 1))
+        .on(move |updated: ResourceUpdatedParams, _| updates.note(|counts| counts.updated.push(updated.uri)))
+        .on(move |_: TaskStatusParams, _| tasks.note(|counts| counts.tasks_changed += 1))
+        .on(move |_: ElicitationCompleteParams, _| completed.note(|counts| counts.completed += 1))
+        .on_fault(move |fault| faults.note(|counts| counts.faults.push(fault.to_string())))
+        .build())
+}
+
+/// A folder as a URI.
+fn uri(folder: &std::path::Path) -> String {
+    let mut uri = String::from("file://");
+    for byte in folder.to_string_lossy().bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(byte)),
+            _ => uri += &format!("%{byte:02X}"),
+        }
+    }
+    uri
+}
+
+/// What a very small model says. It uses the first tool that it is given, once.
+fn sample(heard: &Heard, params: CreateMessageParams) -> Result<CreateMessageResult, Failure> {
+    heard.note(|counts| counts.sampled += 1);
+    let is_answered = |content: &SamplingContent| matches!(content, SamplingContent::ToolResult(_));
+    let last = params.messages.last().ok_or("there is nothing to answer")?;
+    let tool = params.tools.iter().flatten().next().filter(|_| !last.content.iter().any(is_answered));
+    let (content, stop) = match tool {
+        Some(tool) => {
+            let input = arguments::generate(&tool.input_schema.decode()?).ok_or("the tool cannot be used")?;
+            let input = mcp_proto::wire::JsonObject::new(&input)?;
+            (ToolUseContent::new("use-1", tool.name.as_str(), input).into(), StopReason::ToolUse)
+        }
+        None => (SamplingContent::text("Forty-two."), StopReason::EndTurn),
+    };
+    Ok(CreateMessageResult { stop_reason: Some(stop), ..CreateMessageResult::new(Role::Assistant, content, "tour") })
+}
+
+/// Fills in a form: what has a default is left to it.
+fn fill_in(heard: &Heard, params: ElicitFormParams) -> Result<ElicitResult, Failure> {
+    heard.note(|counts| counts.filled_in += 1);
+    let form = serde_json::to_value(&params.requested_schema)?;
+    let content = arguments::generate(&form).ok_or("the form cannot be filled in")?;
+    Ok(ElicitResult { content: Some(serde_json::from_value(content)?), ..ElicitResult::new(ElicitAction::Accept) })
+}

@@ -1,0 +1,246 @@
+//! The stops of a tour, one after the other.
+
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_blocking::Client;
+use mcp_proto::{
+    connection::SendError,
+    protocol::Capability,
+    schema::{LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference},
+};
+use mcp_service::{CallError, Pages, Pending};
+use serde_json::json;
+
+use crate::{host::Heard, known, report::Report, show, tools};
+
+/// Resources of a list that are read, prompts that are filled in.
+const SOME: usize = 20;
+
+/// Requests that are in flight at once.
+const MANY: usize = 100;
+
+/// One tour of one server.
+pub(crate) struct Tour {
+    pub(crate) client: Client,
+    pub(crate) heard: Heard,
+    pub(crate) report: Report,
+}
+
+/// Waits for what was asked for.
+pub(crate) fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallError> {
+    pending?.wait()
+}
+
+impl Tour {
+    pub(crate) fn run(&mut self) {
+        self.who();
+        self.pings();
+        self.log_level();
+        if self.has(Capability::Tools) {
+            self.report.heading("tools");
+            tools::visit(self);
+        }
+        if self.has(Capability::Resources) {
+            self.report.heading("resources");
+            self.resources();
+            self.templates();
+        }
+        if self.has(Capability::ResourcesSubscribe) {
+            self.subscriptions();
+        }
+        if self.has(Capability::Prompts) {
+            self.report.heading("prompts");
+            self.prompts();
+        }
+        if self.has(Capability::TasksList) {
+            self.report.heading("tasks");
+            self.tasks();
+        }
+        self.report.heading("manners");
+        self.unknown();
+        self.cancellation();
+    }
+
+    fn has(&self, capability: Capability) -> bool {
+        self.client.capabilities().contains(capability)
+    }
+
+    fn who(&mut self) {
+        let server = self.client.server().clone();
+        let info = &server.server_info;
+        let title = info.title.as_deref().map(|title| format!(" ({title})")).unwrap_or_default();
+        self.report.line("server", &format!("{} {}{title}", info.name, info.version));
+        self.report.line("revision", &server.protocol_version);
+        let offers: Vec<&str> = self.client.capabilities().iter().map(Capability::path).collect();
+        self.report.line("offers", &offers.join(", "));
+        if let Some(instructions) = &server.instructions {
+            self.report.line("instructions", instructions);
+        }
+    }
+
+    fn pings(&mut self) {
+        let start = Instant::now();
+        let ping = wait(self.client.request(&PingParams::default()));
+        self.report.call("ping", ping, |_| format!("{:?}", start.elapsed()));
+        let start = Instant::now();
+        let pings: Vec<_> = (0..MANY).map(|_| self.client.request(&PingParams::default())).collect();
+        let lost: Vec<CallError> = pings.into_iter().filter_map(|ping| wait(ping).err()).collect();
+        let name = format!("ping, {MANY} at once");
+        self.report.line(&name, &format!("{:?}", start.elapsed()));
+        self.report.check(&name, lost.first().map_or(Ok(()), |error| Err(format!("{} lost: {error}", lost.len()))));
+    }
+
+    fn log_level(&mut self) {
+        if self.has(Capability::Logging) {
+            let set = wait(self.client.set_log_level(LoggingLevel::Debug));
+            self.report.call("log level", set, |_| LoggingLevel::Debug.as_str().to_owned());
+        }
+    }
+
+    /// All pages of a list.
+    pub(crate) fn list<T>(&mut self, what: &str, pages: Pages<T>) -> Vec<T> {
+        let items: Result<Vec<T>, CallError> = pages.collect();
+        let items = self.report.call(&format!("list of {what}"), items, |items| items.len().to_string());
+        items.unwrap_or_default()
+    }
+
+    fn read(&mut self, uri: &str) {
+        let read = wait(self.client.read_resource(uri));
+        let read = self
+            .report
+            .call(uri, read, |read| read.contents.iter().map(show::contents).collect::<Vec<_>>().join(" | "));
+        let is_there = read.is_some_and(|read| !read.contents.is_empty());
+        self.report.check(uri, if is_there { Ok(()) } else { Err("it should be there".to_owned()) });
+    }
+
+    fn resources(&mut self) {
+        for resource in self.list("resources", self.client.all_resources()).iter().take(SOME) {
+            self.read(&resource.uri);
+        }
+    }
+
+    /// Fills in the templates whose variables the server completes.
+    fn templates(&mut self) {
+        for template in self.list("templates", self.client.all_resource_templates()) {
+            let template = template.uri_template;
+            let Some((before, (variable, after))) =
+                template.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
+            else {
+                continue;
+            };
+            let proposals = self.complete(&template, ResourceTemplateReference::new(template.as_str()), variable, &[]);
+            let value = proposals.first().map_or("1", String::as_str);
+            if !after.contains('{') {
+                self.read(&format!("{before}{value}{after}"));
+            }
+        }
+    }
+
+    /// What the server proposes for an argument.
+    fn complete(
+        &mut self,
+        owner: &str,
+        reference: impl Into<mcp_proto::schema::CompletionReference>,
+        argument: &str,
+        known: &[(String, String)],
+    ) -> Vec<String> {
+        if !self.has(Capability::Completions) {
+            return Vec::new();
+        }
+        let known: Map<String> = known.iter().cloned().collect();
+        let completed = wait(self.client.complete(reference, argument, "", known));
+        let name = format!("{owner} {{{argument}}}");
+        let completed = self.report.call(&name, completed, |it| format!("[{}]", it.completion.values.join(", ")));
+        completed.map(|completed| completed.completion.values).unwrap_or_default()
+    }
+
+    /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.
+    fn subscriptions(&mut self) {
+        let watched = known::watched(&self.client.server().server_info.name);
+        let first = self.client.all_resources().next().and_then(Result::ok).map(|resource| resource.uri);
+        let Some(uri) = watched.map(|watched| watched.uri.to_owned()).or(first) else { return };
+        let name = format!("subscription to {uri}");
+        let subscribed = wait(self.client.subscribe(&uri));
+        if self.report.call(&name, subscribed, |_| "subscribed".to_owned()).is_none() {
+            return;
+        }
+        if let Some(watched) = watched {
+            let touched = wait(self.client.call_tool(watched.tool, ()));
+            self.report.call(watched.tool, touched, show::result);
+            let heard = self.heard.wait(watched.patience, |counts| counts.updated.contains(&uri));
+            self.report.check(&name, if heard { Ok(()) } else { Err("no update came".to_owned()) });
+            if watched.toggles {
+                let stopped = wait(self.client.call_tool(watched.tool, ()));
+                self.report.call(watched.tool, stopped, show::result);
+            }
+        }
+        let left = wait(self.client.unsubscribe(&uri));
+        self.report.call(&name, left, |_| "left".to_owned());
+    }
+
+    fn prompts(&mut self) {
+        for prompt in self.list("prompts", self.client.all_prompts()).into_iter().take(SOME) {
+            let arguments = self.prompt_arguments(&prompt);
+            let filled_in = wait(self.client.get_prompt(&prompt.name, arguments.iter().cloned().collect::<Map<_>>()));
+            self.report.call(&prompt.name, filled_in, |filled_in| {
+                filled_in.messages.iter().map(|message| show::block(&message.content)).collect::<Vec<_>>().join(" | ")
+            });
+        }
+    }
+
+    /// What is required, as the server proposes it.
+    fn prompt_arguments(&mut self, prompt: &Prompt) -> Vec<(String, String)> {
+        let mut known = Vec::new();
+        for argument in prompt.arguments.iter().flatten().filter(|argument| argument.required == Some(true)) {
+            let proposals =
+                self.complete(&prompt.name, PromptReference::new(prompt.name.as_str()), &argument.name, &known);
+            let value = proposals.into_iter().next().unwrap_or_else(|| known::text(&argument.name).to_owned());
+            known.push((argument.name.clone(), value));
+        }
+        known
+    }
+
+    /// The tasks that the tools have left behind. They are done, so there is nothing to cancel.
+    fn tasks(&mut self) {
+        for task in self.list("tasks", self.client.all_tasks()) {
+            self.report.line(&task.task_id, &task.status.to_string());
+            let name = format!("cancelling {}", task.task_id);
+            let cancelled = wait(self.client.task::<mcp_proto::schema::CallToolResult>(task.clone()).cancel());
+            let is_refused = task.status.is_terminal() == matches!(cancelled, Err(CallError::Rpc(_)));
+            self.report.check(&name, if is_refused { Ok(()) } else { Err(format!("{cancelled:?}")) });
+        }
+    }
+
+    /// A method that nobody has, and a notification that nobody knows, change nothing.
+    fn unknown(&mut self) {
+        let refused = wait(self.client.request_raw("tour/no-such-method", None));
+        let right = matches!(&refused, Err(CallError::Rpc(error)) if error.code.0 == -32601);
+        self.report.line("unknown method", &refused.map_or_else(|error| error.to_string(), |_| "answered".to_owned()));
+        self.report.check("unknown method", if right { Ok(()) } else { Err("it is not refused with -32601".into()) });
+        let told = self.client.notify_raw("notifications/tour/no-such-thing", None);
+        self.report.check("unknown notification", told.map_err(|error| error.to_string()));
+        let ping = wait(self.client.request(&PingParams::default()));
+        self.report.call("ping after that", ping, |_| "answered".to_owned());
+    }
+
+    /// Calls a tool that takes its time, if there is one, and gives it up.
+    fn cancellation(&mut self) {
+        let Some(tool) = known::slow(&self.client.server().server_info.name) else { return };
+        // A server that goes on all the same must not be kept from ending for long.
+        let arguments = json!({"ms": 3_600_000, "duration": 1, "steps": 1});
+        let Ok(call) = self.client.call_tool(tool, arguments) else { return };
+        let (start, stop) = (Instant::now(), call.canceller());
+        let other = thread::spawn(move || stop.cancel(Some("the tour is almost over")));
+        let result = call.wait();
+        let took = start.elapsed();
+        self.report.line(&format!("{tool}, cancelled"), &format!("{took:?}"));
+        let right = matches!(result, Err(CallError::Cancelled)) && took < Duration::from_secs(1);
+        self.report.check(tool, if right { Ok(()) } else { Err(format!("{result:?} after {took:?}")) });
+        if other.join().is_err() {
+            self.report.fail(tool, "the other thread has panicked");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Calls that are known to make sense, followed step by step.
+
+use std::collections::HashMap;
+
+use mcp_proto::schema::{CallToolResult, ContentBlock};
+use serde_json::Value;
+
+use crate::{known, show};
+
+/// A call and what has to come of it. In texts, `{name}` stands for what was kept under this name.
+#[derive(Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) tool: &'static str,
+    pub(crate) arguments: &'static str,
+    pub(crate) expected: &'static [Expect],
+}
+
+impl Step {
+    /// The code that the call is refused with, if it is to be refused.
+    pub(crate) fn refused(&self) -> Option<i64> {
+        self.expected.iter().find_map(|expect| if let Expect::Refused(code) = expect { Some(*code) } else { None })
+    }
+}
+
+/// What has to come of a call.
+#[derive(Clone, Copy)]
+pub(crate) enum Expect {
+    /// This text and nothing else.
+    Text(&'static str),
+    /// This somewhere in its text.
+    Contains(&'static str),
+    /// This nowhere in its text.
+    Lacks(&'static str),
+    /// Content of these kinds.
+    Kinds(&'static [&'static str]),
+    /// This as structured content, and whatever else is in it.
+    Structured(&'static str),
+    /// The tool fails.
+    Failure,
+    /// The server refuses the call with this code.
+    Refused(i64),
+    /// Progress, at least so often.
+    Progress(usize),
+    /// Log messages, at least so many.
+    Logs(usize),
+    /// Something to keep: what the function finds in the text.
+    Keep(&'static str, fn(&str) -> Option<&str>),
+}
+
+/// The calls that are known to make sense on one server.
+pub(crate) struct Script {
+    steps: &'static [Step],
+    kept: HashMap<&'static str, String>,
+}
+
+impl Script {
+    pub(crate) fn of(server: &str) -> Self {
+        Self { steps: known::steps(server), kept: HashMap::new() }
+    }
+
+    pub(crate) fn knows(&self, tool: &str) -> bool {
+        self.steps.iter().any(|step| step.tool == tool)
+    }
+
+    /// The steps for these tools.
+    pub(crate) fn steps(&self, is_there: impl Fn(&str) -> bool) -> Vec<Step> {
+        self.steps.iter().filter(|step| is_there(step.tool)).copied().collect()
+    }
+
+    pub(crate) fn arguments(&self, step: &Step) -> Value {
+        serde_json::from_str(&self.fill_in(step.arguments)).unwrap_or_default()
+    }
+
+    /// Checks what came of a step. `logged` waits for log messages.
+    pub(crate) fn check(
+        &mut self,
+        step: &Step,
+        result: &CallToolResult,
+        progress: usize,
+        logged: impl Fn(usize) -> bool,
+    ) -> Result<(), String> {
+        let text: Vec<String> = result.content.iter().map(show::block).collect();
+        let text = text.join("\n");
+        if result.is_error() != step.expected.iter().any(|expect| matches!(expect, Expect::Failure)) {
+            return Err(format!("it {}", if result.is_error() { "fails" } else { "does not fail" }));
+        }
+        for expect in step.expected {
+            let met = match *expect {
+                Expect::Refused(_) => false,
+                Expect::Text(expected) => text == self.fill_in(expected),
+                Expect::Contains(part) => text.contains(&self.fill_in(part)),
+                Expect::Lacks(part) => !text.contains(&self.fill_in(part)),
+                Expect::Kinds(kinds) => result.content.iter().map(kind).eq(kinds.iter().copied()),
+                Expect::Structured(expected) => is_part(expected, result),
+                Expect::Failure => true,
+                Expect::Progress(count) => progress >= count,
+                Expect::Logs(count) => logged(count),
+                Expect::Keep(name, find) => find(&text).map(|found| self.kept.insert(name, found.to_owned())).is_some(),
+            };
+            if !met {
+                return Err(format!("expected {}", describe(expect, progress)));
+            }
+        }
+        Ok(())
+    }
+
+    fn fill_in(&self, text: &str) -> String {
+        self.kept.iter().fold(text.to_owned(), |text, (name, kept)| text.replace(&format!("{{{name}}}"), kept))
+    }
+}
+
+fn describe(expect: &Expect, progress: usize) -> String {
+    match expect {
+        Expect::Text(text) => format!("{text:?}"),
+        Expect::Contains(text) => format!("{text:?} in it"),
+        Expect::Lacks(text) => format!("no {text:?} in it"),
+        Expect::Kinds(kinds) => kinds.join(", "),
+        Expect::Structured(content) => format!("structured content {content}"),
+        Expect::Failure => "a failure".to_owned(),
+        Expect::Refused(code) => format!("error {code}"),
+        Expect::Progress(count) => format!("progress {count} times, not {progress} times"),
+        Expect::Logs(count) => format!("{count} log messages"),
+        Expect::Keep(name, _) => format!("a {name}"),
+    }
+}
+
+fn kind(block: &ContentBlock) -> &'static str {
+    match block {
+        ContentBlock::Text(_) => "text",
+        ContentBlock::Image(_) => "image",
+        ContentBlock::Audio(_) => "audio",
+        ContentBlock::Resource(_) => "resource",
+        ContentBlock::ResourceLink(_) => "resource_link",
+        ContentBlock::Other(_) => "other",
+    }
+}
+
+/// Whether the structured content has these members.
+fn is_part(expected: &str, result: &CallToolResult) -> bool {
+    let content: Option<Value> = result.structured_content.as_ref().and_then(|content| content.decode().ok());
+    let expected: Value = serde_json::from_str(expected).unwrap_or_default();
+    let (Some(content), Some(expected)) = (content, expected.as_object()) else { return false };
+    expected.iter().all(|(name, value)| content.get(name) == Some(value))
+}
