@@ -620,6 +620,71 @@ fn messages_of_other_revisions_are_refused() {
     assert!(encode(&ListToolsParams::default(), V2024_11_05).is_ok());
 }
 
+/// Each type knows its revisions by itself, wherever it is used.
+#[test]
+fn types_of_other_revisions_are_refused() {
+    let task = json!({"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null});
+    let mut extended = task.clone();
+    extended["ttlMs"] = json!(null);
+    let option = json!({"const": "a", "title": "A"});
+    macro_rules! exist {
+        ($($versions:ident: $($Type:ty = $json:expr),+;)+) => {
+            $($(
+                let read: $Type = serde_json::from_value($json.clone()).expect(stringify!($Type));
+                for version in ProtocolVersion::ALL {
+                    let written = encode(&read, version);
+                    assert_eq!(written.is_ok(), $versions.contains(version), "{} at {version}", stringify!($Type));
+                    if let Err(error) = written {
+                        assert!(error.ends_with(&format!(" is not part of {version}")), "{error}");
+                    }
+                }
+            )+)+
+        };
+    }
+    exist! {
+        MARCH: AudioContent = json!({"type": "audio", "data": "", "mimeType": ""}), ToolAnnotations = json!({});
+        JUNE: ResourceLink = json!({"type": "resource_link", "uri": "a:b", "name": "n"}),
+            CompletionContext = json!({}),
+            ElicitFormParams = json!({"message": "", "requestedSchema": {"type": "object", "properties": {}}}),
+            ElicitResult = json!({"action": "accept"}),
+            ElicitSchema = json!({"type": "object", "properties": {}}),
+            StringSchema = json!({"type": "string"}), NumberSchema = json!({"type": "number"}),
+            BooleanSchema = json!({"type": "boolean"}),
+            UntitledSingleSelectEnumSchema = json!({"type": "string", "enum": []}),
+            LegacyTitledEnumSchema = json!({"type": "string", "enum": [], "enumNames": []});
+        NOVEMBER: Icon = json!({"src": "data:,"}), ToolChoice = json!({}), EnumOption = option,
+            ToolUseContent = json!({"type": "tool_use", "id": "", "name": "", "input": {}}),
+            ToolResultContent = json!({"type": "tool_result", "toolUseId": "", "content": []}),
+            ElicitUrlParams = json!({"mode": "url", "message": "", "url": "a:b", "elicitationId": ""}),
+            TitledSingleSelectEnumSchema = json!({"type": "string", "oneOf": [option]}),
+            UntitledItems = json!({"type": "string", "enum": []}), TitledItems = json!({"anyOf": [option]}),
+            UntitledMultiSelectEnumSchema = json!({"type": "array", "items": {"type": "string", "enum": []}}),
+            TitledMultiSelectEnumSchema = json!({"type": "array", "items": {"anyOf": []}});
+        TASKS: Task = task, GetTaskResult = task, CancelTaskResult = task, TaskStatusParams = task,
+            CreateTaskResult = json!({"task": task}), ListTasksResult = json!({"tasks": []}),
+            GetTaskPayloadResult = json!({}), TaskMetadata = json!({}), ToolExecution = json!({}),
+            ClientTasksCapability = json!({}), ClientTaskRequests = json!({}), SamplingTasks = json!({}),
+            ElicitationTasks = json!({}), ServerTasksCapability = json!({}), ServerTaskRequests = json!({}),
+            ToolTasks = json!({}), UrlElicitationRequired = json!({"elicitations": []});
+        LEGACY: InitializeResult = json!({"protocolVersion": "", "capabilities": {}, "serverInfo": {"name": "", "version": ""}});
+        MODERN: DiscoverResult = json!({"supportedVersions": [], "capabilities": {}}),
+            InputRequiredResult = json!({"requestState": ""}),
+            CreateMessageRequest = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 5}}),
+            ElicitRequest = json!({"method": "elicitation/create", "params": {
+                "message": "", "requestedSchema": {"type": "object", "properties": {}}
+            }}),
+            ListRootsRequest = json!({"method": "roots/list"}),
+            SubscriptionFilter = json!({}), SubscriptionsListenResult = json!({}),
+            SubscriptionsListenParams = json!({"notifications": {}}),
+            SubscriptionsAcknowledgedParams = json!({"notifications": {}}),
+            MissingRequiredClientCapability = json!({"requiredCapabilities": {}}),
+            tasks_extension::CreateTaskResult = extended, tasks_extension::GetTaskResult = extended,
+            tasks_extension::TaskParams = extended, tasks_extension::GetTaskParams = extended,
+            tasks_extension::CancelTaskParams = extended,
+            tasks_extension::UpdateTaskParams = json!({"taskId": "t", "inputResponses": {}});
+    }
+}
+
 // req: M-CACHE-001 M-CACHE-002
 #[test]
 fn a_modern_list_always_has_its_hints() {
