@@ -119,7 +119,7 @@ fn prompt() -> Value {
         "arguments": [{"name": "a", "title": "t", "required": true}]})
 }
 
-// req: PROG-005 COMPL-003 COMPL-004 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
+// req: PROG-005 COMPL-003 COMPL-004 TOOL-033 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-TOOL-010 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
 #[test]
 fn what_only_adds_to_the_picture_is_left_out() {
     check(vec![

@@ -310,7 +310,7 @@ fn what_a_tool_does_not_say() {
     assert!(CallToolResult::error("why").is_error());
 }
 
-// req: TOOL-014 TOOL-015 TOOL-033 M-TOOL-010 M-TOOL-012 M-TOOL-013
+// req: TOOL-014 TOOL-015 M-TOOL-012 M-TOOL-013
 #[test]
 fn calls_of_tools() {
     shape::<CallToolParams>(json!({"_meta": {}, "name": "n", "arguments": {}, "task": {"ttl": 5}}), &["name"]);
