@@ -137,6 +137,7 @@ impl Client {
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Ending {
         let reason = self.0.handle.wait();
+        hold();
         Ending { reason: reason.unwrap_or(CloseReason::Local), exit: self.0.child.as_ref().and_then(Child::exit) }
     }
 }
@@ -153,6 +154,18 @@ impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
     }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.handle.close();
+        hold();
+    }
+}
+
+fn hold() {
+    #[cfg(feature = "signals")]
+    crate::signals::hold();
 }
 
 /// For [`shutdown_on_signals`](crate::shutdown_on_signals).

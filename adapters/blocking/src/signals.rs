@@ -5,7 +5,11 @@
 
 use std::{
     io, process,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use signal_hook::{
@@ -17,6 +21,16 @@ use crate::{client::Inner, lock::lock, threads::spawn};
 
 /// Every client that lives.
 static CLIENTS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+
+/// This process is about to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Does not return if this process is about to end, so that nobody else ends it before, and with another status.
+pub(crate) fn hold() {
+    while ENDING.load(Ordering::Acquire) {
+        thread::park();
+    }
+}
 
 pub(crate) fn register(client: &Arc<Inner>) {
     let mut clients = lock(&CLIENTS);
@@ -30,7 +44,7 @@ fn clients() -> Vec<Arc<Inner>> {
 
 /// From now on, SIGINT, SIGTERM and SIGHUP close every [`Client`](crate::Client) of this process, as
 /// [`close`](crate::Client::close) does, and then end the process with 128 and the number of the signal as its status.
-/// The second signal kills all children at once.
+/// The second signal kills all children at once. From the first one on, `close` and `wait` of clients do not return.
 ///
 /// For programs that are nothing but clients, or whose `main` has nothing of its own to put in order.
 ///
@@ -42,6 +56,7 @@ pub fn shutdown_on_signals() -> io::Result<()> {
         let mut received = signals.forever();
         let Some(first) = received.next() else { return };
         let status = 128 + first;
+        ENDING.store(true, Ordering::Release);
         let closing = spawn("mcp-closing", move || {
             let clients = clients();
             clients.iter().for_each(|client| client.begin_close());

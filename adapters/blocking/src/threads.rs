@@ -34,6 +34,9 @@ const JOB: usize = 256;
 /// How long handlers may take that hear of the end, before they are left to themselves.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// How long reading may go on when writing has failed.
+const LAST_READ: Duration = Duration::from_millis(500);
+
 /// What the threads of a connection have in common.
 struct Post<E> {
     driver: Arc<Driver<E>>,
@@ -177,6 +180,8 @@ impl<E: Send + 'static> Post<E> {
                     Ok(()) => driver.make_room(),
                     Err(error) => {
                         drop(state);
+                        // What the peer has said before it left is still heard, and may be the better reason.
+                        self.wait_until(LAST_READ, |state| state.reader_left);
                         driver.fail(&error);
                         state = driver.lock();
                     }

@@ -1,0 +1,228 @@
+//! Children: how they begin, how they end, and that nothing is left of them.
+
+use std::{
+    fs,
+    process::{Command as Start, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use libtest_mimic::Trial;
+use mcp_blocking::{Client, Command, Error};
+use mcp_proto::{
+    connection::{CloseReason, Settings},
+    schema::{CallToolResult, PingParams},
+};
+use mcp_service::CallError;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    fixture::{FLAG, LONG, command, host, is_alive, note, program, read_note, shell, wait_dead},
+    run,
+};
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        // req: STDIO-001 STDIO-002
+        Trial::test("a_program_gets_its_arguments_as_they_are", run(arguments)),
+        // req: STDIO-011
+        Trial::test("a_server_that_ends_with_its_input_is_not_killed", run(polite)),
+        // req: STDIO-012
+        Trial::test("a_server_that_ignores_the_end_of_its_input_is_told_to_end", run(terminated)),
+        // req: STDIO-013
+        Trial::test("a_server_that_ignores_that_as_well_is_killed", run(killed)),
+        Trial::test("nothing_is_left_of_a_group_after_close", run(|| group_after(|client| drop(client.close())))),
+        Trial::test("nothing_is_left_of_a_group_after_drop", run(|| group_after(drop))),
+        Trial::test("nothing_is_left_of_a_group_after_a_handshake_that_failed", run(group_after_failure)),
+        // req: STDIO-014 LIFE-041
+        Trial::test("a_server_that_dies_fails_its_calls_with_what_is_known", run(|| death(true))),
+        Trial::test("a_server_that_is_killed_while_idle_is_noticed", run(|| death(false))),
+        // req: STDIO-009 STDIO-010
+        Trial::test("a_server_can_say_a_lot_on_standard_error", run(chatter)),
+        // req: LIFE-033
+        Trial::test("a_program_that_is_no_server_says_why", run(no_server)),
+        Trial::test("ctrl_c_leaves_no_orphan", run(|| client_gets(Signal::INT))),
+        Trial::test("a_client_that_is_killed_leaves_no_orphan", run(|| client_gets(Signal::KILL))),
+    ]
+}
+
+const SHORT: Duration = Duration::from_millis(200);
+
+fn text(result: Result<CallToolResult, CallError>) -> String {
+    let result = result.expect("it is answered");
+    result.content[0].as_text().expect("it is a text").to_owned()
+}
+
+fn call(client: &Client, tool: &str) -> String {
+    text(client.call_tool(tool, ()).expect("it is sent").wait())
+}
+
+fn arguments() {
+    let strange = ["", "a b", "$HOME", "`id`", "; rm -rf /", "\"'\\", "*", "ü\n"];
+    let command = command("server").args(strange).env("FIXTURE", "a $b").current_dir("/").env_remove("HOME");
+    let client = Client::spawn(command, &host()).expect("it is a server");
+    assert_eq!(call(&client, "args"), strange.join("|"));
+    assert_eq!(call(&client, "env"), "a $b");
+    assert_eq!(call(&client, "dir"), "/");
+    assert_eq!(client.server().server_info.name, "fixture");
+}
+
+fn polite() {
+    let client = Client::spawn(command("server"), &host()).expect("it is a server");
+    let start = Instant::now();
+    let ending = client.close();
+    assert_eq!(ending.reason, CloseReason::Local);
+    assert!(ending.exit.expect("it was a child").success());
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+}
+
+fn terminated() {
+    let client = Client::spawn(command("stubborn").patience(SHORT, LONG), &host()).expect("it is a server");
+    client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
+    let start = Instant::now();
+    let exit = client.close().exit.expect("it was a child");
+    assert!(exit.to_string().starts_with("signal: 15 (SIGTERM)"), "{exit}");
+    assert_eq!(exit.stderr, ["input has ended"]);
+    assert!(start.elapsed() >= SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+fn killed() {
+    let command = shell("trap '' TERM; exec \"$@\"", "stubborn").patience(SHORT, SHORT);
+    let client = Client::spawn(command, &host()).expect("it is a server");
+    let start = Instant::now();
+    let exit = client.close().exit.expect("it was a child");
+    assert!(exit.to_string().starts_with("signal: 9 (SIGKILL)"), "{exit}");
+    assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+/// A shell that is in the way, and something in the background that does not want to end.
+fn wrapper(note: &str, role: &str) -> Command {
+    let script = format!("trap '' TERM; sleep 1000 & echo $! $$ >{note}; \"$@\"; exit $?");
+    shell(&script, role).patience(SHORT, SHORT)
+}
+
+fn group_after(end: impl FnOnce(Client)) {
+    let note = note(&format!("group-{}", std::thread::current().name().unwrap_or_default().len()));
+    let client = Client::spawn(wrapper(note.to_str().expect("text"), "server"), &host()).expect("it is a server");
+    let server = call(&client, "pid");
+    let others = read_note(&note);
+    let pids: Vec<&str> = others.split(' ').chain([server.as_str()]).collect();
+    assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
+    let start = Instant::now();
+    end(client);
+    assert!(start.elapsed() < 2 * SHORT + Duration::from_secs(1), "{:?}", start.elapsed());
+    for pid in pids {
+        assert!(!is_alive(pid), "{pid} of {others} and {server} is left");
+    }
+    let _ = fs::remove_file(note);
+}
+
+fn group_after_failure() {
+    let note = note("failure");
+    let error = Client::spawn(wrapper(note.to_str().expect("text"), "usage"), &host()).expect_err("it is no server");
+    assert!(matches!(error, Error::Handshake(_)), "{error}");
+    let others = read_note(&note);
+    assert!(others.split(' ').all(|pid| !is_alive(pid)), "something of {others} is left");
+    let _ = fs::remove_file(note);
+}
+
+fn death(pending: bool) {
+    let client = Client::spawn(command("server"), &host()).expect("it is a server");
+    let pid = call(&client, "pid");
+    let calls: Vec<_> = (0..if pending { 10 } else { 0 }).map(|_| client.call_tool("wait", ()).expect("sent")).collect();
+    let start;
+    if pending {
+        start = Instant::now();
+        let last = client.call_tool("die", ()).expect("it is sent");
+        assert!(matches!(last.wait(), Err(CallError::Closed(_))));
+    } else {
+        start = Instant::now();
+        kill_process(Pid::from_raw(pid.parse().expect("a number")).expect("not 0"), Signal::KILL).expect("it is there");
+    }
+    for call in calls {
+        let error = call.wait().expect_err("there is nobody to answer");
+        let said = error.to_string();
+        assert!(said.contains("signal: 6 (SIGABRT)") && said.contains("the last words"), "{said}");
+    }
+    // Nobody calls; it is noticed all the same.
+    let reason = client.wait_closed();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");
+    let ending = client.close();
+    let signal = if pending { "signal: 6" } else { "signal: 9" };
+    assert!(ending.exit.as_ref().expect("it was a child").to_string().starts_with(signal), "{ending}");
+    assert!(ending.to_string().contains(signal), "{ending}");
+    assert!(client.request(&PingParams::default()).is_err());
+}
+
+fn chatter() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    let command = command("server").on_stderr(move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    let client = Client::spawn(command, &host()).expect("it is a server");
+    // More than ten megabytes, which no pipe holds.
+    assert_eq!(call(&client, "chatter"), "said");
+    let exit = client.close().exit.expect("it was a child");
+    assert!(exit.success(), "{exit}");
+    assert_eq!(count.load(Ordering::Relaxed), 200_000);
+    assert!(exit.stderr.last().expect("the last lines are kept").starts_with("line 199999"));
+    assert!(exit.stderr.iter().map(String::len).sum::<usize>() <= 16 * 1024);
+
+    for quiet in [Command::discard_stderr, Command::inherit_stderr] {
+        let client = Client::spawn(quiet(crate::fixture::command("server")), &host()).expect("it is a server");
+        assert_eq!(client.close().exit.expect("it was a child").stderr, [""; 0]);
+    }
+}
+
+fn no_server() {
+    let error = Client::spawn(command("usage"), &host()).expect_err("it is no server");
+    let said = error.to_string();
+    assert!(said.contains("exit status: 2") && said.contains("usage: fixture FILE"), "{said}");
+
+    let error = Client::spawn(Command::new("/no/such/program"), &host()).expect_err("there is none");
+    assert!(matches!(&error, Error::Spawn { program, .. } if program == "/no/such/program"), "{error:?}");
+    assert!(error.to_string().contains("/no/such/program"), "{error}");
+
+    // It starts, and says nothing.
+    let settings = Settings { handshake_timeout: SHORT, ..Settings::default() };
+    let hasty = mcp_service::Host::builder("test", "1").settings(settings).build();
+    let start = Instant::now();
+    let silent = Command::new("sleep").arg("1000").patience(SHORT, SHORT);
+    let error = Client::spawn(silent, &hasty).expect_err("it is no server");
+    assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
+    assert!(error.to_string().contains("SIGTERM"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+}
+
+/// A client that has connected to a server behind a shell gets a signal; neither of them is left.
+fn client_gets(signal: Signal) {
+    let number = signal.as_raw();
+    let (connected, group) = (note(&format!("client-{number}")), note(&format!("server-{number}")));
+    let script = format!("echo $$ >{}; \"$@\"; exit $?", group.display());
+    let mut client = Start::new(program())
+        .args([FLAG, "client"])
+        .arg(&connected)
+        .args(["sh", "-c", &script, "sh"])
+        .arg(program())
+        .args([FLAG, "server"])
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("this program can be started");
+    assert_eq!(read_note(&connected), "connected");
+    let shell = read_note(&group);
+    assert!(is_alive(&shell));
+    kill_process(Pid::from_child(&client), signal).expect("it is there");
+    let status = client.wait().expect("it is our child");
+    wait_dead(&shell, LONG);
+    if signal == Signal::INT {
+        assert_eq!(status.code(), Some(130));
+    }
+    for note in [connected, group] {
+        let _ = fs::remove_file(note);
+    }
+}

@@ -1,0 +1,171 @@
+//! The other process: servers that behave and servers that do not, and a client that is killed.
+
+use std::{
+    env, fs,
+    io::{self, BufRead, Write},
+    path::{Path, PathBuf},
+    process::{self, Command as Start, ExitCode},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_blocking::{Client, Command, serve_stdio, shutdown_on_signals};
+use mcp_service::{Context, Host, Service, Tool};
+use serde::Deserialize;
+
+/// The argument that makes a fixture of this program.
+pub(crate) const FLAG: &str = "--fixture";
+
+/// More than anything takes; a test that needs it has failed.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+pub(crate) fn run(role: &str, args: &[String]) -> ExitCode {
+    match role {
+        "server" => serve(args),
+        "stubborn" => stubborn(),
+        "usage" => usage(),
+        "client" => client(args),
+        role => panic!("no such role: {role}"),
+    }
+}
+
+/// The command that starts this program in a role.
+pub(crate) fn command(role: &str) -> Command {
+    Command::new(program()).args([FLAG, role])
+}
+
+/// A shell that runs `script` with the command line of a role in `"$@"`. For what only a shell does: traps, wrappers.
+pub(crate) fn shell(script: &str, role: &str) -> Command {
+    Command::new("sh").args(["-c", script, "sh"]).arg(program()).args([FLAG, role])
+}
+
+pub(crate) fn program() -> PathBuf {
+    env::current_exe().expect("this program has a name")
+}
+
+pub(crate) fn host() -> Host {
+    Host::builder("test", "1").build()
+}
+
+/// A file that does not exist yet, for a process to say something through.
+pub(crate) fn note(name: &str) -> PathBuf {
+    let path = env::temp_dir().join(format!("mcp-blocking-{}-{name}", process::id()));
+    let _ = fs::remove_file(&path);
+    path
+}
+
+/// What a process has written into a file, once it has.
+pub(crate) fn read_note(path: &Path) -> String {
+    let until = Instant::now() + LONG;
+    loop {
+        match fs::read_to_string(path) {
+            // The line is written in one go, and whole when it ends.
+            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
+            _ => assert!(Instant::now() < until, "nothing was noted"),
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Whether a process runs. One that has ended and that nobody has asked about does not.
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())
+}
+
+/// Waits until a process does not run any more.
+pub(crate) fn wait_dead(pid: &str, patience: Duration) {
+    let until = Instant::now() + patience;
+    while is_alive(pid) {
+        assert!(Instant::now() < until, "{pid} is still there");
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+}
+
+/// A server whose tools do what handlers should not.
+fn serve(args: &[String]) -> ExitCode {
+    let schema = || mcp_proto::wire::JsonObject::parse(r#"{"type":"object"}"#).expect("an object");
+    let args = args.join("|");
+    let service = Service::builder("fixture", "1")
+        .tool(Tool::with_schema("echo", schema(), |said: Text| said.text))
+        .tool(Tool::new("args", move || args.clone()))
+        .tool(Tool::new("env", || env::var("FIXTURE").unwrap_or_default()))
+        .tool(Tool::new("dir", || env::current_dir().map(|dir| dir.display().to_string())))
+        .tool(Tool::new("print", print))
+        .tool(Tool::new("pid", || process::id().to_string()))
+        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).map(|()| "waited")))
+        .tool(Tool::new("leave", |context: Context| {
+            context.peer().close();
+            "left"
+        }))
+        .tool(Tool::new("die", || -> &'static str {
+            eprintln!("the last words");
+            process::abort()
+        }))
+        .tool(Tool::new("chatter", || {
+            for line in 0..200_000 {
+                eprintln!("line {line}, and something behind it to make it longer");
+            }
+            "said"
+        }))
+        .build()
+        .expect("all names differ");
+    match serve_stdio(&service) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Writes to standard output and reads from standard input in every way that there is.
+#[expect(clippy::print_stdout, reason = "that is what is tried")]
+fn print() -> io::Result<String> {
+    println!("printed");
+    print!("half a line");
+    io::stdout().write_all(b"written\n")?;
+    fs::write("/dev/stdout", "through the device\n")?;
+    let mut line = String::new();
+    let len = io::stdin().lock().read_line(&mut line)?;
+    let child = Start::new("sh").args(["-c", "cat; echo from a child"]).status()?;
+    Ok(format!("read {len}, child {child}"))
+}
+
+/// A server that knows the handshake and pings, and does not end when its input does.
+#[expect(clippy::print_stdout, reason = "there is no adapter here")]
+fn stubborn() -> ExitCode {
+    let info = r#"{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"stubborn","version":"1"}}"#;
+    for line in io::stdin().lock().lines().map_while(Result::ok) {
+        let message: serde_json::Value = serde_json::from_str(&line).expect("lines are messages");
+        if let Some(id) = message.get("id") {
+            let result = if message["method"] == "initialize" { info } else { "{}" };
+            println!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}");
+        }
+    }
+    eprintln!("input has ended");
+    loop {
+        thread::park();
+    }
+}
+
+/// A program that is no server.
+fn usage() -> ExitCode {
+    eprintln!("usage: fixture FILE");
+    ExitCode::from(2)
+}
+
+/// A client that starts the server whose command line it is given, notes that it is connected, and waits.
+fn client(args: &[String]) -> ExitCode {
+    let [note, program, args @ ..] = args else { panic!("a file and a program") };
+    shutdown_on_signals().expect("signals can be had");
+    let client = Client::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    fs::write(note, "connected\n").expect("it can be noted");
+    client.wait();
+    ExitCode::SUCCESS
+}
