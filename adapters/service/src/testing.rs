@@ -114,6 +114,11 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
+    /// Lets everything leave, and nobody read it.
+    pub(crate) fn flush(&self) {
+        self.output();
+    }
+
     fn input(&self, line: &[u8]) {
         let event = self.with_conn(|conn| conn.handle_frame(self.now(), Frame::new(line)).map(Event::into_owned));
         self.events(event);
@@ -236,48 +241,62 @@ impl Pair {
 
     /// Moves lines until nothing moves and no handler runs.
     pub(crate) fn settle(&self) {
-        self.until(|| false);
+        // Handlers have said everything when they are counted as ended, so what they said is moved once more.
+        let mut was_idle = false;
+        self.until(|| {
+            let idle = self.client.jobs.load(Ordering::SeqCst) + self.server.jobs.load(Ordering::SeqCst) == 0;
+            let moved = self.step();
+            !moved && std::mem::replace(&mut was_idle, idle) && idle
+        });
     }
 
-    /// Moves lines until something has happened, or until nothing moves and no handler runs.
-    pub(crate) fn until(&self, done: impl Fn() -> bool) {
+    /// Moves lines until something has happened.
+    pub(crate) fn until(&self, mut done: impl FnMut() -> bool) {
         let start = Instant::now();
         while !done() {
-            let idle = self.client.jobs.load(Ordering::SeqCst) + self.server.jobs.load(Ordering::SeqCst) == 0;
-            // Jobs have said everything when they are counted as ended, so what they said is moved once more.
             if !self.step() {
-                if idle {
-                    return;
-                }
-                thread::sleep(Duration::from_micros(100));
+                thread::sleep(Duration::from_micros(50));
             }
-            assert!(start.elapsed() < PATIENCE, "a handler does not come to its end");
+            assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
         }
+    }
+
+    /// Moves lines from the client to the server only. What the server says is handed out instead.
+    pub(crate) fn only_upwards(&self) -> Vec<Value> {
+        for line in self.client.output() {
+            self.server.input(&line);
+        }
+        self.server.events(None);
+        self.server.output().iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect()
     }
 
     /// Lets time pass.
     pub(crate) fn pass(&self, time: Duration) {
+        self.advance(time);
+        self.settle();
+    }
+
+    /// Lets time pass while handlers go on.
+    pub(crate) fn advance(&self, time: Duration) {
         let nanos = u64::try_from(time.as_nanos()).expect("short");
         self.clock.fetch_add(nanos, Ordering::SeqCst);
         let now = self.client.now();
         self.client.with_conn(|conn| conn.handle_timeout(now));
         self.server.with_conn(|conn| conn.handle_timeout(now));
-        self.settle();
+        while self.step() {}
     }
 
     /// Waits for a request of the client or of the server, and moves lines meanwhile.
     pub(crate) fn wait<T: Send + 'static>(&self, pending: crate::Pending<T>) -> Result<T, CallError> {
-        let waiting = thread::spawn(move || pending.wait());
-        let start = Instant::now();
-        while !waiting.is_finished() {
-            if !self.step() {
-                thread::sleep(Duration::from_micros(100));
-            }
-            assert!(start.elapsed() < PATIENCE, "a request does not come to its end");
-        }
-        let result = waiting.join().expect("waiting does not panic");
+        let result = self.finish(thread::spawn(move || pending.wait()));
         self.settle();
         result
+    }
+
+    /// Moves lines until a thread has ended.
+    pub(crate) fn finish<T>(&self, thread: thread::JoinHandle<T>) -> T {
+        self.until(|| thread.is_finished());
+        thread.join().expect("no panic")
     }
 
     /// A request of the client by name: its result, or the error as JSON.

@@ -2,6 +2,7 @@
 
 use mcp_proto::{
     connection::{SendError, ServerEnd},
+    protocol::{Capability, ProtocolVersion},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult, ElicitationCompleteParams,
         ListRootsParams, ListRootsResult, LogMessageParams, LoggingLevel, check_tool_results,
@@ -20,8 +21,8 @@ impl Peer<ServerEnd> {
     /// # Errors
     /// If it is not allowed now, or the conversation is not in order; nothing has been sent then.
     pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
-        check_sampling(params)?;
-        self.request(params)
+        let knows = self.capabilities().contains(Capability::SamplingContext);
+        self.request(&in_order(params.clone(), self.version(), knows)?)
     }
 
     /// Asks the client's model in a task: `params` carry `task` (2025-11-25).
@@ -32,8 +33,8 @@ impl Peer<ServerEnd> {
         &self,
         params: &CreateMessageParams,
     ) -> Result<Pending<Started<CreateMessageResult, ServerEnd>>, SendError> {
-        check_sampling(params)?;
-        self.request_as_task(params)
+        let knows = self.capabilities().contains(Capability::SamplingContext);
+        self.request_as_task(&in_order(params.clone(), self.version(), knows)?)
     }
 
     /// Asks the client's user, with a form (2025-06-18) or a page (2025-11-25). An answer that does not fit the form is
@@ -95,11 +96,20 @@ pub(super) fn log_message(
     Ok(LogMessageParams { logger: logger.map(Into::into), ..LogMessageParams::new(level, Json::new(&data)?) })
 }
 
-/// A conversation that a client would refuse is not sent.
-pub(super) fn check_sampling(params: &CreateMessageParams) -> Result<(), SendError> {
+/// A conversation as a client takes it, if it does.
+///
+/// Since 2025-11-25 a client has to say that it can give the model `context`; asking is pointless otherwise.
+pub(super) fn in_order(
+    mut params: CreateMessageParams,
+    version: Option<ProtocolVersion>,
+    knows_context: bool,
+) -> Result<CreateMessageParams, SendError> {
+    if version >= Some(ProtocolVersion::V2025_11_25) && !knows_context {
+        params.include_context = None;
+    }
     check_tool_results(&params.messages).map_err(|fault| SendError::Encode(fault.to_string()))?;
     if params.model_preferences.as_ref().is_some_and(|preferences| !preferences.is_valid()) {
         return Err(SendError::Encode("a priority is not from 0 to 1".into()));
     }
-    Ok(())
+    Ok(params)
 }

@@ -13,7 +13,7 @@ use serde_core::Serialize;
 
 use super::{
     Service,
-    peer::{check_sampling, log_message},
+    peer::{in_order, log_message},
 };
 use crate::{CallError, Context, Failure, Peer, is_uri, work::Origin};
 
@@ -47,8 +47,9 @@ impl Context<ServerEnd> {
     ///
     /// # Errors
     /// Why there is no answer: the client has no model, the user said no, nobody wants the result any more, ….
-    pub fn sample(&self, mut params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
-        check_sampling(&params)?;
+    pub fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
+        let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
+        let mut params = in_order(params, Some(self.version()), knows_context)?;
         params.meta = self.related(params.meta);
         self.ask(&params)
     }

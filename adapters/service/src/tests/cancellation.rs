@@ -1,1 +1,204 @@
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
+use mcp_proto::{
+    connection::{CancelCause, RequestOptions},
+    protocol::ProtocolVersion,
+    schema::{CreateMessageParams, SamplingMessage},
+};
+use serde_json::json;
+
+use super::echo;
+use crate::{CallError, Context, Host, Service, Tool, sync::lock, testing::Pair};
+
+type Seen = Arc<Mutex<Vec<String>>>;
+
+/// A service with a tool that works until it is told to stop.
+fn patient(seen: &Seen, begun: &Arc<AtomicBool>) -> Service {
+    let (seen, begun) = (seen.clone(), begun.clone());
+    let work = move |context: Context| {
+        begun.store(true, Ordering::SeqCst);
+        let slept = context.sleep(Duration::from_secs(30));
+        lock(&seen).push(format!("{slept:?} {:?} {:?}", context.is_cancelled(), context.cancel_cause()));
+        context.progress(1.0, None, None)?;
+        context.check()?;
+        Ok::<_, crate::Failure>("finished")
+    };
+    echo().tool(Tool::new("work", work)).build().expect("a good service")
+}
+
+#[test]
+fn a_handler_notices_that_nobody_waits() {
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let service = patient(&seen, &begun);
+    for version in ProtocolVersion::LEGACY {
+        begun.store(false, Ordering::SeqCst);
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let pending = pair.to_server().call_tool("work", ()).expect("it can be sent");
+        pair.until(|| begun.load(Ordering::SeqCst));
+        pair.server.take_lines();
+        pending.cancel(Some("changed my mind"));
+        assert_eq!(pair.wait(pending).expect_err("it was cancelled"), CallError::Cancelled);
+        let expected = "Err(Cancelled) true Some(Peer(Some(\"changed my mind\")))";
+        assert_eq!(std::mem::take(&mut *lock(&seen)), [expected]);
+        assert!(pair.server.take_lines().is_empty(), "nobody wants to hear of it");
+        pair.assert_clean();
+    }
+}
+
+#[test]
+fn dropping_a_call_cancels_it() {
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let pair = Pair::simple(&patient(&seen, &begun));
+    let pending = pair.to_server().call_tool("work", ()).expect("it can be sent");
+    pair.until(|| begun.load(Ordering::SeqCst));
+    drop(pending);
+    pair.settle();
+    assert_eq!(lock(&seen).len(), 1);
+    pair.assert_clean();
+
+    // What has not left is taken back.
+    pair.client.take_lines();
+    drop(pair.to_server().call_tool("work", ()).expect("it can be sent"));
+    pair.settle();
+    assert!(pair.client.take_lines().is_empty());
+}
+
+#[test]
+fn a_job_that_is_cancelled_before_it_runs_never_runs() {
+    use crate::{Application, Job};
+    use mcp_proto::connection::Event;
+
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let pair = Pair::simple(&patient(&seen, &begun));
+    let params = mcp_proto::wire::Json::parse(r#"{"name":"work"}"#).expect("JSON");
+    let line = json!({"jsonrpc": "2.0", "id": "x", "method": "tools/call", "params": {"name": "work"}}).to_string();
+    let event = pair.server.with_conn(|conn| {
+        let frame = mcp_proto::codec::Frame::new(line.as_bytes());
+        conn.handle_frame(Default::default(), frame).map(Event::into_owned)
+    });
+    assert!(!params.get().is_empty());
+    let job: Job = pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job");
+    pair.input_to_server(
+        &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "x"}}).to_string(),
+    );
+    job.run();
+    assert!(!begun.load(Ordering::SeqCst));
+    pair.settle();
+    assert!(pair.server.take_lines().is_empty());
+    pair.assert_clean();
+}
+
+#[test]
+fn a_job_that_is_never_run_is_answered_all_the_same() {
+    use crate::Application;
+    use mcp_proto::connection::Event;
+
+    let pair = Pair::simple(&echo().build().expect("a good service"));
+    let line = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "echo", "arguments": {"message": "hi"}}});
+    let line = line.to_string();
+    let event = pair.server.with_conn(|conn| {
+        let frame = mcp_proto::codec::Frame::new(line.as_bytes());
+        conn.handle_frame(Default::default(), frame).map(Event::into_owned)
+    });
+    drop(pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job"));
+    let mut out = Vec::new();
+    pair.server.with_conn(|conn| conn.poll_transmit(&mut out));
+    let answer: serde_json::Value = serde_json::from_slice(&out).expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(-32603)));
+}
+
+#[test]
+fn questions_end_with_the_request_they_were_asked_for() {
+    let seen = Seen::default();
+    let eye = seen.clone();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("ask", move |context: Context| {
+            let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64));
+            lock(&eye).push(format!("{:?}", answer.err()));
+            // And nothing new is asked.
+            lock(&eye).push(format!("{:?}", context.roots().err()));
+        }))
+        .build()
+        .expect("a good service");
+    let asked = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::new(Mutex::new(None));
+    let (asking, stopping) = (asked.clone(), stopped.clone());
+    let host = Host::builder("client", "1")
+        .roots(&crate::Roots::default())
+        .sampling(move |_: CreateMessageParams, context| {
+            asking.store(true, Ordering::SeqCst);
+            let _ = context.sleep(Duration::from_secs(30));
+            *lock(&stopping) = context.cancel_cause();
+            Err("stopped")
+        })
+        .build();
+    let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
+    let pending = pair.to_server().call_tool("ask", ()).expect("it can be sent");
+    pair.until(|| asked.load(Ordering::SeqCst));
+    drop(pending);
+    pair.settle();
+    assert_eq!(*lock(&seen), ["Some(Cancelled)", "Some(Cancelled)"]);
+    assert!(matches!(*lock(&stopped), Some(CancelCause::Peer(Some(_)))), "the other side was told");
+    pair.assert_clean();
+}
+
+#[test]
+fn everything_ends_with_the_connection() {
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let pair = Pair::simple(&patient(&seen, &begun));
+    let server = pair.to_server().with_options(RequestOptions::forever());
+    let waiting = std::thread::spawn(move || server.call_tool("work", ()).map_err(CallError::from)?.wait());
+    pair.until(|| begun.load(Ordering::SeqCst));
+    let reason = std::thread::spawn({
+        let server = pair.to_server();
+        move || server.wait_closed()
+    });
+    pair.cut();
+    assert!(matches!(waiting.join().expect("no panic"), Err(CallError::Closed(_))));
+    assert_eq!(*lock(&seen), ["Err(Cancelled) true Some(Closed)"]);
+    let reason = reason.join().expect("no panic");
+    assert_eq!(pair.to_server().close_reason(), Some(reason));
+    assert!(pair.to_server().call_tool("work", ()).is_err());
+    pair.assert_clean();
+}
+
+#[test]
+fn a_handler_can_await_the_cancellation() {
+    struct Flag(std::thread::Thread);
+    impl std::task::Wake for Flag {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let (eye, beginning) = (seen.clone(), begun.clone());
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("await", move |context: Context| {
+            let mut cancelled = std::pin::pin!(context.cancelled());
+            let waker = Arc::new(Flag(std::thread::current())).into();
+            let mut cx = std::task::Context::from_waker(&waker);
+            loop {
+                match cancelled.as_mut().poll(&mut cx) {
+                    std::task::Poll::Ready(cause) => return lock(&eye).push(format!("{cause:?}")),
+                    std::task::Poll::Pending => {
+                        beginning.store(true, Ordering::SeqCst);
+                        std::thread::park();
+                    }
+                }
+            }
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    let pending = pair.to_server().call_tool("await", ()).expect("it can be sent");
+    pair.until(|| begun.load(Ordering::SeqCst));
+    drop(pending);
+    pair.settle();
+    assert_eq!(*lock(&seen), ["Peer(None)"]);
+}

@@ -72,11 +72,7 @@ fn a_client_walks_through_all_pages() {
         let templates = server.all_resource_templates().count();
         (tools.expect("all of them"), prompts, resources, templates)
     });
-    pair.until(|| walk.is_finished());
-    while !walk.is_finished() {
-        pair.step();
-    }
-    let (tools, prompts, resources, templates) = walk.join().expect("no panic");
+    let (tools, prompts, resources, templates) = pair.finish(walk);
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
     assert_eq!(names, ["t0", "t1", "t2", "t3", "t4"]);
     assert_eq!((prompts, resources, templates), (5, 5, 5));
@@ -109,10 +105,7 @@ fn walk(
         }
         (count, last)
     });
-    while !walk.is_finished() {
-        pair.step();
-    }
-    walk.join().expect("no panic")
+    pair.finish(walk)
 }
 
 #[test]
@@ -139,10 +132,7 @@ fn an_error_ends_a_list() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |_, _| Err(ErrorObject::internal("no list")));
     let server = pair.to_server();
     let walk = std::thread::spawn(move || server.all_prompts().collect::<Vec<_>>());
-    while !walk.is_finished() {
-        pair.step();
-    }
-    let found = walk.join().expect("no panic");
+    let found = pair.finish(walk);
     assert!(matches!(found.as_slice(), [Err(CallError::Rpc(_))]));
 }
 

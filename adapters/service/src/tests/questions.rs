@@ -1,1 +1,293 @@
+use std::sync::{Arc, Mutex};
 
+use mcp_proto::{
+    protocol::{Capability, ProtocolVersion},
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitSchema,
+        ElicitUrlParams, ElicitationCompleteParams, IncludeContext, Map, ModelPreferences, Role, Root,
+        RootsListChangedParams, SamplingContent, SamplingMessage, StringSchema,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    CallError, Context, Failure, Host, HostBuilder, Roots, Service, ServiceBuilder, Tool,
+    sync::lock,
+    testing::{Pair, code},
+};
+
+fn name_form() -> ElicitSchema {
+    ElicitSchema {
+        required: Some(vec!["name".into()]),
+        ..ElicitSchema::new(Map::from([("name", StringSchema::default().into())]))
+    }
+}
+
+/// Tools that ask back, and say what they heard.
+fn curious() -> ServiceBuilder {
+    let sample = |context: Context| {
+        let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64))?;
+        let [SamplingContent::Text(text)] = result.content.as_slice() else { return Err(Failure::new("no text")) };
+        Ok(format!("{} says {}", result.model, text.text))
+    };
+    let form = |context: Context| {
+        let result = context.elicit("Who are you?", name_form())?;
+        Ok::<_, Failure>(match result.action {
+            ElicitAction::Accept => format!("{:?}", result.content.unwrap_or_default().get("name")),
+            other => format!("{other}"),
+        })
+    };
+    let page = |context: Context| {
+        let visit = context.elicit_url("Sign in", "https://example.com/in")?;
+        let (action, id) = (visit.action.clone(), visit.id().to_owned());
+        if action == ElicitAction::Accept {
+            visit.complete()?;
+        }
+        Ok::<_, Failure>(format!("{action} {id}"))
+    };
+    let roots = |context: Context| {
+        let roots = context.roots()?;
+        Ok::<_, CallError>(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(" "))
+    };
+    Service::builder("test", "1")
+        .tool(Tool::new("sample", sample))
+        .tool(Tool::new("form", form))
+        .tool(Tool::new("page", page))
+        .tool(Tool::new("roots", roots))
+}
+
+fn obliging(roots: &Roots) -> HostBuilder {
+    Host::builder("client", "1")
+        .roots(roots)
+        .sampling(|_: CreateMessageParams, _| {
+            Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
+        })
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept([("name", "Ada".into())])))
+        .elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Accept))
+}
+
+fn call(pair: &Pair, name: &str) -> (String, bool) {
+    let result = pair.ask("tools/call", json!({"name": name})).expect("a result");
+    (result["content"][0]["text"].as_str().expect("a text").to_owned(), result["isError"] == json!(true))
+}
+
+// req: SAMP-002 ELIC-002 ELIC-005 ELIC-007 ELIC-008 ELIC-010 ELIC-029 ROOT-003
+#[test]
+fn handlers_ask_back_where_the_client_can_answer() {
+    let service = curious().build().expect("a good service");
+    let roots = Roots::new([Root::new("file:///a"), Root::new("file:///b")]).expect("good roots");
+    for version in ProtocolVersion::LEGACY {
+        let pair = Pair::new(&obliging(&roots).build(), &service, version);
+        assert_eq!(call(&pair, "sample"), ("m says 4".into(), false));
+        assert_eq!(call(&pair, "roots"), ("file:///a file:///b".into(), false));
+        pair.server.take_lines();
+        let form = call(&pair, "form");
+        if version >= ProtocolVersion::V2025_06_18 {
+            assert_eq!(form, ("Some(String(\"Ada\"))".into(), false));
+            let question = pair.server.take_lines().remove(0);
+            assert_eq!(question["method"], "elicitation/create");
+            assert_eq!(question["params"].get("mode").filter(|mode| **mode != json!("form")), None);
+            assert_eq!(question["params"]["message"], "Who are you?");
+            assert_eq!(question["params"]["requestedSchema"]["type"], "object");
+        } else {
+            assert!(form.1);
+            assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()), "it was not sent");
+        }
+        let (page, refused) = call(&pair, "page");
+        assert_eq!(refused, version < ProtocolVersion::V2025_11_25);
+        let page_question = pair.server.take_lines().into_iter().find(|line| line["params"]["mode"] == "url");
+        assert_eq!(page_question.is_some(), !refused);
+        if let Some(question) = page_question {
+            assert_eq!(question["params"]["url"], "https://example.com/in");
+            assert_eq!(page, format!("accept {}", question["params"]["elicitationId"].as_str().expect("an id")));
+        }
+        pair.assert_clean();
+
+        let mute = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        for name in ["sample", "form", "page", "roots"] {
+            assert!(call(&mute, name).1, "{name}");
+        }
+        assert!(mute.server.take_lines().iter().all(|line| line.get("method").is_none()));
+    }
+}
+
+// req: ELIC-012 ELIC-034 ELIC-035
+#[test]
+fn only_whoever_was_asked_hears_that_it_is_done() {
+    let done = Arc::new(Mutex::new(Vec::new()));
+    let client = |name: &'static str| {
+        let done = done.clone();
+        Host::builder("client", "1")
+            .elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Accept))
+            .on(move |complete: ElicitationCompleteParams, _| lock(&done).push((name, complete.elicitation_id)))
+            .build()
+    };
+    let service = curious().build().expect("a good service");
+    let [a, b] = ["a", "b"].map(|name| Pair::new(&client(name), &service, ProtocolVersion::V2025_11_25));
+    let mut expected = Vec::new();
+    for _ in 0..10 {
+        for (pair, name) in [(&a, "a"), (&b, "b")] {
+            let (said, _) = call(pair, "page");
+            expected.push((name, said.strip_prefix("accept ").expect("accepted").to_owned()));
+        }
+    }
+    a.settle();
+    b.settle();
+    assert_eq!(*lock(&done), expected);
+    let mut ids: Vec<_> = expected.iter().map(|(_, id)| id).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 20, "ids are unique");
+}
+
+// req: ELIC-028 ELIC-031
+#[test]
+fn what_the_user_does_is_what_the_handler_hears() {
+    let service = curious().build().expect("a good service");
+    let answers = [
+        (json!({"action": "accept", "content": {"name": "Ada"}}), Some("Some(String(\"Ada\"))")),
+        (json!({"action": "decline"}), Some("decline")),
+        (json!({"action": "cancel"}), Some("cancel")),
+        (json!({"action": "accept", "content": {"name": 7}}), None),
+        (json!({"action": "accept", "content": {}}), None),
+        (json!({"action": "accept"}), None),
+        (json!({"name": "Ada"}), None),
+    ];
+    for (answer, heard) in answers {
+        let reply = Mutex::new(Some(answer.clone()));
+        let host =
+            Host::builder("client", "1").elicitation(|_: ElicitFormParams, _| Err::<ElicitResult, _>("not reached"));
+        let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
+        let pending = pair.send("tools/call", json!({"name": "form"}));
+        // The client of this test answers by hand.
+        let question = loop {
+            let lines = pair.only_upwards();
+            if let Some(question) = lines.into_iter().find(|line| line["method"] == "elicitation/create") {
+                break question;
+            }
+        };
+        let line = json!({"jsonrpc": "2.0", "id": question["id"], "result": lock(&reply).take()});
+        pair.input_to_server(&line.to_string());
+        let result: Value = serde_json::from_str(pair.wait(pending).expect("a result").get()).expect("JSON");
+        let text = result["content"][0]["text"].as_str().expect("a text");
+        match heard {
+            Some(heard) => assert_eq!((text, result.get("isError")), (heard, None), "{answer}"),
+            None => assert_eq!(result["isError"], true, "{answer}"),
+        }
+    }
+}
+
+// req: SAMP-018 SAMP-024 SAMP-029 SAMP-030 ELIC-011
+#[test]
+fn what_a_client_would_refuse_is_not_sent() {
+    use mcp_proto::{
+        schema::{Tool as ListedTool, ToolResultContent, ToolUseContent},
+        wire::JsonObject,
+    };
+    let uses = || SamplingMessage::assistant(SamplingContent::from(ToolUseContent::new("1", "t", JsonObject::empty())));
+    let result = || SamplingContent::from(ToolResultContent::new("1", []));
+    let params = |messages: Vec<SamplingMessage>| CreateMessageParams::new(messages, 1_u64);
+    let mixed = SamplingMessage::user(vec![result(), SamplingContent::text("and")]);
+    let pricey = ModelPreferences { cost_priority: serde_json::Number::from_f64(1.5), ..ModelPreferences::default() };
+    let bad = [
+        params(vec![uses()]),
+        params(vec![uses(), mixed]),
+        CreateMessageParams { model_preferences: Some(pricey), ..params(vec![SamplingMessage::user("hi")]) },
+        // This client takes no tools.
+        CreateMessageParams {
+            tools: Some(vec![ListedTool::new("t", JsonObject::empty())]),
+            ..params(vec![SamplingMessage::user("hi")])
+        },
+    ];
+    let count = bad.len();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("bad", move |context: Context| {
+            let refused = bad
+                .iter()
+                .filter(|params| matches!(context.sample((*params).clone()), Err(CallError::Send(_))))
+                .count();
+            let page = context.elicit_url("Sign in", "not a url");
+            format!("{refused} {}", page.is_err())
+        }))
+        .build()
+        .expect("a good service");
+    let roots = Roots::default();
+    let pair = Pair::new(&obliging(&roots).build(), &service, ProtocolVersion::V2025_11_25);
+    assert_eq!(call(&pair, "bad"), (format!("{count} true"), false));
+    assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()));
+    assert!(!pair.to_client().capabilities().contains(Capability::SamplingTools));
+}
+
+// req: SAMP-008
+#[test]
+fn context_is_only_asked_for_where_it_can_be_given() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("context", |context: Context| {
+            let params = CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64);
+            context
+                .sample(CreateMessageParams { include_context: Some(IncludeContext::ThisServer), ..params })
+                .is_ok()
+                .to_string()
+        }))
+        .build()
+        .expect("a good service");
+    let roots = Roots::default();
+    let pair = Pair::new(&obliging(&roots).build(), &service, ProtocolVersion::V2025_11_25);
+    call(&pair, "context");
+    assert!(
+        pair.server.take_lines().iter().all(|line| line["params"].get("includeContext").is_none_or(|it| it == "none"))
+    );
+    let pair = Pair::new(&obliging(&roots).sampling_with_context().build(), &service, ProtocolVersion::V2025_11_25);
+    assert_eq!(call(&pair, "context").0, "true");
+}
+
+// req: ELIC-038 ELIC-039
+#[test]
+fn pages_are_required_in_the_form_that_the_client_knows() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("files", |context: Context| {
+            Err::<(), _>(context.pages_required([("Sign in", "https://example.com/in")]))
+        }))
+        .tool(Tool::new("wrong", |context: Context| Err::<(), _>(context.pages_required([("Sign in", "nowhere")]))))
+        .build()
+        .expect("a good service");
+    let roots = Roots::default();
+    for version in ProtocolVersion::LEGACY {
+        for host in [obliging(&roots).build(), Host::builder("client", "1").build()] {
+            let knows = version == ProtocolVersion::V2025_11_25 && host.config().capabilities.elicitation.is_some();
+            let pair = Pair::new(&host, &service, version);
+            let answer = pair.ask("tools/call", json!({"name": "files"}));
+            if knows {
+                assert_eq!(code(&answer), -32042);
+                let pages = &answer.expect_err("an error")["data"]["elicitations"];
+                assert_eq!(pages.as_array().map(Vec::len), Some(1));
+                assert_eq!((&pages[0]["mode"], &pages[0]["message"]), (&json!("url"), &json!("Sign in")));
+                assert_eq!(pages[0]["url"], "https://example.com/in");
+                assert!(pages[0]["elicitationId"].as_str().is_some_and(|id| id.len() >= 16));
+            } else {
+                let result = answer.expect("a result");
+                assert!(result["isError"] == json!(true) && result.to_string().contains("https://example.com/in"));
+            }
+            assert_eq!(pair.ask("tools/call", json!({"name": "wrong"})).expect("a result")["isError"], true);
+        }
+    }
+}
+
+// req: ROOT-006
+#[test]
+fn a_server_can_ask_again_when_roots_change() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let eye = seen.clone();
+    let service = Service::builder("test", "1")
+        .on(move |_: RootsListChangedParams, client| {
+            let roots = client.list_roots().map_err(CallError::from).and_then(|asked| asked.wait());
+            lock(&eye).push(roots.expect("an answer").roots.len());
+        })
+        .build()
+        .expect("a good service");
+    let roots = Roots::default();
+    let pair = Pair::new(&obliging(&roots).build(), &service, ProtocolVersion::V2025_11_25);
+    roots.set([Root::new("file:///a"), Root::new("file:///b")]).expect("good roots");
+    pair.settle();
+    assert_eq!(*lock(&seen), [2]);
+}
