@@ -342,6 +342,19 @@ fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
 }
 
 #[test]
+fn a_strict_server_of_the_old_revisions_refuses_the_claim() {
+    let mut config = full_server();
+    config.settings.strict_meta = true;
+    let mut server = Solo::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
+    server.feed(&request(1, "tools/list", json!({}), json!({})));
+    assert_eq!(one(server.sent())["error"]["code"], -32602);
+    assert_eq!(server.take_events(), [Event::Violation(Violation::BadMeta)]);
+    server.feed(&json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {
+        "_meta": {"progressToken": 1, "com.example/own": 1}}}));
+    key(&server.take_events());
+}
+
+#[test]
 fn a_server_of_the_old_revisions_ignores_the_claim() {
     let mut server = Solo::ready_server(ProtocolVersion::LATEST_LEGACY);
     server.feed(&request(1, "tools/list", json!({}), json!({})));

@@ -26,6 +26,9 @@ pub struct Settings {
     /// How long a server may take to say whether it is of the modern era, before it is taken for an old one that
     /// ignores what it does not know (clients that speak both). Default 5 seconds.
     pub probe_timeout: Duration,
+    /// Refuse requests of a session whose `_meta` has keys of 2026-07-28, instead of ignoring what the session's
+    /// revision does not know. Default false: peers on their way from one era to the other send both.
+    pub strict_meta: bool,
     /// Keys the hash tables whose keys the peer chooses. Hand in random bits if the peer is not trusted to leave the
     /// tables' balance alone. Default 0: the core has no randomness of its own.
     pub hash_seed: u64,
@@ -40,6 +43,7 @@ impl Default for Settings {
             keepalive: None,
             handshake_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(5),
+            strict_meta: false,
             hash_seed: 0,
         }
     }

@@ -236,6 +236,10 @@ impl Engine {
             let message = "Invalid request: the connection is not initialized";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::NotReady(method.into_owned()));
         }
+        if self.settings().strict_meta && meta.as_ref().is_some_and(has_modern_keys) {
+            let message = "Invalid params: _meta has keys that this session's revision does not have";
+            return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadMeta);
+        }
         let mut level = None;
         if let Some(known) = method.known() {
             if let Err(refusal) = self.admits(known) {
@@ -544,4 +548,10 @@ fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
 /// The id, or progress token, that is a member of an object.
 fn id_in(object: &RawJson<'_>, name: &str) -> Option<RequestId> {
     RequestId::from_token(object.member(name)?.get())
+}
+
+/// Whether `_meta` says what only requests of 2026-07-28 say.
+fn has_modern_keys(meta: &RawJson<'_>) -> bool {
+    const KEYS: [&str; 4] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES, keys::LOG_LEVEL];
+    KEYS.iter().any(|key| meta.member(key).is_some())
 }
