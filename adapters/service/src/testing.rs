@@ -270,7 +270,7 @@ impl Pair {
         self.server.output().iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect()
     }
 
-    /// Lets time pass.
+    /// Lets time pass, and waits for what comes of it.
     pub(crate) fn pass(&self, time: Duration) {
         self.advance(time);
         self.settle();
@@ -326,6 +326,46 @@ impl Pair {
     /// Hands the server a line that its client has not sent.
     pub(crate) fn input_to_server(&self, line: &str) {
         self.server.input(line.as_bytes());
+    }
+
+    /// Sends a line of our own as the client, and hands back its id. What comes of it is seen on the wire only.
+    pub(crate) fn send_line(&self, method: &str, params: Value) -> String {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let id = format!("own{}", NEXT.fetch_add(1, Ordering::SeqCst));
+        self.input_to_server(
+            &serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string(),
+        );
+        id
+    }
+
+    /// What a line of our own was answered with, if it was.
+    pub(crate) fn answered(&self, id: &str) -> Option<Value> {
+        let lines = lock(&self.server.lines);
+        let mut lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        lines.rfind(|line| line["id"] == id)
+    }
+
+    /// Waits for the answer to a line of our own.
+    pub(crate) fn await_answer(&self, id: &str) -> Value {
+        self.until(|| self.answered(id).is_some());
+        self.answered(id).expect("it was there")
+    }
+
+    /// Sends a line of our own, and waits for the answer. Handlers may go on meanwhile.
+    pub(crate) fn answer_to(&self, method: &str, params: Value) -> Value {
+        let id = self.send_line(method, params);
+        self.await_answer(&id)
+    }
+
+    /// Waits for a request while handlers go on.
+    pub(crate) fn quick<T: Send + 'static>(&self, pending: crate::Pending<T>) -> Result<T, CallError> {
+        self.finish(thread::spawn(move || pending.wait()))
+    }
+
+    /// Moves lines for a moment, while handlers go on.
+    pub(crate) fn run_for_a_while(&self) {
+        let end = Instant::now() + Duration::from_millis(20);
+        self.until(|| Instant::now() > end);
     }
 
     /// Cuts the connection.

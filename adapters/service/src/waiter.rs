@@ -31,13 +31,19 @@ pub(crate) struct Waiter {
 #[derive(Default)]
 struct State {
     progress: VecDeque<Progress<'static>>,
+    /// How much of it came before the end. What comes behind is that of a task, and for whoever follows it.
+    before_end: usize,
     end: Option<Result<RawJson<'static>, CallError>>,
     waker: Option<Waker>,
 }
 
 impl State {
     fn next(&mut self) -> Option<Step> {
-        self.progress.pop_front().map(Step::Progress).or_else(|| self.end.take().map(Step::End))
+        if self.end.is_some() && self.before_end == 0 {
+            return self.end.take().map(Step::End);
+        }
+        self.before_end = self.before_end.saturating_sub(1);
+        self.progress.pop_front().map(Step::Progress)
     }
 }
 
@@ -46,13 +52,17 @@ impl Waiter {
         self.change(|state| {
             if state.progress.len() == PROGRESS_KEPT {
                 state.progress.pop_front();
+                state.before_end = state.before_end.saturating_sub(1);
             }
             state.progress.push_back(progress);
         });
     }
 
     pub(crate) fn end(&self, end: Result<RawJson<'static>, CallError>) {
-        self.change(|state| state.end = Some(end));
+        self.change(|state| {
+            state.before_end = state.progress.len();
+            state.end = Some(end);
+        });
     }
 
     /// Takes over the progress that nobody has looked at.

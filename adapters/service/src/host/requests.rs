@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{ClientEnd, SendError},
+    protocol::{Capability, ProtocolVersion},
     schema::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionArgument, CompletionContext,
         CompletionReference, EmptyResult, GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
         ListTasksParams, ListTasksResult, ListToolsParams, ListToolsResult, LoggingLevel, Map, Prompt,
         ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SetLevelParams, SubscribeParams, Task,
-        TaskMetadata, Tool, UnsubscribeParams,
+        TaskMetadata, TaskSupport, Tool, UnsubscribeParams,
     },
     wire::{Json, JsonObject},
 };
@@ -66,22 +67,38 @@ impl Peer<ClientEnd> {
         self.request(&call(name, arguments)?)
     }
 
-    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25).
-    ///
-    /// Only for tools whose [`task_support`](Tool::task_support) is not forbidden; those where it is required can only be
-    /// called this way.
+    /// Calls a tool in the way that it has to be called: as a task where that is required (2025-11-25), else directly.
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool).
+    pub fn run_tool(
+        &self,
+        tool: &Tool,
+        arguments: impl Serialize,
+    ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+        let as_task = *tool.task_support() == TaskSupport::Required
+            && self.version() == Some(ProtocolVersion::V2025_11_25)
+            && self.capabilities().contains(Capability::TasksToolsCall);
+        let task = as_task.then(TaskMetadata::default);
+        self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
+    }
+
+    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25).
+    ///
+    /// # Errors
+    /// As [`call_tool`](Self::call_tool), and if the tool does not [support](Tool::task_support) it.
     pub fn call_tool_as_task(
         &self,
-        name: &str,
+        tool: &Tool,
         arguments: impl Serialize,
         ttl: Option<Duration>,
     ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+        if !matches!(tool.task_support(), TaskSupport::Optional | TaskSupport::Required) {
+            return Err(SendError::Undeclared(Capability::TasksToolsCall));
+        }
         let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let task = Some(TaskMetadata { ttl, ..TaskMetadata::default() });
-        self.request_as_task(&CallToolParams { task, ..call(name, arguments)? })
+        self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
     }
 
     /// Fills in a prompt. The arguments are written as a JSON object of texts; `()` stands for none.

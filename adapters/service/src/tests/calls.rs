@@ -107,7 +107,7 @@ fn a_call_can_be_awaited() {
     let heard = Arc::new(AtomicUsize::new(0));
     let ear = heard.clone();
     let pending = pair.to_server().call_tool("count3", ()).expect("it can be sent");
-    let mut pending = Box::pin(pending.on_progress(move |_| drop(ear.fetch_add(1, Ordering::SeqCst))));
+    let mut pending = Box::pin(pending.on_progress(move |_| _ = ear.fetch_add(1, Ordering::SeqCst)));
     assert!(pending.as_mut().poll(&mut cx).is_pending());
     pair.settle();
     assert!(wakes.0.load(Ordering::SeqCst) > 0);

@@ -49,6 +49,10 @@ fn pair(host: HostBuilder, version: ProtocolVersion) -> Pair {
     Pair::new(&host.build(), &echo().build().expect("a good service"), version)
 }
 
+fn pair_of(host: HostBuilder) -> Pair {
+    pair(host, ProtocolVersion::V2025_11_25)
+}
+
 fn form(message: &str) -> Value {
     json!({"message": message, "requestedSchema": {"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string"}, "sure": {"type": "boolean", "default": true}}}})
@@ -58,7 +62,7 @@ fn question(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": 9})
 }
 
-// req: SAMP-001 SAMP-003 ELIC-001 ELIC-003 ELIC-004 ROOT-001
+// req: SAMP-001 SAMP-003 SAMP-023 ELIC-001 ELIC-003 ELIC-004 ROOT-001
 #[test]
 fn a_client_declares_what_it_has_handlers_for() {
     let roots = Roots::default();
@@ -95,9 +99,19 @@ fn a_client_declares_what_it_has_handlers_for() {
     let bare = Host::builder("client", "1").sampling_with_tools().tasks(crate::TaskPolicy::default()).build();
     assert_eq!(bare.config().capabilities.set().iter().count(), 0, "there is nothing behind it");
 
+    // What is not declared is refused, also where there is a handler.
+    let pair = pair_of(host());
+    pair.input_to_client(
+        &json!({"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage",
+        "params": {"messages": [], "maxTokens": 1, "tools": []}})
+        .to_string(),
+    );
+    pair.settle();
+    assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
+
     // A server that asks all the same is told so. Nothing of ours would ask, so the lines are made by hand.
     for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
-        let pair = pair(Host::builder("client", "1"), ProtocolVersion::V2025_11_25);
+        let pair = pair_of(Host::builder("client", "1"));
         let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
         pair.input_to_client(&line);
         let answer = pair.client.with_conn(|conn| {
@@ -223,7 +237,7 @@ fn pages_that_an_error_asks_for_are_shown_to_the_application() {
     let count = done.clone();
     let host = Host::builder("client", "1")
         .elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Accept))
-        .on(move |_: ElicitationCompleteParams, _| drop(count.fetch_add(1, Ordering::SeqCst)));
+        .on(move |_: ElicitationCompleteParams, _| _ = count.fetch_add(1, Ordering::SeqCst));
     let service = Service::builder("test", "1")
         .tool(Tool::new("files", |context: Context| {
             Err::<(), _>(

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use mcp_proto::{protocol::ProtocolVersion, schema::LoggingLevel, wire::ErrorObject};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::{
     CallError, Context, Host, PageLimits, Prompt, Resource, ResourceTemplate, Service, Tool,
@@ -183,5 +183,5 @@ fn log_messages_are_those_the_client_wants() {
         .expect("a good service");
     let pair = Pair::simple(&service);
     assert_eq!(pair.ask("tools/call", json!({"name": "log"})).expect("a result")["isError"], true);
-    assert!(pair.server.take_lines().iter().all(|line| line.get("method") == None::<&Value>));
+    assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()));
 }

@@ -1,1 +1,630 @@
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
+    time::Duration,
+};
 
+use mcp_proto::{
+    connection::ClientEnd,
+    protocol::{Capability, ProtocolVersion},
+    schema::{
+        CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams,
+        ElicitResult, ElicitSchema, LoggingLevel, Map, Role, SamplingContent, SamplingMessage, TaskMetadata,
+        TaskStatus, TaskStatusParams, TaskSupport, Tool as ListedTool, ToolExecution,
+    },
+    wire::JsonObject,
+};
+use serde_json::{Value, json};
+
+use super::echo;
+use crate::{
+    CallError, Context, Failure, Host, HostBuilder, Service, ServiceBuilder, Started, TaskHandle, TaskPolicy, Tool,
+    sync::lock,
+    testing::{Pair, code},
+};
+
+const RELATED: &str = "io.modelcontextprotocol/related-task";
+
+/// Lets tools go on, one at a time.
+#[derive(Clone)]
+struct Gate(Arc<Mutex<mpsc::Receiver<()>>>);
+
+impl Gate {
+    fn new() -> (mpsc::Sender<()>, Self) {
+        let (open, wait) = mpsc::channel();
+        (open, Self(Arc::new(Mutex::new(wait))))
+    }
+
+    /// Waits until it is opened, or nobody wants the result any more.
+    fn pass(&self, context: &Context) -> Result<(), Failure> {
+        loop {
+            match lock(&self.0).recv_timeout(Duration::from_millis(1)) {
+                Ok(()) => return Ok(()),
+                Err(_) => context.check()?,
+            }
+        }
+    }
+}
+
+fn task_tool(name: &str, f: impl Fn(Context) -> Result<CallToolResult, Failure> + Send + Sync + 'static) -> Tool {
+    Tool::new(name, move |context: Context| f(context)).task_support(TaskSupport::Optional)
+}
+
+fn gated(gate: &Gate) -> ServiceBuilder {
+    let (works, fails, breaks, panics) = (gate.clone(), gate.clone(), gate.clone(), gate.clone());
+    echo()
+        .tool(task_tool("works", move |context| {
+            works.pass(&context)?;
+            Ok(CallToolResult::text("done"))
+        }))
+        .tool(task_tool("fails", move |context| {
+            fails.pass(&context)?;
+            Err(Failure::new("no luck"))
+        }))
+        .tool(task_tool("breaks", move |context| {
+            breaks.pass(&context)?;
+            Err(Failure::rpc(mcp_proto::wire::ErrorObject::new(mcp_proto::wire::ErrorCode(-32099), "broken")))
+        }))
+        .tool(task_tool("panics", move |context| {
+            panics.pass(&context)?;
+            panic!("secret")
+        }))
+        .tool(task_tool("must", |_| Ok(CallToolResult::text("done"))).task_support(TaskSupport::Required))
+}
+
+fn simple(service: &Service) -> Pair {
+    Pair::simple(service)
+}
+
+/// Starts a task and hands back its id and the task.
+fn start(pair: &Pair, name: &str, ttl: Value) -> (String, Value) {
+    let task = if ttl.is_null() { json!({}) } else { json!({"ttl": ttl}) };
+    let answer = pair.answer_to("tools/call", json!({"name": name, "task": task}));
+    let task = answer["result"]["task"].clone();
+    (task["taskId"].as_str().unwrap_or_else(|| panic!("a task: {answer}")).to_owned(), task)
+}
+
+fn get(pair: &Pair, id: &str) -> Result<Value, Value> {
+    let answer = pair.answer_to("tasks/get", json!({"taskId": id}));
+    answer.get("result").cloned().ok_or_else(|| answer["error"].clone())
+}
+
+// req: TASK-001 TASK-002 TASK-010 TASK-012 TASK-014 TASK-009
+#[test]
+fn tools_become_tasks_where_they_may_and_have_to() {
+    let (_open, gate) = Gate::new();
+    let service = gated(&gate).build().expect("a good service");
+    let pair = simple(&service);
+    let declared = pair.to_server().capabilities();
+    for capability in [Capability::Tasks, Capability::TasksList, Capability::TasksCancel, Capability::TasksToolsCall] {
+        assert!(declared.contains(capability));
+    }
+    let call = |params: Value| pair.answer_to("tools/call", params);
+    assert_eq!(call(json!({"name": "echo", "arguments": {"message": "a"}, "task": {}}))["error"]["code"], -32601);
+    assert_eq!(call(json!({"name": "must"}))["error"]["code"], -32601);
+    assert!(call(json!({"name": "must", "task": {}}))["result"]["task"].is_object());
+    assert!(call(json!({"name": "works", "task": {}}))["result"]["task"].is_object());
+    assert_eq!(call(json!({"name": "works", "task": []}))["error"]["code"], -32602);
+
+    // Without the capability, and in revisions without tasks, there are only calls.
+    let narrow = gated(&gate).without(Capability::Tasks).build().expect("a good service");
+    let pairs =
+        [simple(&narrow), Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_06_18)];
+    for pair in pairs {
+        assert!(!pair.to_server().capabilities().contains(Capability::Tasks));
+        for params in [json!({"name": "must", "task": {}}), json!({"name": "must"})] {
+            assert_eq!(pair.answer_to("tools/call", params)["result"]["content"][0]["text"], "done");
+        }
+        assert_eq!(pair.answer_to("tasks/list", json!({}))["error"]["code"], -32601);
+    }
+}
+
+// req: TASK-016 TASK-017 TASK-018 TASK-019 TASK-021 TASK-022 TASK-023 TASK-026 TASK-027 TASK-032 TASK-033 TASK-034 TASK-035 TASK-039
+#[test]
+fn a_task_is_answered_at_once_and_has_its_result_later() {
+    let (open, gate) = Gate::new();
+    let service = gated(&gate).build().expect("a good service");
+    let pair = simple(&service);
+    let (id, task) = start(&pair, "works", json!(60_000));
+    assert_eq!((&task["status"], &task["ttl"]), (&json!("working"), &json!(60_000)));
+    assert!(
+        task["createdAt"].as_str().is_some_and(|at| at.ends_with('Z') && at.contains('T'))
+            && task["lastUpdatedAt"].is_string()
+    );
+    assert_eq!(get(&pair, &id), Ok(task.clone()), "the same members, directly in the result");
+
+    let result = pair.send_line("tasks/result", json!({"taskId": id}));
+    let second = pair.send_line("tasks/result", json!({"taskId": id}));
+    pair.run_for_a_while();
+    assert_eq!((pair.answered(&result), pair.answered(&second)), (None, None), "not before it is done");
+    pair.advance(Duration::from_secs(2));
+    open.send(()).expect("it waits");
+    for line in [result, second] {
+        let answer = pair.await_answer(&line);
+        assert_eq!(answer["result"]["content"][0]["text"], "done");
+        assert_eq!(answer["result"]["_meta"][RELATED], json!({"taskId": id}));
+    }
+    let done = get(&pair, &id).expect("it is kept");
+    assert_eq!((&done["status"], &done["createdAt"]), (&json!("completed"), &task["createdAt"]));
+    assert!(done["lastUpdatedAt"].as_str() > task["lastUpdatedAt"].as_str());
+    assert_eq!(done.get("_meta"), None);
+    let again = pair.answer_to("tasks/result", json!({"taskId": id}));
+    assert_eq!(again["result"]["content"][0]["text"], "done");
+}
+
+// req: TASK-025 TASK-033 TASK-060 TASK-061 TASK-062
+#[test]
+fn a_task_fails_as_its_request_would_have() {
+    let (open, gate) = Gate::new();
+    let pair = simple(&gated(&gate).build().expect("a good service"));
+    for (name, message) in [("fails", "no luck"), ("breaks", "broken"), ("panics", "Internal error")] {
+        let (id, _) = start(&pair, name, Value::Null);
+        open.send(()).expect("it waits");
+        let result = pair.answer_to("tasks/result", json!({"taskId": id}));
+        match name {
+            "fails" => assert_eq!(
+                (&result["result"]["isError"], &result["result"]["content"][0]["text"]),
+                (&json!(true), &json!(message))
+            ),
+            "breaks" => assert_eq!(result["error"], json!({"code": -32099, "message": message})),
+            _ => assert_eq!(result["error"], json!({"code": -32603, "message": message})),
+        }
+        let task = get(&pair, &id).expect("it is kept");
+        assert_eq!((&task["status"], &task["statusMessage"]), (&json!("failed"), &json!(message)));
+        assert_eq!(pair.answer_to("tasks/cancel", json!({"taskId": id}))["error"]["code"], -32602);
+        assert_eq!(get(&pair, &id).expect("it is kept")["status"], "failed");
+    }
+}
+
+// req: TASK-025 TASK-054 TASK-055 TASK-056 TASK-057 TASK-069
+#[test]
+fn a_task_that_is_cancelled_stays_so() {
+    let finished = Arc::new(AtomicUsize::new(0));
+    let begun = Arc::new(AtomicUsize::new(0));
+    let (finish, begin) = (finished.clone(), begun.clone());
+    let service = Service::builder("test", "1")
+        .tool(task_tool("stubborn", move |context| {
+            begin.fetch_add(1, Ordering::SeqCst);
+            assert!(context.sleep(Duration::from_secs(30)).is_err());
+            finish.fetch_add(1, Ordering::SeqCst);
+            Ok(CallToolResult::text("done all the same"))
+        }))
+        .build()
+        .expect("a good service");
+    let pair = simple(&service);
+    let (id, _) = start(&pair, "stubborn", Value::Null);
+    pair.until(|| begun.load(Ordering::SeqCst) == 1);
+    let waiting = pair.send_line("tasks/result", json!({"taskId": id}));
+    let cancelled = pair.answer_to("tasks/cancel", json!({"taskId": id}));
+    assert_eq!((&cancelled["result"]["status"], &cancelled["result"]["taskId"]), (&json!("cancelled"), &json!(id)));
+    assert_eq!(cancelled["result"].get("_meta"), None);
+    assert!(pair.await_answer(&waiting)["error"]["message"].as_str().is_some_and(|why| why.contains("cancelled")));
+    pair.settle();
+    assert_eq!(finished.load(Ordering::SeqCst), 1, "the handler was told");
+    assert_eq!(get(&pair, &id).expect("it is kept")["status"], "cancelled");
+    let again = pair.answer_to("tasks/cancel", json!({"taskId": id}));
+    assert_eq!(again["error"]["code"], -32602);
+    assert!(again["error"]["message"].as_str().is_some_and(|why| why.contains("cancelled")));
+    assert!(pair.answer_to("tasks/result", json!({"taskId": id})).get("error").is_some());
+    pair.assert_clean();
+}
+
+// req: TASK-053 TASK-037 TASK-064
+#[test]
+fn tasks_of_others_are_unknown() {
+    let (open, gate) = Gate::new();
+    let service = gated(&gate).build().expect("a good service");
+    let [pair, other] = [simple(&service), simple(&service)];
+    let (id, _) = start(&pair, "works", Value::Null);
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        for (pair, id) in [(&pair, "unknown"), (&pair, ""), (&other, id.as_str())] {
+            let error = pair.answer_to(method, json!({"taskId": id}))["error"].clone();
+            assert_eq!((&error["code"], &error["message"]), (&json!(-32602), &json!("Task not found")));
+        }
+        assert_eq!(pair.answer_to(method, json!({}))["error"]["code"], -32602);
+    }
+    assert_eq!(other.answer_to("tasks/list", json!({}))["result"]["tasks"], json!([]));
+    // What else a request says of tasks does not count.
+    let misled = json!({"taskId": id, "_meta": {RELATED: {"taskId": "unknown"}}});
+    assert_eq!(pair.answer_to("tasks/get", misled)["result"]["taskId"], json!(id));
+    open.send(()).expect("it waits");
+}
+
+// req: TASK-020 TASK-048 TASK-049 TASK-050 TASK-052 TASK-066 PAGE-002
+#[test]
+fn tasks_are_listed_in_pages() {
+    let (_open, gate) = Gate::new();
+    let policy = TaskPolicy { page_size: 3, ..TaskPolicy::default() };
+    let pair = simple(&gated(&gate).task_policy(policy).build().expect("a good service"));
+    let ids: Vec<_> = (0..8).map(|_| start(&pair, "works", Value::Null).0).collect();
+    let (mut seen, mut params) = (Vec::new(), json!({}));
+    loop {
+        let page = pair.answer_to("tasks/list", params)["result"].clone();
+        assert_eq!(page.get("_meta"), None);
+        let tasks = page["tasks"].as_array().expect("an array");
+        assert!(tasks.len() <= 3);
+        seen.extend(tasks.iter().map(|task| task["taskId"].as_str().expect("an id").to_owned()));
+        let Some(next) = page.get("nextCursor") else { break };
+        params = json!({"cursor": next});
+    }
+    assert_eq!(seen, ids);
+    assert!(ids.iter().all(|id| get(&pair, id).is_ok()));
+    for bad in [json!("x"), json!(""), json!(1)] {
+        assert_eq!(pair.answer_to("tasks/list", json!({"cursor": bad}))["error"]["code"], -32602);
+    }
+    // 128 bits each, and none of them like another.
+    let distinct: BTreeSet<_> = ids.iter().collect();
+    assert!(
+        distinct.len() == 8 && ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    );
+}
+
+// req: TASK-027 TASK-028 TASK-029 TASK-068
+#[test]
+fn tasks_are_kept_for_as_long_as_was_granted() {
+    let (open, gate) = Gate::new();
+    let policy = TaskPolicy {
+        max_tasks: 3,
+        default_ttl: Some(Duration::from_secs(10)),
+        max_ttl: Some(Duration::from_secs(20)),
+        ..TaskPolicy::default()
+    };
+    let pair = simple(&gated(&gate).task_policy(policy).build().expect("a good service"));
+    let (short, task) = start(&pair, "works", Value::Null);
+    assert_eq!(task["ttl"], 10_000);
+    let (long, task) = start(&pair, "works", json!(3_600_000));
+    assert_eq!(task["ttl"], 20_000, "not as long as was asked for");
+    start(&pair, "works", json!(1_000));
+    let refused = pair.answer_to("tools/call", json!({"name": "works", "task": {}}));
+    assert_eq!(refused["error"]["code"], -32603, "there are enough");
+    pair.advance(Duration::from_secs(2));
+    start(&pair, "works", json!(1_000));
+
+    let waiting = pair.send_line("tasks/result", json!({"taskId": short}));
+    pair.run_for_a_while();
+    pair.advance(Duration::from_secs(9));
+    assert_eq!(get(&pair, &short).expect_err("its time is up")["code"], -32602);
+    let answer = pair.await_answer(&waiting);
+    assert!(answer["error"]["code"] == -32602 && answer["error"]["message"] == "The task has expired");
+    assert_eq!(get(&pair, &long).expect("it is kept")["status"], "working");
+    assert_eq!(pair.answer_to("tasks/list", json!({}))["result"]["tasks"].as_array().map(Vec::len), Some(1));
+    // Those that have expired may still be on their way out, and take a turn.
+    (0..4).for_each(|_| open.send(()).expect("it waits"));
+    assert_eq!(pair.answer_to("tasks/result", json!({"taskId": long}))["result"]["content"][0]["text"], "done");
+    pair.pass(Duration::from_secs(10));
+    assert!(get(&pair, &long).is_err());
+    assert_eq!(pair.server_session.shared().tasks.len(), 0);
+    pair.assert_clean();
+}
+
+// req: TASK-024 TASK-036 TASK-040 TASK-045 TASK-047
+#[test]
+fn whatever_a_task_says_names_the_task() {
+    let statuses = Arc::new(Mutex::new(Vec::new()));
+    let listening = statuses.clone();
+    let host = Host::builder("client", "1")
+        .sampling(|_: CreateMessageParams, _| {
+            Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
+        })
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::decline()))
+        .roots(&crate::Roots::default())
+        .on(move |task: TaskStatusParams, _| lock(&listening).push(task.status));
+    let service = Service::builder("test", "1")
+        .tool(task_tool("talks", |context| {
+            context.progress(1.0, Some(3.0), Some("begun"))?;
+            context.log(LoggingLevel::Info, None, "begun")?;
+            context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64))?;
+            assert_eq!(context.elicit("sure?", ElicitSchema::new(Map::new()))?.action, ElicitAction::Decline);
+            context.roots()?;
+            context.progress(2.0, Some(3.0), None)?;
+            let id = context.task_id().expect("it is a task").to_owned();
+            Ok(CallToolResult::text(id))
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ear = heard.clone();
+    let pending =
+        pair.to_server().call_tool_as_task(&listed("talks", TaskSupport::Optional), (), None).expect("it can be sent");
+    let Started::Task(task) = pair.wait(pending).expect("a task") else { panic!("a task") };
+    let result = task.result().expect("it can be sent").on_progress(move |progress| lock(&ear).push(progress.progress));
+    let result = pair.wait(result).expect("a result");
+    assert_eq!(result.content[0].as_text(), Some(task.id()));
+    assert_eq!(*lock(&heard), [1.0, 2.0], "under the token of the request that became the task");
+
+    let lines = pair.server.take_lines();
+    let mut said = BTreeSet::new();
+    for line in &lines {
+        let Some(method) = line["method"].as_str() else { continue };
+        let related = line["params"]["_meta"].get(RELATED);
+        if method == "notifications/tasks/status" {
+            assert_eq!(related, None);
+        } else {
+            assert_eq!(related, Some(&json!({"taskId": task.id()})), "{line}");
+        }
+        said.insert(method.to_owned());
+    }
+    let expected = [
+        "elicitation/create",
+        "notifications/message",
+        "notifications/progress",
+        "notifications/tasks/status",
+        "roots/list",
+        "sampling/createMessage",
+    ];
+    assert_eq!(said.into_iter().collect::<Vec<_>>(), expected);
+    use TaskStatus::{Completed, InputRequired, Working};
+    let turns = [InputRequired, Working, InputRequired, Working, InputRequired, Working, Completed];
+    assert_eq!(*lock(&statuses), turns);
+    drop(task);
+    pair.assert_clean();
+}
+
+#[test]
+fn progress_of_a_task_ends_with_it() {
+    let (open, gate) = Gate::new();
+    let late = Arc::new(Mutex::new(None));
+    let keep = late.clone();
+    let service = Service::builder("test", "1")
+        .tool(task_tool("works", move |context| {
+            *lock(&keep) = Some(context.clone());
+            gate.pass(&context)?;
+            Ok(CallToolResult::text("done"))
+        }))
+        .build()
+        .expect("a good service");
+    let pair = simple(&service);
+    let (id, _) = start(&pair, "works", Value::Null);
+    open.send(()).expect("it waits");
+    assert!(pair.answer_to("tasks/result", json!({"taskId": id})).get("result").is_some());
+    pair.settle();
+    pair.server.take_lines();
+    let context = lock(&late).take().expect("it has run");
+    assert_eq!(context.progress(9.0, None, None), Ok(()));
+    pair.settle();
+    assert!(pair.server.take_lines().is_empty());
+}
+
+#[test]
+fn a_result_that_nobody_waits_for_is_not_sent() {
+    let (open, gate) = Gate::new();
+    let pair = simple(&gated(&gate).build().expect("a good service"));
+    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let result = task.result().expect("it can be sent");
+    pair.run_for_a_while();
+    drop(result);
+    pair.run_for_a_while();
+    assert_eq!(pair.server.with_conn(|conn| conn.usage().requests), 0, "its place is free");
+    open.send(()).expect("it waits");
+    let result = task.result().expect("it can be sent");
+    assert_eq!(pair.wait(result).expect("a result").content[0].as_text(), Some("done"));
+    drop(task);
+    pair.assert_clean();
+}
+
+/// A tool as `tools/list` shows it.
+fn listed(name: &str, support: TaskSupport) -> ListedTool {
+    let execution = ToolExecution { task_support: Some(support), ..ToolExecution::default() };
+    ListedTool { execution: Some(execution), ..ListedTool::new(name, JsonObject::empty()) }
+}
+
+// req: TASK-004 TASK-005 TASK-007 TASK-008 TASK-011
+#[test]
+fn a_client_calls_tools_as_they_want_to_be_called() {
+    let (_open, gate) = Gate::new();
+    let service = gated(&gate).build().expect("a good service");
+    let tools = [
+        (ListedTool::new("echo", JsonObject::empty()), false, false),
+        (listed("echo", TaskSupport::Forbidden), false, false),
+        (listed("echo", TaskSupport::Other("often".into())), false, false),
+        (listed("works", TaskSupport::Optional), false, true),
+        (listed("must", TaskSupport::Required), true, true),
+    ];
+    let (with, without) = (simple(&service), simple(&echo().build().expect("a good service")));
+    let old = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_06_18);
+    for (pair, has_tasks) in [(&with, true), (&without, false), (&old, false)] {
+        for (tool, must, may) in &tools {
+            let arguments = json!({"message": "hi"});
+            let pending = pair.to_server().run_tool(tool, &arguments).expect("it can be sent");
+            pair.client.flush();
+            let asked =
+                pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
+            assert_eq!(asked["params"].get("task").is_some(), *must && has_tasks, "{asked}");
+            drop(pending);
+            let as_task = pair.to_server().call_tool_as_task(tool, &arguments, None);
+            assert_eq!(as_task.is_ok(), *may && has_tasks);
+        }
+    }
+}
+
+// req: TASK-059
+#[test]
+fn a_result_that_is_too_large_is_an_internal_failure() {
+    let service = Service::builder("test", "1")
+        .tool(task_tool("big", |_| Ok(CallToolResult::text("x".repeat(100_000)))))
+        .build()
+        .expect("a good service");
+    let pair = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+        joining.server.settings.limits.frame_bytes = 50_000;
+    });
+    let (id, _) = start(&pair, "big", Value::Null);
+    let answer = pair.answer_to("tasks/result", json!({"taskId": id}));
+    assert_eq!(answer["error"]["code"], -32603);
+    assert_eq!(pair.answer_to("tools/call", json!({"name": "big"}))["error"]["code"], -32603);
+    assert!(get(&pair, &id).is_ok(), "the session lives");
+}
+
+fn begun(pair: &Pair, name: &str) -> Started<CallToolResult, ClientEnd> {
+    let pending = pair
+        .to_server()
+        .call_tool_as_task(&listed(name, TaskSupport::Optional), (), Some(Duration::from_secs(60)))
+        .expect("it can be sent");
+    pair.quick(pending).expect("it has begun")
+}
+
+// req: TASK-013 TASK-038 TASK-044 TASK-046 TASK-058
+#[test]
+fn a_client_follows_a_task_by_its_handle() {
+    let (open, gate) = Gate::new();
+    let pair = simple(&gated(&gate).build().expect("a good service"));
+    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let asked = pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
+    assert_eq!(asked["params"]["task"], json!({"ttl": 60_000}));
+    assert_eq!((task.task().ttl, task.poll_interval()), (Some(60_000), Duration::from_secs(1)));
+    assert_eq!(pair.quick(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
+    let tasks = pair.quick(pair.to_server().list_tasks(None).expect("it can be sent")).expect("a list").tasks;
+    assert_eq!(tasks.len(), 1);
+    let by_id: TaskHandle<CallToolResult, _> = pair.to_server().task(tasks[0].clone());
+    open.send(()).expect("it waits");
+    assert_eq!(
+        pair.wait(by_id.result().expect("it can be sent")).expect("a result").content[0].as_text(),
+        Some("done")
+    );
+    assert_eq!(pair.wait(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Completed);
+    let too_late = pair.wait(task.cancel().expect("it can be sent"));
+    assert!(matches!(too_late, Err(CallError::Rpc(error)) if error.code.0 == -32602));
+    for line in pair.client.take_lines() {
+        assert_eq!(line["params"]["_meta"].get(RELATED), None);
+    }
+    drop((task, by_id));
+
+    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let cancelled = pair.wait(task.cancel().expect("it can be sent")).expect("it is cancelled");
+    assert_eq!(cancelled.status, TaskStatus::Cancelled);
+    drop(task);
+    pair.assert_clean();
+}
+
+// req: TASK-063 TASK-015
+#[test]
+fn a_client_copes_with_whatever_becomes_of_its_wish() {
+    let pair = Pair::scripted(&Host::builder("client", "1").build(), |method, params| {
+        match (method, params["name"].as_str()) {
+            ("tools/call", Some("at once")) => Ok(json!({"content": [], "task": "no task"})),
+            ("tools/call", Some("refused")) => {
+                Err(mcp_proto::wire::ErrorObject::new(mcp_proto::wire::ErrorCode::INVALID_REQUEST, "only as a task"))
+            }
+            ("tools/call", _) => Ok(json!({
+                "_meta": {"io.modelcontextprotocol/model-immediate-response": "on it"},
+                "task": {"taskId": "t", "status": "working", "createdAt": "2025-11-25T00:00:00Z", "lastUpdatedAt": "2025-11-25T00:00:00Z", "ttl": null}
+            })),
+            _ => Ok(json!({"content": []})),
+        }
+    });
+    let server = pair.to_server();
+    let Started::Task(task) = pair
+        .wait(server.call_tool_as_task(&listed("slow", TaskSupport::Optional), (), None).expect("it can be sent"))
+        .expect("a task")
+    else {
+        panic!("a task")
+    };
+    assert_eq!(task.model_immediate_response().as_deref(), Some("on it"));
+    assert_eq!(task.task().ttl, None);
+    let refused = pair.wait(server.call_tool("refused", ()).expect("it can be sent"));
+    assert!(matches!(refused, Err(CallError::Rpc(error)) if error.code.0 == -32600));
+    let refused = pair
+        .wait(server.call_tool_as_task(&listed("refused", TaskSupport::Required), (), None).expect("it can be sent"));
+    assert!(matches!(refused, Err(CallError::Rpc(_))));
+    drop(task);
+    assert_eq!(pair.client_session.shared().calls.len(), 0, "nothing is followed any more");
+
+    let bare = Pair::new(
+        &Host::builder("client", "1").build(),
+        &echo().build().expect("a good service"),
+        ProtocolVersion::V2025_11_25,
+    );
+    assert!(
+        bare.to_server().call_tool_as_task(&listed("echo", TaskSupport::Optional), (), None).is_err(),
+        "nothing was declared"
+    );
+    assert!(bare.client.take_lines().is_empty());
+}
+
+fn host_with_tasks(gate: &Arc<AtomicBool>) -> HostBuilder {
+    let gate = gate.clone();
+    Host::builder("client", "1")
+        .tasks(TaskPolicy::default())
+        .sampling(move |params: CreateMessageParams, context: Context<ClientEnd>| {
+            while !gate.load(Ordering::SeqCst) {
+                context.sleep(Duration::from_millis(1))?;
+            }
+            context.progress(1.0, None, None)?;
+            match params.max_tokens {
+                1 => Err(Failure::rejected()),
+                _ => Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m")),
+            }
+        })
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::cancel()))
+}
+
+// req: TASK-003 TASK-014 TASK-016 TASK-033 TASK-034 TASK-035 TASK-048 TASK-053 TASK-055 TASK-060
+#[test]
+fn a_client_runs_tasks_for_its_server() {
+    let gate = Arc::new(AtomicBool::new(false));
+    let service = echo().build().expect("a good service");
+    let pair = Pair::new(&host_with_tasks(&gate).build(), &service, ProtocolVersion::V2025_11_25);
+    let params = |max_tokens: u64| CreateMessageParams {
+        task: Some(TaskMetadata::default()),
+        ..CreateMessageParams::new([SamplingMessage::user("2 + 2?")], max_tokens)
+    };
+    let begin = |max_tokens: u64| {
+        let client = pair.to_client();
+        match pair.quick(client.sample_as_task(&params(max_tokens)).expect("it can be sent")).expect("a task") {
+            Started::Task(task) => task,
+            Started::Done(_) => panic!("a task"),
+        }
+    };
+    let (good, bad, gone) = (begin(9), begin(1), begin(9));
+    assert_eq!(pair.quick(good.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
+    assert_eq!(pair.quick(gone.cancel().expect("it can be sent")).expect("a task").status, TaskStatus::Cancelled);
+    gate.store(true, Ordering::SeqCst);
+    let said = pair.wait(good.result().expect("it can be sent")).expect("an answer");
+    assert_eq!(said.model, "m");
+    let line = pair.client.take_lines().into_iter().find(|line| line["result"]["model"] == "m").expect("the answer");
+    assert_eq!(line["result"]["_meta"][RELATED], json!({"taskId": good.id()}));
+    assert!(
+        matches!(pair.wait(bad.result().expect("it can be sent")), Err(CallError::Rpc(error)) if error.code.0 == -1)
+    );
+    assert_eq!(pair.wait(bad.get().expect("it can be sent")).expect("a task").status, TaskStatus::Failed);
+    assert_eq!(pair.ask_client("tasks/list", json!({})).expect("a list")["tasks"].as_array().map(Vec::len), Some(3));
+    assert_eq!(code(&pair.ask_client("tasks/get", json!({"taskId": "unknown"}))), -32602);
+
+    let form = ElicitParams::from(ElicitFormParams {
+        task: Some(TaskMetadata::default()),
+        ..ElicitFormParams::new("sure?", ElicitSchema::new(Map::new()))
+    });
+    let Started::Task(asked) =
+        pair.wait(pair.to_client().request_as_task(&form).expect("it can be sent")).expect("a task")
+    else {
+        panic!("a task")
+    };
+    assert_eq!(pair.wait(asked.result().expect("it can be sent")).expect("an answer").action, ElicitAction::Cancel);
+    drop((good, bad, gone, asked));
+    pair.assert_clean();
+
+    // A client that has not declared it does not see the wish.
+    let plain = Host::builder("client", "1").sampling(|_: CreateMessageParams, _| {
+        Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
+    });
+    let pair = Pair::new(&plain.build(), &service, ProtocolVersion::V2025_11_25);
+    let line = json!({"jsonrpc": "2.0", "id": 99, "method": "sampling/createMessage",
+        "params": {"messages": [], "maxTokens": 9, "task": {}}});
+    pair.input_to_client(&line.to_string());
+    pair.settle();
+    assert_eq!(pair.client.take_lines()[0]["result"]["model"], "m");
+}
+
+#[test]
+fn tasks_end_with_the_connection() {
+    let (_open, gate) = Gate::new();
+    let pair = simple(&gated(&gate).build().expect("a good service"));
+    start(&pair, "works", Value::Null);
+    pair.cut();
+    assert_eq!(pair.server_session.shared().tasks.len(), 0);
+    pair.assert_clean();
+}

@@ -218,7 +218,7 @@ fn a_handler_can_change_what_is_offered() {
     let pair = Pair::simple(&service);
     assert_eq!(pair.ask("tools/call", json!({"name": "grow"})).expect("a result")["content"], json!([]));
     assert_eq!(text(&pair.ask("tools/call", json!({"name": "grown"}))), ("big", false));
-    assert_eq!(text(&pair.ask("tools/call", json!({"name": "grow"}))).1, true, "there is one already");
+    assert!(text(&pair.ask("tools/call", json!({"name": "grow"}))).1, "there is one already");
 }
 
 #[test]
