@@ -365,26 +365,33 @@ fn whatever_a_task_says_names_the_task() {
     pair.assert_clean();
 }
 
+// req: PROG-014 PROG-015
 #[test]
 fn progress_of_a_task_ends_with_it() {
     let (open, gate) = Gate::new();
-    let late = Arc::new(Mutex::new(None));
-    let keep = late.clone();
+    let (hand_over, handed_over) = mpsc::channel();
     let service = Service::builder("test", "1")
         .tool(task_tool("works", move |context| {
-            *lock(&keep) = Some(context.clone());
+            hand_over.send(context.clone()).expect("the test waits for it");
             gate.pass(&context)?;
             Ok(CallToolResult::text("done"))
         }))
         .build()
         .expect("a good service");
     let pair = simple(&service);
-    let (id, _) = start(&pair, "works", Value::Null);
+    let asked = json!({"name": "works", "task": {}, "_meta": {"progressToken": "t"}});
+    let answer = pair.answer_to("tools/call", asked);
+    let id = answer["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("a task: {answer}")).to_owned();
+    let context = handed_over.recv().expect("it runs");
+    context.progress(1.0, None, None).expect("it grows");
+    pair.until(|| {
+        let said = pair.server.take_lines();
+        said.iter().any(|line| line["method"] == "notifications/progress" && line["params"]["progressToken"] == "t")
+    });
     open.send(()).expect("it waits");
     assert!(pair.answer_to("tasks/result", json!({"taskId": id})).get("result").is_some());
     pair.settle();
     pair.server.take_lines();
-    let context = lock(&late).take().expect("it has run");
     assert_eq!(context.progress(9.0, None, None), Ok(()));
     pair.settle();
     assert!(pair.server.take_lines().is_empty());
