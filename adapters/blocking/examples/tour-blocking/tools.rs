@@ -127,7 +127,7 @@ fn run_task(
     arguments: &Value,
     on_progress: impl FnMut(Progress<'_>),
 ) -> Result<CallToolResult, CallError> {
-    match client.call_tool_as_task(&tool.name, arguments, Some(KEPT))?.wait()? {
+    match client.call_tool_as_task(tool, arguments, Some(KEPT))?.wait()? {
         Started::Done(result) => Ok(result),
         Started::Task(task) => {
             task.get()?.wait()?;
