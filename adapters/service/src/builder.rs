@@ -75,7 +75,8 @@ macro_rules! common_methods {
 
         /// Hears a notification of the specification: the type of its params says which one.
         ///
-        /// Notifications are heard one after the other, and before the requests that came behind them.
+        /// Notifications are heard one after the other, and before the requests that came behind them. What is registered
+        /// last for a notification is what hears it.
         pub fn on<N: mcp_proto::schema::Notification>(
             mut self,
             f: impl Fn(N, crate::Peer<$End>) + Send + Sync + 'static,

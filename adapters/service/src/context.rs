@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CancelCause, SendError, ServerEnd},
+    connection::{CancelCause, RequestOptions, SendError, ServerEnd},
     protocol::ProtocolVersion,
     schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request},
 };
@@ -46,13 +46,33 @@ pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) link: Arc<dyn Link<E>>,
     pub(crate) work: Arc<Work>,
+    options: Option<RequestOptions>,
 }
 
 impl<E: Role> Context<E> {
+    pub(crate) const fn new(shared: Arc<Shared<E>>, link: Arc<dyn Link<E>>, work: Arc<Work>) -> Self {
+        Self { shared, link, work, options: None }
+    }
+
     /// The other end of the connection. What is asked through it outlives this request.
     #[must_use]
     pub fn peer(&self) -> Peer<E> {
         Peer::new(self.link.clone(), self.shared.calls.clone())
+    }
+
+    /// The same context, with other times for the questions that are asked through it.
+    ///
+    /// Without it, a client has the [time](mcp_proto::connection::Settings::request) that any request has; but where it has
+    /// to ask its user or its model, it may be silent for as long as it takes in all.
+    #[must_use]
+    pub fn with_options(&self, options: RequestOptions) -> Self {
+        Self { options: Some(options), ..self.clone() }
+    }
+
+    /// The same context, for questions that are answered within `timeout`.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        self.with_options(RequestOptions::within(timeout))
     }
 
     /// In which circumstances the request was made.
@@ -138,7 +158,8 @@ impl<E: Role> Context<E> {
     /// Asks the peer on behalf of this request, and waits.
     pub(crate) fn ask<R: Request<Result: 'static>>(&self, question: &R) -> Result<R::Result, CallError> {
         self.check()?;
-        let peer = self.peer();
+        let peer =
+            self.options.map_or_else(|| self.peer().patient_for::<R>(), |options| self.peer().with_options(options));
         let pending = self.when_there_is_room(|| peer.request(question))?;
         if !self.work.ask(pending.id()) {
             return Err(CallError::Cancelled);
@@ -173,7 +194,7 @@ impl<E: Role> Context<E> {
 
 impl<E: Role> Clone for Context<E> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone(), link: self.link.clone(), work: self.work.clone() }
+        Self { options: self.options, ..Self::new(self.shared.clone(), self.link.clone(), self.work.clone()) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{CloseReason, Connection, RequestOptions, SendError},
-    protocol::{CapabilitySet, ProtocolVersion},
+    protocol::{CapabilitySet, Method, ProtocolVersion},
     rpc::{CallId, Timestamp},
     schema::{EmptyResult, Notification, PingParams, Request},
     wire::RawJson,
@@ -36,6 +36,17 @@ impl<E: 'static> Peer<E> {
     #[must_use]
     pub fn with_options(&self, options: RequestOptions) -> Self {
         Self { options: Some(options), ..self.clone() }
+    }
+
+    /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
+    pub(crate) fn patient_for<R: Request>(&self) -> Self {
+        match (R::METHOD, self.options) {
+            (Method::CreateMessage | Method::Elicit, None) => {
+                let options = self.link.run(|conn, _| conn.settings().request);
+                self.with_options(RequestOptions { idle_timeout: None, ..options })
+            }
+            _ => self.clone(),
+        }
     }
 
     /// The same peer, for requests that take at most `timeout`, whatever progress they make.

@@ -100,7 +100,7 @@ impl<E: Role> Session<E> {
             Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Closed(_) => {
-                shared.tasks.close();
+                shared.close();
                 None
             }
             _ => None,
@@ -124,7 +124,7 @@ impl<E: Role> Drop for Session<E> {
     fn drop(&mut self) {
         // For a driver that went away without a last event. Otherwise it changes nothing.
         self.shared.calls.close(&CloseReason::Broken);
-        self.shared.tasks.close();
+        self.shared.close();
     }
 }
 
@@ -198,7 +198,7 @@ impl<E: Role> Shared<E> {
     }
 
     pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {
-        Context { shared: self.clone(), link: link.clone(), work }
+        Context::new(self.clone(), link.clone(), work)
     }
 
     fn told(
@@ -247,6 +247,12 @@ impl<E: Role> Shared<E> {
             // Nobody works on it who would answer; and the answer, which goes nowhere, frees its place.
             link.run(|conn, _| respond(conn, key, &Answer::<String>::Err(ErrorObject::internal("Cancelled"))));
         }
+    }
+
+    /// The connection has ended, and all work with it.
+    fn close(&self) {
+        self.works.close();
+        self.tasks.close();
     }
 
     /// Tells a handler that nobody wants its result, and gives up on what it waits for.

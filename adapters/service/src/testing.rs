@@ -114,6 +114,14 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
+    /// Lets time pass on this end only.
+    pub(crate) fn elapse(&self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).expect("short");
+        self.clock.fetch_add(nanos, Ordering::SeqCst);
+        self.with_conn(|conn| conn.handle_timeout(self.now()));
+        self.events(None);
+    }
+
     /// Lets everything leave, and nobody read it.
     pub(crate) fn flush(&self) {
         self.output();

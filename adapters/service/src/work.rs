@@ -140,6 +140,14 @@ impl Works {
         lock(&self.0).remove(&key);
     }
 
+    /// Nobody wants any of the results. What the handlers have asked has ended with the connection.
+    pub(crate) fn close(&self) {
+        let works: Vec<_> = lock(&self.0).values().cloned().collect();
+        for work in works {
+            work.cancel(CancelCause::Closed);
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).len()

@@ -15,6 +15,8 @@ use crate::{CallError, Peer, Pending, Started, form, is_uri};
 
 /// What a server tells its client and asks of it, apart from any request of the client. Handlers have their
 /// [`Context`](crate::Context) for that.
+///
+/// Where the client has to ask its user or its model, it may be silent for as long as a request may take in all.
 impl Peer<ServerEnd> {
     /// Asks the client's model.
     ///
@@ -22,7 +24,7 @@ impl Peer<ServerEnd> {
     /// If it is not allowed now, or the conversation is not in order; nothing has been sent then.
     pub fn sample(&self, params: &CreateMessageParams) -> Result<Pending<CreateMessageResult>, SendError> {
         let knows = self.capabilities().contains(Capability::SamplingContext);
-        self.request(&in_order(params.clone(), self.version(), knows)?)
+        self.patient_for::<CreateMessageParams>().request(&in_order(params.clone(), self.version(), knows)?)
     }
 
     /// Asks the client's model in a task: `params` carry `task` (2025-11-25).
@@ -48,7 +50,7 @@ impl Peer<ServerEnd> {
             ElicitParams::Url(page) if !is_uri(&page.url) => return Err(SendError::Encode("not a URL".into())),
             _ => None,
         };
-        let pending = self.request(params)?;
+        let pending = self.patient_for::<ElicitParams>().request(params)?;
         Ok(pending.and_then(move |result| match (&schema, &result.content) {
             (Some(schema), Some(content)) if result.action == mcp_proto::schema::ElicitAction::Accept => {
                 form::check(schema, content).map_err(CallError::Invalid)?;

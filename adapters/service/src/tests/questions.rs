@@ -291,3 +291,34 @@ fn a_server_can_ask_again_when_roots_change() {
     pair.settle();
     assert_eq!(*lock(&seen), [2]);
 }
+
+#[test]
+fn people_may_take_their_time() {
+    use mcp_proto::connection::RequestOptions;
+    use std::time::Duration;
+
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("patient", |context: Context| context.elicit("Who are you?", name_form()).map(drop)))
+        .tool(Tool::new("hasty", |context: Context| {
+            context.within(Duration::from_secs(5)).elicit("Who are you?", name_form()).map(drop)
+        }))
+        .tool(Tool::new("roots", |context: Context| context.roots().map(drop)))
+        .build()
+        .expect("a good service");
+    for (name, time) in [("patient", 30 * 60), ("hasty", 5), ("roots", 60)] {
+        let host = Host::builder("client", "1")
+            .elicitation(|_: ElicitFormParams, _| Err::<ElicitResult, _>("not reached"))
+            .roots(&Roots::default());
+        let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
+        let pending =
+            pair.to_server().with_options(RequestOptions::forever()).call_tool(name, ()).expect("it can be sent");
+        // The client of this test never answers.
+        while !pair.only_upwards().iter().any(|line| line.get("method").is_some()) {}
+        pair.server.elapse(Duration::from_secs(time) - Duration::from_millis(1));
+        assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 1, "{name} still waits");
+        pair.server.elapse(Duration::from_millis(1));
+        assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 0, "{name} has waited long enough");
+        let result = pair.wait(pending).expect("a result");
+        assert!(result.is_error());
+    }
+}
