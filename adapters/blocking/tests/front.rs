@@ -1,0 +1,289 @@
+//! Clients, servers and listeners as users have them: typed handlers over sockets.
+
+mod support;
+
+use std::{
+    env, fs,
+    io::Read,
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_blocking::{Client, Error, Listener, Options, Server, Transport, serve};
+use mcp_proto::{
+    connection::{CloseReason, Settings},
+    schema::{CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage},
+};
+use mcp_service::{CallError, Context, Failure, Host, Service, Tool};
+use serde_json::json;
+use support::{LONG, raw::Raw, within};
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+fn service() -> Service {
+    Service::builder("front", "1")
+        .tool(Tool::new("echo", |echo: Echo| echo.message))
+        .tool(Tool::new("ask", ask))
+        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).map(|()| "waited")))
+        .tool(Tool::new("panic", || -> &'static str { panic!("on purpose") }))
+        .build()
+        .expect("all names differ")
+}
+
+fn ask(context: Context) -> Result<String, Failure> {
+    let messages = vec![SamplingMessage::user("who?")];
+    let answer = context.sample(CreateMessageParams::new(messages, 10_u64))?;
+    Ok(answer.model)
+}
+
+fn host() -> Host {
+    Host::builder("test", "1").build()
+}
+
+/// A host whose model has a name.
+fn host_with_model(model: &'static str) -> Host {
+    let answer = SamplingContent::text("hm");
+    let sample = move |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, answer.clone(), model));
+    Host::builder("test", "1").sampling(sample).build()
+}
+
+fn echo(client: &Client, message: &str) -> String {
+    let result = client.call_tool("echo", json!({ "message": message })).expect("it is sent").wait();
+    result.expect("it is answered").content[0].as_text().expect("a text").to_owned()
+}
+
+/// Runs a listener on a thread and hands what it is reached by to `f`; stops it after that.
+fn listening(listener: Listener, f: impl FnOnce()) {
+    let (stop, (done, ended)) = (listener.stopper(), channel());
+    let thread = thread::spawn(move || done.send(listener.serve(&service()).is_ok()));
+    f();
+    stop();
+    assert_eq!(ended.recv_timeout(LONG), Ok(true));
+    thread.join().expect("it does not panic").expect("somebody listens");
+}
+
+#[test]
+fn many_clients_over_tcp() {
+    within(3 * LONG, || {
+        let listener = Listener::tcp("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is TCP");
+        listening(listener, || {
+            let clients: Vec<_> = (0..10)
+                .map(|number| {
+                    thread::spawn(move || {
+                        let client = Client::connect_tcp(address, &host()).expect("it listens");
+                        for round in 0..20 {
+                            let message = format!("{number}/{round}");
+                            assert_eq!(echo(&client, &message), message);
+                        }
+                        assert_eq!(client.close().reason, CloseReason::Local);
+                    })
+                })
+                .collect();
+            for client in clients {
+                client.join().expect("it does not panic");
+            }
+            // One that stays until the listener stops.
+            let client = Client::connect_tcp(address, &host()).expect("it listens");
+            thread::spawn(move || client.wait());
+        });
+    });
+}
+
+#[test]
+fn a_unix_socket_is_there_while_it_is_listened_to() {
+    within(LONG, || {
+        let path = env::temp_dir().join(format!("mcp-front-{}", process::id()));
+        let _ = fs::remove_file(&path);
+        let listener = Listener::unix(&path).expect("the path is free");
+        assert!(listener.local_addr().is_none());
+        listening(listener, || {
+            let client = Client::connect_unix(&path, &host()).expect("it listens");
+            assert_eq!(echo(&client, "ü"), "ü");
+        });
+        assert!(!path.exists());
+        assert!(matches!(Client::connect_unix(&path, &host()), Err(Error::Io(_))));
+    });
+}
+
+#[test]
+fn one_connection_too_many_is_hung_up_on() {
+    within(LONG, || {
+        let listener = Listener::tcp("127.0.0.1:0").expect("loopback is there").connections(2);
+        let address = listener.local_addr().expect("it is TCP");
+        listening(listener, || {
+            let first = Client::connect_tcp(address, &host()).expect("there is room");
+            let second = Client::connect_tcp(address, &host()).expect("there is room");
+            let mut third = TcpStream::connect(address).expect("it listens");
+            third.set_read_timeout(Some(LONG)).expect("not zero");
+            assert_eq!(third.read(&mut [0]).expect("the end comes in time"), 0);
+            assert_eq!(echo(&first, "a"), "a");
+            // When one leaves there is room again, as soon as the server has noticed.
+            second.close();
+            let until = Instant::now() + LONG;
+            while Client::connect_tcp(address, &host()).is_err() {
+                assert!(Instant::now() < until, "there is never room again");
+            }
+        });
+    });
+}
+
+// req: LIFE-042
+#[test]
+fn what_is_asked_back_goes_to_whom_it_was_asked_for() {
+    within(LONG, || {
+        let listener = Listener::tcp("127.0.0.1:0").expect("loopback is there");
+        let address = listener.local_addr().expect("it is TCP");
+        listening(listener, || {
+            // The ids of both are the same.
+            let threads: Vec<_> = ["ada", "bob"]
+                .into_iter()
+                .map(|model| {
+                    thread::spawn(move || {
+                        let client = Client::connect_tcp(address, &host_with_model(model)).expect("it listens");
+                        for _ in 0..100 {
+                            let result = client.call_tool("ask", ()).expect("sent").wait().expect("answered");
+                            assert_eq!(result.content[0].as_text(), Some(model));
+                        }
+                    })
+                })
+                .collect();
+            for thread in threads {
+                thread.join().expect("it does not panic");
+            }
+        });
+    });
+}
+
+#[test]
+fn a_server_asks_its_client_from_outside_of_handlers() {
+    within(LONG, || {
+        let (left, right) = UnixStream::pair().expect("there are sockets");
+        let server = Server::start(&service(), Transport::unix(right).expect("a socket"), &Options::default());
+        let server = server.expect("there are threads");
+        let client =
+            Client::over(Transport::unix(left).expect("a socket"), &host_with_model("ada")).expect("it serves");
+        server.wait_ready().expect("they have shaken hands");
+        let params = CreateMessageParams::new(vec![SamplingMessage::user("who?")], 10_u64);
+        assert_eq!(server.sample(&params).expect("it is sent").wait().expect("it is answered").model, "ada");
+        assert_eq!(server.close(), CloseReason::Local);
+        assert_eq!(client.wait().reason, CloseReason::Eof);
+    });
+}
+
+// req: LIFE-036
+#[test]
+fn each_call_has_its_own_time_and_its_own_end() {
+    within(LONG, || {
+        let (left, right) = Transport::pair(4096);
+        let server = thread::spawn(move || serve(&service(), right));
+        let client = Client::over(left, &host()).expect("it serves");
+        let start = Instant::now();
+        let hurried = client.within(Duration::from_millis(50)).call_tool("wait", ()).expect("it is sent");
+        assert_eq!(hurried.wait(), Err(CallError::TimedOut { total: true }));
+        let called = client.call_tool("wait", ()).expect("it is sent");
+        let stop = called.canceller();
+        let other = thread::spawn(move || stop.cancel(Some("enough")));
+        assert_eq!(called.wait(), Err(CallError::Cancelled));
+        other.join().expect("it does not panic");
+        drop(client.call_tool("wait", ()).expect("it is sent"));
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        // The handlers were told, so nothing keeps the server.
+        client.close();
+        server.join().expect("it does not panic").expect("it ends well");
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn a_handler_that_panics_fails_its_own_call_alone() {
+    within(LONG, || {
+        let (left, right) = Transport::pair(4096);
+        let _server =
+            Server::start(&service(), right, &Options { handlers: 1, ..Options::default() }).expect("threads");
+        let client = Client::over(left, &host()).expect("it serves");
+        for _ in 0..5 {
+            let failed = client.call_tool("panic", ()).expect("it is sent");
+            let beside = client.call_tool("echo", json!({"message": "hi"})).expect("it is sent");
+            let error = failed.wait().expect_err("it fails");
+            assert_eq!(error.rpc().map(|error| error.code.0), Some(-32603));
+            assert!(!error.to_string().contains("on purpose"), "{error}");
+            assert!(beside.wait().is_ok());
+        }
+    });
+}
+
+// req: PING-002 PING-003
+#[test]
+fn pings_are_answered_while_all_handlers_are_busy() {
+    within(LONG, || {
+        let (left, right) = Transport::pair(4096);
+        let server = Server::start(&service(), right, &Options { handlers: 1, ..Options::default() }).expect("threads");
+        let client = Client::over(left, &host()).expect("it serves");
+        let busy: Vec<_> = (0..10).map(|_| client.call_tool("wait", ()).expect("it is sent")).collect();
+        let start = Instant::now();
+        for _ in 0..10 {
+            client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
+            server.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
+        }
+        assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+        drop(busy);
+    });
+}
+
+// req: PING-004 PING-005 PING-006 PING-007
+#[test]
+fn a_server_that_has_gone_silent_is_left() {
+    within(LONG, || {
+        let (transport, mut peer) = Raw::pair();
+        let keepalive = mcp_proto::connection::Keepalive { interval: Duration::from_millis(50), missed: 2 };
+        let settings = Settings { keepalive: Some(keepalive), ..Settings::default() };
+        let host = Host::builder("test", "1").settings(settings).build();
+        let connected = thread::spawn(move || Client::over(transport, &host).expect("it shakes hands"));
+        peer.shake_hands_as_server();
+        let client = connected.join().expect("it does not panic");
+        // One is answered, the next ones are not.
+        let ping = peer.receive_method("ping");
+        peer.send(&json!({"jsonrpc": "2.0", "id": ping["id"], "result": {}}));
+        let call = client.request_raw("test/any", None).expect("it is sent");
+        assert_eq!(call.wait(), Err(CallError::Closed(CloseReason::PeerSilent)));
+        assert_eq!(client.wait().reason, CloseReason::PeerSilent);
+    });
+}
+
+#[test]
+fn a_client_is_shared_by_many_threads() {
+    within(LONG, || {
+        let (left, right) = Transport::pair(512);
+        let _server = Server::start(&service(), right, &Options::default()).expect("threads");
+        let client = Client::over(left, &host()).expect("it serves");
+        let count = Arc::new(AtomicUsize::new(0));
+        let threads: Vec<_> = (0..100)
+            .map(|number| {
+                let (client, count) = (client.clone(), count.clone());
+                thread::spawn(move || {
+                    for round in 0..5 {
+                        let message = format!("{number}/{round}");
+                        assert_eq!(echo(&client, &message), message);
+                        count.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        for thread in threads {
+            thread.join().expect("it does not panic");
+        }
+        assert_eq!(count.load(Ordering::Relaxed), 500);
+    });
+}
