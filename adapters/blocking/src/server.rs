@@ -29,9 +29,10 @@ pub fn serve_with(service: &Service, transport: Transport, options: &Options) ->
 ///
 /// ```no_run
 /// # use mcp_service::Service;
-/// # fn main() -> Result<(), mcp_blocking::Error> {
-/// let service = Service::builder("my-server", "1.0.0").build();
-/// mcp_blocking::serve_stdio(&service)
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let service = Service::builder("my-server", "1.0.0").build()?;
+/// mcp_blocking::serve_stdio(&service)?;
+/// # Ok(())
 /// # }
 /// ```
 ///
