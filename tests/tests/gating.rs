@@ -188,7 +188,7 @@ fn the_table_has_every_method() {
     }
 }
 
-// req: LIFE-020 LIFE-022 LOG-001 TASK-006
+// req: LIFE-020 LIFE-022 LOG-001 SAMP-002 TASK-006
 #[test]
 fn what_was_not_declared_is_not_sent_and_what_was_is() {
     for version in ProtocolVersion::LEGACY {
@@ -300,7 +300,7 @@ fn elicit(mode: &str) -> ElicitParams {
     serde_json::from_value(if mode == "url" { url } else { form }).expect("params")
 }
 
-// req: LIFE-022 SAMP-025 TASK-007
+// req: ELIC-005 LIFE-022 SAMP-024 TASK-007
 #[test]
 fn params_that_need_a_capability_of_their_own_are_not_sent_without_it() {
     fn check<P: Request, E>(mut solo: Solo<E>, params: &P, missing: Option<Capability>) {
