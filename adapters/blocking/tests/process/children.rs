@@ -132,7 +132,8 @@ fn group_after_failure() {
 fn death(pending: bool) {
     let client = Client::spawn(command("server"), &host()).expect("it is a server");
     let pid = call(&client, "pid");
-    let calls: Vec<_> = (0..if pending { 10 } else { 0 }).map(|_| client.call_tool("wait", ()).expect("sent")).collect();
+    let calls: Vec<_> =
+        (0..if pending { 10 } else { 0 }).map(|_| client.call_tool("wait", ()).expect("sent")).collect();
     let start;
     if pending {
         start = Instant::now();
