@@ -1,4 +1,8 @@
 //! The threads that run handlers.
+//!
+//! Most handlers are done before another thread would have woken up, so a thread that is at it takes the next job as well.
+//! Only when a job takes longer than [`PATIENCE`] does the next one get a thread of its own. Somebody has to notice: while
+//! jobs wait for a busy thread, one of the others, the lookout, sleeps no longer than that.
 
 use std::{
     collections::VecDeque,
@@ -11,7 +15,13 @@ use std::{
 
 use mcp_service::{Job, Order};
 
-use crate::lock::{lock, wait_for};
+use crate::{
+    lock::{lock, wait_for},
+    threads::spawn,
+};
+
+/// How long a job may take before the next one gets a thread of its own.
+const PATIENCE: Duration = Duration::from_micros(100);
 
 /// How long a thread without work stays.
 const KEEP: Duration = Duration::from_secs(10);
@@ -23,6 +33,7 @@ pub(crate) struct Crew {
     roster: Mutex<Roster>,
     work: Condvar,
     left: Condvar,
+    /// How many jobs may run at once.
     size: usize,
     /// How much the jobs that wait may weigh.
     backlog: usize,
@@ -35,16 +46,31 @@ struct Roster {
     load: usize,
     /// A job runs that nothing behind it may overtake.
     in_sequence: bool,
+    /// Jobs that run, and when the last one of them began.
+    busy: usize,
+    begun: Option<Instant>,
     threads: Vec<JoinHandle<()>>,
     alive: usize,
-    idle: usize,
-    /// A thread was called and has not come yet. One at a time is enough: it calls the next.
+    /// Threads that sleep.
+    asleep: usize,
+    /// One of them is the lookout.
+    watched: bool,
+    /// A thread was called and has not come yet.
     called: bool,
     closed: bool,
 }
 
+/// What a thread is to do.
+enum Duty {
+    Run(Job),
+    /// Jobs wait for a busy thread. They can for so long.
+    LookOut(Duration),
+    Rest,
+    Leave,
+}
+
 impl Crew {
-    /// A crew of one, which grows up to `size`.
+    /// A crew of one, which grows until `size` jobs run at once.
     pub(crate) fn new(size: usize, backlog: usize) -> io::Result<Arc<Self>> {
         let (work, left) = (Condvar::new(), Condvar::new());
         let crew = Arc::new(Self { roster: Mutex::default(), work, left, size: size.max(1), backlog });
@@ -62,15 +88,15 @@ impl Crew {
         }
     }
 
-    /// Sees to it that a thread comes for the first job.
+    /// Sees to it that somebody comes for the first job, or looks after it.
     fn call(self: &Arc<Self>, roster: &mut Roster) {
-        if roster.called || !roster.has_work() {
+        if roster.called || !roster.has_work(self.size) || (roster.watched && roster.patience().is_some()) {
             return;
         }
-        if roster.idle > 0 {
+        if roster.asleep > 0 {
             roster.called = true;
             self.work.notify_one();
-        } else if roster.alive < self.size {
+        } else if roster.alive <= self.size {
             // Without another thread, those there are will get to it.
             roster.called = self.hire(roster).is_ok();
         }
@@ -78,7 +104,7 @@ impl Crew {
 
     fn hire(self: &Arc<Self>, roster: &mut Roster) -> io::Result<()> {
         let crew = self.clone();
-        let thread = thread::Builder::new().name("mcp-handler".into()).spawn(move || crew.work())?;
+        let thread = spawn("mcp-handler", move || crew.work())?;
         roster.threads.retain(|thread| !thread.is_finished());
         roster.threads.push(thread);
         roster.alive += 1;
@@ -88,31 +114,40 @@ impl Crew {
     fn work(self: Arc<Self>) {
         let mut roster = lock(&self.roster);
         roster.called = false;
+        let mut at_it = false;
         loop {
-            if let Some(job) = roster.next() {
-                let in_sequence = job.order() == Order::InSequence;
-                self.call(&mut roster);
-                drop(roster);
-                // A panic is the job's own affair, and not to take the thread with it.
-                let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
-                roster = lock(&self.roster);
-                roster.in_sequence &= !in_sequence;
-            } else if roster.closed && roster.jobs.is_empty() {
-                break;
-            } else {
-                let timed_out;
-                roster.idle += 1;
-                (roster, timed_out) = wait_for(&self.work, roster, KEEP);
-                roster.idle -= 1;
-                roster.called = false;
-                if timed_out && roster.alive > 1 && roster.jobs.is_empty() {
-                    break;
+            match roster.duty(self.size, at_it) {
+                Duty::Run(job) => {
+                    let in_sequence = job.order() == Order::InSequence;
+                    self.call(&mut roster);
+                    drop(roster);
+                    // A panic is the job's own affair, and not to take the thread with it.
+                    let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+                    roster = lock(&self.roster);
+                    roster.busy -= 1;
+                    roster.in_sequence &= !in_sequence;
+                    at_it = true;
                 }
+                duty @ (Duty::LookOut(_) | Duty::Rest) => {
+                    let (watches, time) = if let Duty::LookOut(time) = duty { (true, time) } else { (false, KEEP) };
+                    let timed_out;
+                    roster.asleep += 1;
+                    roster.watched |= watches;
+                    (roster, timed_out) = wait_for(&self.work, roster, time);
+                    roster.asleep -= 1;
+                    roster.watched &= !watches;
+                    roster.called = false;
+                    at_it = false;
+                    if timed_out && !watches && roster.alive > 1 && roster.jobs.is_empty() {
+                        break;
+                    }
+                }
+                Duty::Leave => break,
             }
         }
         roster.alive -= 1;
         self.left.notify_all();
-        // When the crew is dismissed, those who wait behind the last job are to see that there is none.
+        // When the crew is dismissed, those who sleep while the last jobs run are to see that there are no more.
         self.work.notify_all();
     }
 
@@ -145,17 +180,32 @@ impl Crew {
 
 impl Roster {
     /// Whether the first job may begin.
-    fn has_work(&self) -> bool {
-        !self.in_sequence && !self.jobs.is_empty()
+    fn has_work(&self, size: usize) -> bool {
+        !self.jobs.is_empty() && !self.in_sequence && self.busy < size
     }
 
-    fn next(&mut self) -> Option<Job> {
-        if self.in_sequence {
-            return None;
+    /// How long the first job can wait for a busy thread; `None` if it is not to wait.
+    fn patience(&self) -> Option<Duration> {
+        let begun = self.begun.filter(|_| self.busy > 0)?;
+        PATIENCE.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
+    }
+
+    /// What a thread is to do. If it is `at_it`, it need not be polite to those who are busy.
+    fn duty(&mut self, size: usize, at_it: bool) -> Duty {
+        if self.closed && self.jobs.is_empty() {
+            return Duty::Leave;
         }
-        let (job, weight) = self.jobs.pop_front()?;
+        if !self.has_work(size) {
+            return Duty::Rest;
+        }
+        if !at_it && let Some(patience) = self.patience() {
+            return if self.watched { Duty::Rest } else { Duty::LookOut(patience) };
+        }
+        let Some((job, weight)) = self.jobs.pop_front() else { return Duty::Rest };
         self.load -= weight;
+        self.busy += 1;
+        self.begun = Some(Instant::now());
         self.in_sequence = job.order() == Order::InSequence;
-        Some(job)
+        Duty::Run(job)
     }
 }
