@@ -1,4 +1,67 @@
-//! What every driver shares: handlers for what the peer asks, and handles for what is asked of the peer.
+//! Handlers for what a peer asks, handles for what it is asked, and the seam to the drivers that move the bytes.
+//!
+//! The core ([`mcp_proto`]) says what the protocol means; a driver, such as `mcp-blocking`, moves bytes and runs jobs. This
+//! crate is in between, and the same for every driver.
+//!
+//! # Servers
+//!
+//! A [`Service`] has tools, prompts and resources. Each is a function over types that serde reads, and whatever it returns
+//! is made a result:
+//!
+//! ```
+//! # #[cfg(feature = "schemas")] {
+//! use mcp_service::{Context, Failure, Prompt, Resource, Service, Tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Dig {
+//!     /// How deep, in metres.
+//!     depth: u32,
+//! }
+//!
+//! let service = Service::builder("digger", "1.0.0")
+//!     .tool(
+//!         Tool::new("dig", |dig: Dig, context: Context| {
+//!             for metre in 1..=dig.depth {
+//!                 context.check()?; // nobody wants the result any more
+//!                 context.progress(metre.into(), Some(dig.depth.into()), None)?;
+//!             }
+//!             Ok::<_, Failure>(format!("{} m deep", dig.depth))
+//!         })
+//!         .description("Digs a hole"),
+//!     )
+//!     .prompt(Prompt::new("encourage", || "Dig on!"))
+//!     .resource(Resource::new("hole://bottom", "bottom", || "dark").mime_type("text/plain"))
+//!     .build()?;
+//! # }
+//! # Ok::<(), mcp_service::RegisterError>(())
+//! ```
+//!
+//! - Arguments that do not fit the schema never reach the function. How that is said depends on the revision.
+//! - Errors are a [`Failure`]: from a tool the model reads them, an [`ErrorObject`](mcp_proto::wire::ErrorObject) stays
+//!   an error of the protocol. A panic fails the one request.
+//! - The [`Context`] says how far the work is, logs, asks the client's model and user, and knows whether anybody still
+//!   waits. It is the only way to ask back, so that a handler works in every revision.
+//! - Tools can [run as tasks](Tool::task_support), without a change to the function.
+//! - What is offered can [change](Service::change) at any time, also from within a handler.
+//!
+//! # Clients
+//!
+//! A [`Host`] answers for the model, the user and the folders of a client, and hears notifications. Its server is a
+//! [`Peer`], which has a method for everything that can be asked; each comes back as a [`Pending`], to be waited for or
+//! awaited, and dropping that cancels the request.
+//!
+//! # Drivers
+//!
+//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`Link`],
+//! and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a [`Host`], one for
+//! each connection. What takes time comes back as a [`Job`]; where that runs is up to the driver. Responses,
+//! cancellations and progress are dealt with at once, so they arrive however busy the handlers are.
+//!
+//! # Features
+//!
+//! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
+//!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
+//!   schema as text, and arguments only have to be readable.
 
 mod audience;
 mod builder;
@@ -46,6 +109,9 @@ pub use link::{Application, Job, Link, Order};
 pub use peer::Peer;
 pub use pending::{Canceller, Pending};
 pub use role::Role;
+/// To derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate knows.
+#[cfg(feature = "schemas")]
+pub use schemars;
 pub use service::{
     Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, PageVisit, Prompt,
     RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,

@@ -330,7 +330,7 @@ fn a_missing_resource_is_recognised_in_both_eras() {
     assert!(!CallError::Cancelled.is_resource_not_found());
 }
 
-// req: TOOL-029 COMPL-014
+// req: BASE-002 TOOL-029
 #[test]
 fn what_the_server_has_not_declared_is_not_sent() {
     let service = Service::builder("test", "1").build().expect("an empty service");
@@ -348,6 +348,7 @@ fn what_the_server_has_not_declared_is_not_sent() {
     assert!(pair.wait(server.ping().expect("always")).is_ok());
 }
 
+// req: COMPL-014 COMPL-016
 #[test]
 fn a_client_completes_with_what_it_knows() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |_, params| {

@@ -59,7 +59,7 @@ fn every_list_comes_in_pages() {
     }
 }
 
-// req: PAGE-004 PAGE-005 PAGE-006 PAGE-007 PAGE-008 TOOL-040 PROMPT-019
+// req: PAGE-004 PAGE-005 PAGE-006 PAGE-007 TOOL-040 PROMPT-019
 #[test]
 fn a_client_walks_through_all_pages() {
     let service = long_service();
@@ -108,6 +108,7 @@ fn walk(
     pair.finish(walk)
 }
 
+// req: PAGE-008
 #[test]
 fn lists_that_never_end_are_left() {
     let limits = PageLimits { pages: 50, ..PageLimits::default() };

@@ -138,7 +138,7 @@ fn faults_are_reported_and_survived() {
     assert!(pair.ask("tools/list", json!({})).is_ok());
 }
 
-// req: BASE-007 BASE-029
+// req: BASE-029
 #[test]
 fn nobody_gets_the_answers_of_others() {
     let service = Service::builder("test", "1")
@@ -194,7 +194,6 @@ fn handlers_know_who_asks_and_how() {
     }
 }
 
-// req: BASE-002
 #[test]
 fn a_service_declares_what_it_has() {
     let declared = |service: &Service| service.config().capabilities.set().iter().collect::<Vec<_>>();

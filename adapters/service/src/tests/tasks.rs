@@ -474,7 +474,7 @@ fn begun(pair: &Pair, name: &str) -> Started<CallToolResult, ClientEnd> {
     pair.quick(pending).expect("it has begun")
 }
 
-// req: TASK-013 TASK-038 TASK-044 TASK-046 TASK-058
+// req: TASK-013 TASK-038
 #[test]
 fn a_client_follows_a_task_by_its_handle() {
     let (open, gate) = Gate::new();
@@ -507,7 +507,7 @@ fn a_client_follows_a_task_by_its_handle() {
     pair.assert_clean();
 }
 
-// req: TASK-063 TASK-015
+// req: TASK-015 TASK-046 TASK-063
 #[test]
 fn a_client_copes_with_whatever_becomes_of_its_wish() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |method, params| {
@@ -532,6 +532,8 @@ fn a_client_copes_with_whatever_becomes_of_its_wish() {
     };
     assert_eq!(task.model_immediate_response().as_deref(), Some("on it"));
     assert_eq!(task.task().ttl, None);
+    // Nothing was said of its status.
+    assert_eq!(pair.wait(task.result().expect("it can be sent")), Ok(CallToolResult::new([])));
     let refused = pair.wait(server.call_tool("refused", ()).expect("it can be sent"));
     assert!(matches!(refused, Err(CallError::Rpc(error)) if error.code.0 == -32600));
     let refused = pair
