@@ -12,8 +12,11 @@ use mcp_proto::{
 };
 use serde_json::Value;
 
+/// What a target does with its input.
+pub type Body = fn(&[u8]);
+
 /// Every target: its name, which is that of its corpus, and its body.
-pub const TARGETS: [(&str, fn(&[u8])); 3] = [("lines", lines), ("message", message), ("connection", connection)];
+pub const TARGETS: [(&str, Body); 3] = [("lines", lines), ("message", message), ("connection", connection)];
 
 /// However a stream is cut, the same frames come out.
 pub fn lines(data: &[u8]) {
