@@ -1,12 +1,13 @@
-//! The threads that run handlers.
+//! The threads that read and run handlers.
 //!
-//! Most handlers are done before another thread would have woken up, so a thread that is at it takes the next job as well.
-//! Only when a job takes longer than [`PATIENCE`] does the next one get a thread of its own. Somebody has to notice: while
-//! jobs wait for a busy thread, one of the others, the lookout, sleeps no longer than that.
+//! They are all alike. Whoever has read something runs what comes of it, and reads on; so a message costs no change of
+//! threads if its handler is done before another thread would have woken up, as most are. Only when a handler takes longer than
+//! [`PATIENCE`] does somebody else go on reading, or take the next job. Somebody has to notice: while that is possible, one of
+//! the other threads, the lookout, sleeps no longer than that.
 
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex},
     thread::{self, JoinHandle},
@@ -20,15 +21,22 @@ use crate::{
     threads::spawn,
 };
 
-/// How long a job may take before the next one gets a thread of its own.
-const PATIENCE: Duration = Duration::from_micros(100);
+/// How long a handler may take before others do what its thread would do next.
+const PATIENCE: Duration = Duration::from_micros(200);
 
 /// How long a thread without work stays.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// A bounded pool of threads and the jobs that wait for them, in order.
+/// What is read from. One thread at a time has it.
+pub(crate) trait Intake: Send {
+    /// Waits for something to read, and queues what comes of it. Whether there will be more.
+    fn turn(&mut self) -> bool;
+}
+
+/// A bounded pool of threads, the jobs that wait for them, in order, and what they read from.
 ///
-/// Nothing that a job may wait for depends on a free thread: answers, progress and cancellations take another way.
+/// Nothing that a job may wait for depends on a free thread: answers, progress and cancellations are dealt with as they
+/// are read, and there is always a thread to read.
 pub(crate) struct Crew {
     roster: Mutex<Roster>,
     work: Condvar,
@@ -46,9 +54,13 @@ struct Roster {
     load: usize,
     /// A job runs that nothing behind it may overtake.
     in_sequence: bool,
-    /// Jobs that run, and when the last one of them began.
+    /// What is read from, and since when nobody does. Absent while somebody does, and in the end.
+    intake: Option<(Box<dyn Intake>, Instant)>,
+    reading: bool,
+    /// Jobs that run, when the last one of them began, and how many ever did.
     busy: usize,
     begun: Option<Instant>,
+    count: u64,
     threads: Vec<JoinHandle<()>>,
     alive: usize,
     /// Threads that sleep.
@@ -60,37 +72,59 @@ struct Roster {
     closed: bool,
 }
 
-/// What a thread is to do.
+/// What a thread does next.
 enum Duty {
     Run(Job),
-    /// Jobs wait for a busy thread. They can for so long.
+    Read(Box<dyn Intake>),
     LookOut(Duration),
     Rest,
     Leave,
 }
 
+/// Where a thread comes from.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    /// It has done something, and goes on.
+    Work,
+    /// It was the lookout; so many jobs had begun by then.
+    Watch(u64),
+    Sleep,
+}
+
 impl Crew {
-    /// A crew of one, which grows until `size` jobs run at once.
-    pub(crate) fn new(size: usize, backlog: usize) -> io::Result<Arc<Self>> {
+    /// A crew that grows until `size` jobs run at once.
+    pub(crate) fn new(size: usize, backlog: usize) -> Arc<Self> {
         let (work, left) = (Condvar::new(), Condvar::new());
-        let crew = Arc::new(Self { roster: Mutex::default(), work, left, size: size.max(1), backlog });
-        crew.hire(&mut lock(&crew.roster))?;
-        Ok(crew)
+        Arc::new(Self { roster: Mutex::default(), work, left, size: size.max(1), backlog })
     }
 
-    /// Queues a job. If it weighs something, and those that wait weigh too much already, it is dropped.
-    pub(crate) fn push(self: &Arc<Self>, job: Job, weight: usize) {
+    /// Begins, with one thread that reads and one that could take over.
+    pub(crate) fn begin(self: &Arc<Self>, intake: Box<dyn Intake>) -> io::Result<()> {
+        let mut roster = lock(&self.roster);
+        roster.intake = Some((intake, Instant::now()));
+        self.hire(&mut roster)?;
+        self.hire(&mut roster)
+    }
+
+    /// Queues a job. If it weighs something, and those that wait weigh too much already, it is dropped. Whoever reads comes
+    /// for it after that; if this is done by somebody else, he says so.
+    pub(crate) fn push(self: &Arc<Self>, job: Job, weight: usize, by_reader: bool) {
         let mut roster = lock(&self.roster);
         if weight == 0 || roster.load == 0 || roster.load + weight <= self.backlog {
             roster.load += weight;
             roster.jobs.push_back((job, weight));
-            self.call(&mut roster);
+            if !by_reader {
+                self.call(&mut roster);
+            }
         }
     }
 
-    /// Sees to it that somebody comes for the first job, or looks after it.
+    /// Sees to it that somebody comes for what waits, or looks after it.
     fn call(self: &Arc<Self>, roster: &mut Roster) {
-        if roster.called || !roster.has_work(self.size) || (roster.watched && roster.patience().is_some()) {
+        let has_job = roster.has_job(self.size);
+        let is_urgent = has_job && roster.patience(Instant::now()).is_none();
+        let waits = has_job || roster.intake.is_some();
+        if roster.called || !waits || (roster.watched && !is_urgent) {
             return;
         }
         if roster.asleep > 0 {
@@ -104,7 +138,7 @@ impl Crew {
 
     fn hire(self: &Arc<Self>, roster: &mut Roster) -> io::Result<()> {
         let crew = self.clone();
-        let thread = spawn("mcp-handler", move || crew.work())?;
+        let thread = spawn("mcp-worker", move || crew.work())?;
         roster.threads.retain(|thread| !thread.is_finished());
         roster.threads.push(thread);
         roster.alive += 1;
@@ -114,9 +148,9 @@ impl Crew {
     fn work(self: Arc<Self>) {
         let mut roster = lock(&self.roster);
         roster.called = false;
-        let mut at_it = false;
+        let mut from = From::Sleep;
         loop {
-            match roster.duty(self.size, at_it) {
+            match roster.duty(self.size, from) {
                 Duty::Run(job) => {
                     let in_sequence = job.order() == Order::InSequence;
                     self.call(&mut roster);
@@ -126,19 +160,34 @@ impl Crew {
                     roster = lock(&self.roster);
                     roster.busy -= 1;
                     roster.in_sequence &= !in_sequence;
-                    at_it = true;
+                    from = From::Work;
+                }
+                Duty::Read(mut intake) => {
+                    roster.reading = true;
+                    self.call(&mut roster);
+                    drop(roster);
+                    let more = catch_unwind(AssertUnwindSafe(|| intake.turn())).unwrap_or(false);
+                    let mut intake = Some((intake, Instant::now())).filter(|_| more);
+                    roster = lock(&self.roster);
+                    roster.reading = false;
+                    if !roster.closed {
+                        mem::swap(&mut roster.intake, &mut intake);
+                    }
+                    from = From::Work;
                 }
                 duty @ (Duty::LookOut(_) | Duty::Rest) => {
-                    let (watches, time) = if let Duty::LookOut(time) = duty { (true, time) } else { (false, KEEP) };
                     let timed_out;
+                    let time = if let Duty::LookOut(time) = duty { time } else { KEEP };
+                    let watches = matches!(duty, Duty::LookOut(_));
+                    let count = roster.count;
                     roster.asleep += 1;
                     roster.watched |= watches;
                     (roster, timed_out) = wait_for(&self.work, roster, time);
                     roster.asleep -= 1;
                     roster.watched &= !watches;
                     roster.called = false;
-                    at_it = false;
-                    if timed_out && !watches && roster.alive > 1 && roster.jobs.is_empty() {
+                    from = if watches { From::Watch(count) } else { From::Sleep };
+                    if timed_out && !watches && roster.alive > 2 {
                         break;
                     }
                 }
@@ -157,55 +206,75 @@ impl Crew {
         lock(&self.roster).threads.iter().any(|thread| thread.thread().id() == current)
     }
 
-    /// Runs what is queued to its end, but waits no longer than `patience` for it.
+    /// Runs what is queued to its end, but waits no longer than `patience` for it, and not for a read that cannot be stopped.
     pub(crate) fn dismiss(&self, patience: Duration) {
         let until = Instant::now() + patience;
         let mut roster = lock(&self.roster);
         roster.closed = true;
+        let intake = roster.intake.take();
         self.work.notify_all();
-        while roster.alive > 0 {
+        while roster.alive > usize::from(roster.reading) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return;
+                break;
             }
             (roster, _) = wait_for(&self.left, roster, left);
         }
-        let threads = std::mem::take(&mut roster.threads);
-        drop(roster);
+        let threads = mem::take(&mut roster.threads);
+        let all_left = roster.alive == 0;
+        drop((roster, intake));
         for thread in threads {
-            let _ = thread.join();
+            if all_left || thread.is_finished() {
+                let _ = thread.join();
+            }
         }
     }
 }
 
 impl Roster {
     /// Whether the first job may begin.
-    fn has_work(&self, size: usize) -> bool {
+    fn has_job(&self, size: usize) -> bool {
         !self.jobs.is_empty() && !self.in_sequence && self.busy < size
     }
 
-    /// How long the first job can wait for a busy thread; `None` if it is not to wait.
-    fn patience(&self) -> Option<Duration> {
-        let begun = self.begun.filter(|_| self.busy > 0)?;
-        PATIENCE.checked_sub(begun.elapsed()).filter(|left| !left.is_zero())
+    /// How long the next job may wait for those who are busy; `None` if it may not.
+    fn patience(&self, now: Instant) -> Option<Duration> {
+        left(self.begun.filter(|_| self.busy > 0)?, now)
     }
 
-    /// What a thread is to do. If it is `at_it`, it need not be polite to those who are busy.
-    fn duty(&mut self, size: usize, at_it: bool) -> Duty {
+    fn duty(&mut self, size: usize, from: From) -> Duty {
         if self.closed && self.jobs.is_empty() {
             return Duty::Leave;
         }
-        if !self.has_work(size) {
-            return Duty::Rest;
+        let (now, has_job) = (Instant::now(), self.has_job(size));
+        let unread = self.intake.as_ref().map(|(_, since)| left(*since, now));
+        let patience = self.patience(now).filter(|_| from != From::Work);
+        if has_job && patience.is_none() && unread != Some(None) {
+            return self.run(now);
         }
-        if !at_it && let Some(patience) = self.patience() {
-            return if self.watched { Duty::Rest } else { Duty::LookOut(patience) };
+        if unread.is_some() && (patience.is_none() || unread == Some(None)) {
+            return self.intake.take().map_or(Duty::Rest, |(intake, _)| Duty::Read(intake));
         }
+        let next = [patience.filter(|_| has_job), unread.flatten()].into_iter().flatten().min();
+        let lingers = matches!(from, From::Watch(count) if count != self.count);
+        match next.or(lingers.then_some(PATIENCE)) {
+            Some(time) if !self.watched => Duty::LookOut(time),
+            _ => Duty::Rest,
+        }
+    }
+
+    fn run(&mut self, now: Instant) -> Duty {
         let Some((job, weight)) = self.jobs.pop_front() else { return Duty::Rest };
         self.load -= weight;
         self.busy += 1;
-        self.begun = Some(Instant::now());
+        self.count += 1;
+        self.begun = Some(now);
         self.in_sequence = job.order() == Order::InSequence;
         Duty::Run(job)
     }
+}
+
+/// What is left of the patience that began then; `None` if nothing is.
+fn left(since: Instant, now: Instant) -> Option<Duration> {
+    PATIENCE.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero())
 }

@@ -75,7 +75,7 @@ impl<E> Driver<E> {
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         sink: Box<dyn Sink>,
         options: &Options,
-    ) -> io::Result<Self> {
+    ) -> Self {
         let state = State {
             connection: connection(Timestamp::ZERO),
             events: VecDeque::new(),
@@ -89,8 +89,8 @@ impl<E> Driver<E> {
             writer_left: false,
             over: false,
         };
-        Ok(Self {
-            crew: Crew::new(options.handlers, options.backlog)?,
+        Self {
+            crew: Crew::new(options.handlers, options.backlog),
             turn: Mutex::default(),
             output: Condvar::new(),
             clock: Condvar::new(),
@@ -98,7 +98,7 @@ impl<E> Driver<E> {
             crowd: AtomicUsize::new(0),
             state: Mutex::new(state),
             epoch: Instant::now(),
-        })
+        }
     }
 
     pub(crate) fn now(&self) -> Timestamp {

@@ -39,7 +39,7 @@ impl<E: Send + 'static> Handle<E> {
         transport: Transport,
         options: &Options,
     ) -> io::Result<Self> {
-        let (driver, keeper) = prepare(connection, application, transport, options)?;
+        let (driver, keeper) = prepare(connection, application, transport, options);
         let keeper = spawn("mcp-keeper", move || keeper.run())?;
         Ok(Self { driver, keeper: Mutex::new(Some(keeper)) })
     }
@@ -54,7 +54,7 @@ impl<E: Send + 'static> Handle<E> {
         transport: Transport,
         options: &Options,
     ) -> io::Result<CloseReason> {
-        let (driver, keeper) = prepare(connection, application, transport, options)?;
+        let (driver, keeper) = prepare(connection, application, transport, options);
         keeper.run();
         let reason = driver.lock().closed.clone();
         Ok(reason.unwrap_or(CloseReason::Broken))

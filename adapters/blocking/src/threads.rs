@@ -1,9 +1,8 @@
 //! The threads of a connection.
 //!
-//! The *reader* waits for bytes and nothing else. The *writer* is there for bytes that cannot be written at once. The
-//! *keeper* waits for deadlines, hands out what other threads caused, and closes the door behind everybody. None of them
-//! runs code of the application's users, which the [crew](crate::crew) does, and none waits for another: each does its
-//! work however stuck the others are.
+//! The [crew](crate::crew) reads and runs handlers. The *writer* is there for bytes that cannot be written at once. The *keeper*
+//! waits for deadlines, hands out what other threads caused, and closes the door behind everybody. None of them waits for
+//! another: each does its work however stuck the others are.
 
 use std::{
     io, mem,
@@ -21,6 +20,7 @@ use mcp_service::{Application, Link};
 
 use crate::{
     Options, Sink, Source, Stopper, Transport,
+    crew::Intake,
     driver::{Driver, NEVER, State},
     lock::{lock, wait, wait_for},
 };
@@ -60,13 +60,13 @@ pub(crate) fn prepare<E: Send + 'static>(
     application: Arc<dyn Application<E>>,
     transport: Transport,
     options: &Options,
-) -> io::Result<(Arc<Driver<E>>, Keeper<E>)> {
+) -> (Arc<Driver<E>>, Keeper<E>) {
     let Transport { source, sink, linger, end } = transport;
     let (stop_source, stop_sink) = (source.stopper(), sink.stopper());
-    let driver = Arc::new(Driver::new(connection, sink, options)?);
+    let driver = Arc::new(Driver::new(connection, sink, options));
     driver.settle(driver.lock());
     let post = Arc::new(Post { driver: driver.clone(), link: driver.clone(), application });
-    Ok((driver, Keeper { post, source, stop_source, stop_sink, linger, end }))
+    (driver, Keeper { post, source, stop_source, stop_sink, linger, end })
 }
 
 pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
@@ -77,59 +77,74 @@ impl<E: Send + 'static> Keeper<E> {
     /// Runs the connection to its end.
     pub(crate) fn run(self) {
         let Self { post, source, stop_source, stop_sink, linger, end } = self;
-        let reader = post.send("mcp-reader", |post| post.read(source));
-        let writer = post.send("mcp-writer", |post| post.write());
+        let crew = &post.driver.crew;
+        let limit = post.driver.lock().connection.settings().limits.frame_bytes;
+        let lines = LineDecoder::new(limit);
+        let began = crew.begin(Box::new(Reading { post: post.clone(), source, lines, chunk: vec![0; CHUNK] }));
+        let writer = spawn("mcp-writer", {
+            let post = post.clone();
+            move || post.write()
+        });
+        if let Some(error) = began.err().as_ref().or(writer.as_ref().err()) {
+            // Without its threads, the connection is broken.
+            post.driver.fail(error);
+        }
         post.keep();
         post.flush_or_stop(stop_sink.as_deref());
         end();
         post.wait_until(linger, |state| state.reader_left);
         if let Some(stop) = &stop_source {
             stop();
+            post.wait_until(LAST_WORDS, |state| state.reader_left);
         }
-        for (thread, can_be_stopped) in [(writer, stop_sink.is_some()), (reader, stop_source.is_some())] {
-            if let Some(thread) = thread
-                && (can_be_stopped || thread.is_finished())
-            {
-                let _ = thread.join();
-            }
+        if let Ok(writer) = writer
+            && (stop_sink.is_some() || writer.is_finished())
+        {
+            let _ = writer.join();
         }
-        post.driver.crew.dismiss(LAST_WORDS);
+        crew.dismiss(LAST_WORDS);
         post.driver.lock().over = true;
         post.driver.news.notify_all();
     }
 }
 
-impl<E: Send + 'static> Post<E> {
-    /// Sends a thread to work. Without it, the connection is broken.
-    fn send(self: &Arc<Self>, name: &str, run: impl FnOnce(&Self) + Send + 'static) -> Option<JoinHandle<()>> {
-        let post = self.clone();
-        spawn(name, move || run(&post)).map_err(|error| self.driver.fail(&error)).ok()
-    }
+/// What is read from, and what of it is no whole line yet.
+struct Reading<E: Send + 'static> {
+    post: Arc<Post<E>>,
+    source: Box<dyn Source>,
+    lines: LineDecoder,
+    chunk: Vec<u8>,
+}
 
-    fn read(&self, mut source: Box<dyn Source>) {
-        let mut lines = LineDecoder::new(self.driver.lock().connection.settings().limits.frame_bytes);
-        let mut chunk = vec![0; CHUNK];
-        loop {
-            match source.read(&mut chunk) {
-                Ok(0) => {
-                    lines.end();
-                    self.take_in(&mut lines, true);
-                    break;
-                }
-                Ok(len) => {
-                    lines.feed(&chunk[..len]);
-                    self.take_in(&mut lines, false);
-                }
-                Err(error) => {
-                    self.driver.fail(&error);
-                    break;
-                }
+impl<E: Send + 'static> Intake for Reading<E> {
+    fn turn(&mut self) -> bool {
+        match self.source.read(&mut self.chunk) {
+            Ok(0) => {
+                self.lines.end();
+                self.post.take_in(&mut self.lines, true);
+                false
+            }
+            Ok(len) => {
+                self.lines.feed(&self.chunk[..len]);
+                self.post.take_in(&mut self.lines, false);
+                true
+            }
+            Err(error) => {
+                self.post.driver.fail(&error);
+                false
             }
         }
-        self.driver.lock().reader_left = true;
-        self.driver.news.notify_all();
     }
+}
 
+impl<E: Send + 'static> Drop for Reading<E> {
+    fn drop(&mut self) {
+        self.post.driver.lock().reader_left = true;
+        self.post.driver.news.notify_all();
+    }
+}
+
+impl<E: Send + 'static> Post<E> {
     /// Hands the lines that are complete to the connection, and what comes of them to the application.
     fn take_in(&self, lines: &mut LineDecoder, ended: bool) {
         let _turn = lock(&self.driver.turn);
@@ -142,18 +157,18 @@ impl<E: Send + 'static> Post<E> {
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    self.hand_out(event);
+                    self.hand_out(event, true);
                     continue;
                 }
                 None => state.collect(),
             }
-            self.hand_out_waiting(state);
+            self.hand_out_waiting(state, true);
         }
         let mut state = self.driver.lock();
         if ended {
             state.connection.handle_eof(now);
             state.collect();
-            self.hand_out_waiting(state);
+            self.hand_out_waiting(state, true);
             state = self.driver.lock();
         }
         self.driver.settle(state);
@@ -210,7 +225,7 @@ impl<E: Send + 'static> Post<E> {
                 state = driver.lock();
                 state.connection.handle_timeout(driver.now());
                 state.collect();
-                self.hand_out_waiting(state);
+                self.hand_out_waiting(state, false);
                 drop(turn);
                 driver.settle(driver.lock());
                 state = driver.lock();
@@ -228,16 +243,16 @@ impl<E: Send + 'static> Post<E> {
     }
 
     /// Hands out the events that wait. The caller has the turn.
-    fn hand_out_waiting<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+    fn hand_out_waiting<'a>(&'a self, mut state: MutexGuard<'a, State<E>>, reads: bool) {
         while let Some(event) = state.events.pop_front() {
             drop(state);
-            self.hand_out(event);
+            self.hand_out(event, reads);
             state = self.driver.lock();
         }
     }
 
-    /// Hands an event to the application. The caller has the turn.
-    fn hand_out(&self, event: Event<'_>) {
+    /// Hands an event to the application. The caller has the turn; whoever `reads` comes for the job after that.
+    fn hand_out(&self, event: Event<'_>, reads: bool) {
         let weight = match &event {
             Event::Notification { params, .. } => JOB + params.as_ref().map_or(0, |params| params.get().len()),
             Event::Progress { progress, .. } => JOB + progress.message.as_ref().map_or(0, |message| message.len()),
@@ -248,7 +263,7 @@ impl<E: Send + 'static> Post<E> {
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         let (is_ready, is_answer) = (event == Event::Ready, matches!(event, Event::Response { .. }));
         if let Some(job) = self.application.handle(&self.link, event) {
-            self.driver.crew.push(job, weight);
+            self.driver.crew.push(job, weight, reads);
         }
         if is_answer {
             self.driver.make_room();
