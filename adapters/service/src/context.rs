@@ -21,6 +21,9 @@ use crate::{
     work::{Origin, Work},
 };
 
+/// What a peer is told of a question whose request was cancelled.
+pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
+
 /// In which circumstances a request was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -162,6 +165,7 @@ impl<E: Role> Context<E> {
             self.options.map_or_else(|| self.peer().patient_for::<R>(), |options| self.peer().with_options(options));
         let pending = self.when_there_is_room(|| peer.request(question))?;
         if !self.work.ask(pending.id()) {
+            pending.cancel(Some(NO_LONGER_NEEDED));
             return Err(CallError::Cancelled);
         }
         let _waiting = self.task_id().map(|id| self.shared.tasks.question(&self.link, id));

@@ -18,6 +18,7 @@ use mcp_proto::{
 
 use crate::{
     Application, Calls, Context, Fault, Job, Link, Order, Peer, Role,
+    context::NO_LONGER_NEEDED,
     reply::{Answer, Reply, guarded, respond},
     role::Asked,
     tasks::TaskStore,
@@ -262,7 +263,7 @@ impl<E: Role> Shared<E> {
             link.run(|conn, _| {
                 for call in questions {
                     // It may have ended meanwhile.
-                    let _ = conn.cancel(call, Some("no longer needed"));
+                    let _ = conn.cancel(call, Some(NO_LONGER_NEEDED));
                 }
             });
         }

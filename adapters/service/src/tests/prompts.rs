@@ -34,6 +34,11 @@ fn prompts_are_listed_and_filled_in() {
     let service = Service::builder("test", "1")
         .prompt(greeting("greet"))
         .prompt(Prompt::new("plain", || [PromptMessage::user("a"), PromptMessage::assistant("b")]))
+        .prompt(Prompt::with_arguments(
+            "loose",
+            [PromptArgument { required: Some(true), ..PromptArgument::new("word") }],
+            |words: std::collections::BTreeMap<String, String>| words.into_values().collect::<String>(),
+        ))
         .prompt(Prompt::new("fails", |_: Context| Err::<String, _>(Failure::new("out of ink"))))
         .prompt(Prompt::new("panics", || -> String { panic!("secret") }))
         .build()
@@ -54,6 +59,7 @@ fn prompts_are_listed_and_filled_in() {
             Ok(json!({"description": "Greets", "messages":
                 [{"role": "user", "content": {"type": "text", "text": "Hello, Ada!Hello, Ada!"}}]}))
         );
+        assert!(get("loose", json!({"word": "a", "other": "b"})).is_ok());
         let plain = get("plain", Value::Null).expect("a prompt");
         assert_eq!(
             (&plain["messages"][0]["role"], &plain["messages"][1]["role"]),
@@ -63,6 +69,7 @@ fn prompts_are_listed_and_filled_in() {
 
         for (name, arguments) in [
             ("unknown", json!({})),
+            ("loose", json!({"other": "a"})),
             ("greet", json!({})),
             ("greet", json!({"times": "1"})),
             ("greet", json!({"name": "Ada", "times": "many"})),
