@@ -15,9 +15,8 @@ use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use crate::{
     Source, Stopper, Transport,
     fd::{FdSink, FdSource, Latch},
-    lock::{lock, wait_for},
+    lock::{lock, spawn, wait_for},
     stderr::{OnLine, Tail, drain},
-    threads::spawn,
 };
 
 /// How long after the end of its output the exit of a process is waited for, to be told with it, and then the end of

@@ -16,10 +16,7 @@ use std::{
 
 use mcp_service::{Job, Order};
 
-use crate::{
-    lock::{lock, wait_for},
-    threads::spawn,
-};
+use crate::lock::{lock, spawn, wait_for};
 
 /// How long a handler may take before others do what its thread would do next.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -206,14 +203,15 @@ impl Crew {
         lock(&self.roster).threads.iter().any(|thread| thread.thread().id() == current)
     }
 
-    /// Runs what is queued to its end, but waits no longer than `patience` for it, and not for a read that cannot be stopped.
-    pub(crate) fn dismiss(&self, patience: Duration) {
+    /// Runs what is queued to its end, but waits no longer than `patience` for it, and not for a thread that is `stuck` in
+    /// a read.
+    pub(crate) fn dismiss(&self, patience: Duration, stuck: bool) {
         let until = Instant::now() + patience;
         let mut roster = lock(&self.roster);
         roster.closed = true;
         let intake = roster.intake.take();
         self.work.notify_all();
-        while roster.alive > usize::from(roster.reading) {
+        while roster.alive > usize::from(stuck && roster.reading) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

@@ -15,8 +15,8 @@ use mcp_service::{Application, Link};
 use crate::{
     Options, Transport,
     driver::Driver,
-    lock::{lock, wait},
-    threads::{prepare, spawn},
+    keeper::prepare,
+    lock::{lock, spawn, wait},
 };
 
 /// A connection that runs on threads of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and

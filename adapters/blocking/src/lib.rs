@@ -1,4 +1,70 @@
-//! The Model Context Protocol for programs with threads.
+//! The Model Context Protocol for programs with threads: clients and servers over standard input and output, child
+//! processes, TCP, Unix sockets, and anything else that can be read from and written to.
+//!
+//! A server of one tool, over standard input and output:
+//!
+//! ```no_run
+//! # #[cfg(feature = "schemas")] {
+//! use mcp_blocking::mcp_service::{Service, Tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Echo {
+//!     /// What to say.
+//!     message: String,
+//! }
+//!
+//! let service = Service::builder("echo", "1.0.0")
+//!     .tool(Tool::new("echo", |echo: Echo| echo.message).description("Says it again"))
+//!     .build()?;
+//! mcp_blocking::serve_stdio(&service)?;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A client that starts it and calls the tool:
+//!
+//! ```no_run
+//! use mcp_blocking::{Client, Command, mcp_service::Host};
+//!
+//! let host = Host::builder("my-client", "1.0.0").build();
+//! let client = Client::spawn(Command::new("target/debug/examples/echo-blocking"), &host)?;
+//! let result = client.call_tool("echo", serde_json::json!({"message": "hello"}))?.wait()?;
+//! assert_eq!(result.content[0].as_text(), Some("hello"));
+//! client.close();
+//! # Ok::<(), mcp_blocking::Error>(())
+//! ```
+//!
+//! What a service offers and what a host answers is written with [`mcp_service`], and the same on every adapter. What a
+//! message means is decided in [`mcp_proto`]. This crate moves the bytes and runs the handlers:
+//!
+//! | over | as a client | as a server |
+//! | --- | --- | --- |
+//! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
+//! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
+//! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
+//! | any [`Transport`]: a reader and a writer, memory, your own | [`Client::over`] | [`serve`], [`Server::start`] |
+//!
+//! # What can be relied on
+//!
+//! - **Nobody waits for a handler but who asked for it.** Answers, progress, cancellations and pings get through while all
+//!   handlers are busy, or wait for the peer themselves. Handlers run on a bounded number of threads
+//!   ([`Options::handlers`]), notifications one after the other and before the requests that came behind them.
+//! - **Nobody waits for a peer that does not read.** Calls time out, are cancelled and dropped without it, and what is kept
+//!   for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//! - **The end comes, once, and soon.** [`Client::close`], [`Server::close`] and `drop` may be called from any thread, also
+//!   from handlers. They take a bounded time: for answers that are owed ([`Limits::drain`]), for the peer, for a child.
+//! - **Nothing is left.** Not a thread, not a descriptor, and of a child not a process of its group. If the transport
+//!   cannot be called off (a plain [`Read`](std::io::Read)), the thread that waits in it stays, and holds nothing up.
+//! - **What is known is told.** A connection that is lost says why: the error of the system, how the process ended, and what it
+//!   said last on standard error.
+//!
+//! [`Limits::drain`]: mcp_proto::connection::Limits::drain
+//!
+//! # Threads
+//!
+//! A connection has four threads as long as its handlers are quick: one to read and to run what comes of it, one that takes
+//! over when that takes long, one for what cannot be written at once, and one for deadlines and the end. A message
+//! is written by whoever causes it, if that needs no waiting, so a quick request costs no change of threads.
 #![cfg(unix)]
 
 mod child;
@@ -10,20 +76,24 @@ mod error;
 mod fd;
 mod handle;
 mod io;
+mod keeper;
 mod listener;
 mod lock;
 mod memory;
 mod options;
+mod post;
+mod reader;
 mod server;
 #[cfg(feature = "signals")]
 mod signals;
 mod socket;
+mod state;
 mod stderr;
 mod stdio;
 mod tcp;
-mod threads;
 mod transport;
 mod unix;
+mod writer;
 
 pub use child::Exit;
 pub use client::Client;
@@ -36,3 +106,7 @@ pub use server::{Server, serve, serve_stdio, serve_with};
 #[cfg(feature = "signals")]
 pub use signals::shutdown_on_signals;
 pub use transport::{Sink, Source, Stopper, Transport};
+
+// What the types of this crate are made of, so that one dependency is enough.
+pub use mcp_proto;
+pub use mcp_service;

@@ -1,8 +1,10 @@
-//! Locks that do not care about panics: no code of ours panics while it holds one, and what user code leaves behind
-//! is guarded by the connection itself.
+//! Threads, and locks that do not care about panics: nothing panics while it holds one, and if it did, one connection that
+//! is not quite right would be better than two.
 
 use std::{
+    io,
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -22,4 +24,8 @@ pub(crate) fn wait_for<'a, T>(
 ) -> (MutexGuard<'a, T>, bool) {
     let (guard, result) = changed.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
     (guard, result.timed_out())
+}
+
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    thread::Builder::new().name(name.into()).spawn(run)
 }

@@ -17,7 +17,10 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{client::Inner, lock::lock, threads::spawn};
+use crate::{
+    client::Inner,
+    lock::{lock, spawn},
+};
 
 /// Every client that lives.
 static CLIENTS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());

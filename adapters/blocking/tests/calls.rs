@@ -14,12 +14,19 @@ use std::{
 
 use mcp_blocking::Transport;
 use mcp_proto::{
-    connection::{CloseReason, Event, RequestOptions, SendError},
+    connection::{ClientConfig, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
 };
 use mcp_service::CallError;
 use serde_json::json;
 use support::{Gate, LONG, ask, client, client_config, client_with, joined, raw::Raw, within};
+
+/// A client that does not wait long for a peer that does not read, when it closes.
+fn hasty() -> ClientConfig {
+    let mut config = client_config();
+    config.settings.limits.drain = Duration::from_millis(50);
+    config
+}
 
 /// Fills every buffer between a client and a peer that has stopped reading.
 fn stuff(client: &support::End<mcp_proto::connection::ClientEnd>) -> Vec<mcp_service::Pending<RawJson<'static>>> {
@@ -32,7 +39,7 @@ fn stuff(client: &support::End<mcp_proto::connection::ClientEnd>) -> Vec<mcp_ser
 fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read() {
     within(LONG, || {
         let (transport, mut peer) = Raw::pair();
-        let client = client(transport);
+        let client = client_with(hasty(), transport, |_| None);
         peer.shake_hands_as_server();
         let stuck = stuff(&client);
         let start = Instant::now();
@@ -53,7 +60,7 @@ fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read() {
 fn a_deadline_passes_while_the_peer_does_not_read() {
     within(LONG, || {
         let (transport, mut peer) = Raw::pair();
-        let client = client(transport);
+        let client = client_with(hasty(), transport, |_| None);
         peer.shake_hands_as_server();
         let _stuck = stuff(&client);
         let start = Instant::now();
