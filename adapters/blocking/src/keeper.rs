@@ -39,6 +39,7 @@ pub(crate) fn prepare<E: Send + 'static>(
     let driver = Arc::new(Driver::new(connection, sink, options));
     driver.settle(driver.lock());
     let post = Arc::new(Post { driver: driver.clone(), link: driver.clone(), application });
+    post.application.begin(&post.link);
     (driver, Keeper { post, source, stop_source, stop_sink, linger, end })
 }
 

@@ -27,6 +27,10 @@ pub enum CallError {
         /// Whether the total time was up; otherwise the peer was silent for too long.
         total: bool,
     },
+    /// The question is on its way to the client with the answer to the request that is being worked on (2026-07-28).
+    /// The handler runs again, from the start, when the client comes back. Hand it on: whatever is made of it, it is
+    /// the question that is sent.
+    InputRequired,
     /// It was cancelled on this side: by hand, or together with the work that it was made for.
     Cancelled,
     /// The connection ended first.
@@ -81,6 +85,7 @@ impl fmt::Display for CallError {
             Self::Invalid(why) => write!(f, "the result cannot be used: {why}"),
             Self::TimedOut { total: true } => f.write_str("the peer did not finish in time"),
             Self::TimedOut { total: false } => f.write_str("the peer did not answer in time"),
+            Self::InputRequired => f.write_str("the client is asked first"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Closed(reason) => write!(f, "the connection ended: {reason}"),
         }

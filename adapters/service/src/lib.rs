@@ -113,7 +113,7 @@ pub use role::Role;
 #[cfg(feature = "schemas")]
 pub use schemars;
 pub use service::{
-    Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, PageVisit, Prompt,
+    Answers, Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, PageVisit, Prompt,
     RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,
 };
 pub use session::{ClientSession, ServerSession, Session};

@@ -34,6 +34,10 @@ impl<E: 'static> dyn Link<E> {
 
 /// What runs on a connection.
 pub trait Application<E>: Send + Sync + 'static {
+    /// The connection is there. A driver calls this once, before any event: a client without a session may listen to
+    /// what changes and never cause an event at all (2026-07-28).
+    fn begin(&self, _link: &Arc<dyn Link<E>>) {}
+
     /// Takes an event. A driver calls this with every event, in order, outside the lock of the connection.
     ///
     /// It is quick and runs no user code: what takes time comes back as a job. So responses, progress and

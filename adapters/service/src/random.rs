@@ -15,7 +15,7 @@ impl Random {
         Self(Arc::new(fill))
     }
 
-    fn bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
+    pub(crate) fn bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         (self.0)(&mut bytes)?;
         Ok(bytes)

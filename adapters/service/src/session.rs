@@ -110,12 +110,20 @@ impl<E: Role> Session<E> {
 }
 
 impl Application<ClientEnd> for ClientSession {
+    fn begin(&self, link: &Arc<dyn Link<ClientEnd>>) {
+        self.shared.calls.attach(link);
+    }
+
     fn handle(&self, link: &Arc<dyn Link<ClientEnd>>, event: Event<'_>) -> Option<Job> {
         self.take(link, event)
     }
 }
 
 impl Application<ServerEnd> for ServerSession {
+    fn begin(&self, link: &Arc<dyn Link<ServerEnd>>) {
+        self.shared.calls.attach(link);
+    }
+
     fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
         self.take(link, event)
     }

@@ -212,6 +212,8 @@ impl Pair {
             server_session,
             clock,
         };
+        pair.client_session.begin(&pair.client.link());
+        pair.server_session.begin(&pair.server.link());
         pair.settle();
         assert!(pair.client.with_conn(|conn| conn.is_ready()), "{:?}", pair.server.take_lines());
         pair.server.take_lines();

@@ -16,7 +16,7 @@ use mcp_proto::{
     schema::Meta,
 };
 
-use crate::{RequestInfo, sync::lock};
+use crate::{RequestInfo, service::Rounds, sync::lock};
 
 /// Where work comes from, and so where what it says belongs to.
 #[derive(Clone, Debug)]
@@ -33,6 +33,8 @@ pub(crate) struct Work {
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
     pub(crate) info: OnceLock<RequestInfo>,
+    /// How its handler asks, if that is by rounds.
+    pub(crate) rounds: OnceLock<Rounds>,
     /// What `state.cancelled` says, for those who ask often.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
@@ -53,6 +55,7 @@ impl Work {
             origin,
             meta,
             info: OnceLock::new(),
+            rounds: OnceLock::new(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
             cancelled: Condvar::new(),

@@ -44,7 +44,7 @@ use crate::{
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
-        Request,
+        Request, ResourceUpdatedParams,
     },
     wire::{ErrorObject, RawJson, encode},
 };
@@ -119,6 +119,22 @@ impl Connection<ServerEnd> {
             Side::Client { .. } => None,
             Side::Server { client, .. } => client.as_ref(),
         }
+    }
+
+    /// How many subscriptions (2026-07-28) a change of this resource concerns. Those of a session are not among them:
+    /// they are the application's.
+    #[must_use]
+    pub fn listeners(&self, uri: &str) -> usize {
+        self.engine.listeners(uri)
+    }
+
+    /// Tells whoever listens (2026-07-28) that a resource has changed, but not the session that may be there, too:
+    /// [`notify`](Self::notify) tells both.
+    ///
+    /// # Errors
+    /// If it was not declared, or too much waits to be written.
+    pub fn tell_listeners(&mut self, updated: &ResourceUpdatedParams) -> Result<(), SendError> {
+        self.engine.tell_subscribers(Method::ResourceUpdated, Some(&updated.uri)).map(|_| ())
     }
 
     /// In which circumstances a request was made: which revision, which capabilities, who.

@@ -1,6 +1,6 @@
 //! `subscriptions/listen` (2026-07-28), as a server sees it: changes flow only to whoever asked to hear of them.
 
-use alloc::{collections::BTreeMap, string::String};
+use alloc::collections::BTreeMap;
 
 use super::{
     Event, SendError, Violation,
@@ -131,12 +131,11 @@ impl Engine {
                 }
             }
             Some(uri) => {
-                let uri = String::from(uri);
-                for id in self.subscriptions.listeners(method, Some(&uri)) {
+                for id in self.subscriptions.listeners(method, Some(uri)) {
                     self.has_room()?;
                     self.push_tagged(&id, method, |out| {
                         out.extend_from_slice(b"{\"uri\":");
-                        encode::text(out, &uri);
+                        encode::text(out, uri);
                         out.push(b'}');
                         Ok(())
                     });
@@ -144,6 +143,11 @@ impl Engine {
             }
         }
         Ok(self.version.is_none())
+    }
+
+    /// How many subscriptions a change of this resource concerns.
+    pub(super) fn listeners(&self, uri: &str) -> usize {
+        self.subscriptions.listeners(Method::ResourceUpdated, Some(uri)).len()
     }
 
     /// Announces a list that changed to whoever listens.

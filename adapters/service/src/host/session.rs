@@ -166,7 +166,7 @@ impl Shared<ClientEnd> {
         f: fn(P, Context<ClientEnd>) -> Answer<R>,
     ) -> Job {
         let Question { asked: Asked { link, key, .. }, params, meta, task } = question;
-        match task.filter(|task| self.becomes_task(link, Some(task), capability)) {
+        match task.filter(|task| self.becomes_task(link, *key, Some(task), capability)) {
             Some(task) => self.work_as_task(link, *key, meta, task, |_| None, move |context| f(params, context)),
             None => self.work(link, *key, meta, move |context| f(params, context)),
         }

@@ -3,15 +3,16 @@
 use std::{
     fmt,
     sync::{Arc, RwLock},
+    time::Duration,
 };
 
 use mcp_proto::{
     connection::ServerEnd,
-    protocol::{Capability, CapabilitySet},
+    protocol::{Capability, CapabilitySet, VersionSet},
     schema::{ServerCapabilities, TaskSupport},
 };
 
-use super::{Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Service, Tool, catalog::Catalog};
+use super::{Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tool, catalog::Catalog};
 use crate::{
     TaskPolicy,
     builder::{Common, common_methods, declared},
@@ -26,18 +27,22 @@ pub struct ServiceBuilder {
     page_size: usize,
     max_subscriptions: usize,
     tasks: TaskPolicy,
+    state_key: Option<[u8; 32]>,
+    state_lifetime: Duration,
     entries: Changes,
 }
 
 impl ServiceBuilder {
     pub(super) fn new(name: String, version: String) -> Self {
         Self {
-            common: Common::new(name, version),
+            common: Common { versions: Some(VersionSet::ALL), ..Common::new(name, version) },
             instructions: None,
             offers: Offers::default(),
             page_size: 1000,
             max_subscriptions: 1024,
             tasks: TaskPolicy::default(),
+            state_key: None,
+            state_lifetime: Duration::from_secs(3600),
             entries: Changes::new(),
         }
     }
@@ -114,6 +119,20 @@ impl ServiceBuilder {
         self
     }
 
+    /// What the state of requests is sealed with that wait for answers (2026-07-28). A client brings its state back
+    /// with the answers, to whichever process serves it then: all that share the work need the same key. Default: a
+    /// random one.
+    pub fn state_key(mut self, key: [u8; 32]) -> Self {
+        self.state_key = Some(key);
+        self
+    }
+
+    /// How long a client may take to answer before it has to begin anew (2026-07-28). Default 1 hour.
+    pub fn state_lifetime(mut self, lifetime: Duration) -> Self {
+        self.state_lifetime = lifetime;
+        self
+    }
+
     common_methods!(ServerEnd);
 
     /// The service.
@@ -124,6 +143,8 @@ impl ServiceBuilder {
         let mut catalog = Catalog::default();
         catalog.apply(self.entries.prepare()?)?;
         self.common.settings = self.common.seeded_settings();
+        // Without randomness, requests that ask will fail, and all others will not.
+        let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         Ok(Service(Arc::new(Inner {
             common: self.common,
             instructions: self.instructions,
@@ -131,6 +152,7 @@ impl ServiceBuilder {
             page_size: self.page_size,
             max_subscriptions: self.max_subscriptions,
             tasks: self.tasks,
+            seal: Seal::new(key, self.state_lifetime),
             catalog: RwLock::new(catalog),
             clients: Default::default(),
         })))

@@ -8,6 +8,7 @@ mod prompt;
 mod questions;
 mod resource;
 mod result;
+mod rounds;
 mod session;
 mod template;
 mod tool;
@@ -32,6 +33,8 @@ pub use prompt::{IntoPrompt, Prompt};
 pub use questions::PageVisit;
 pub use resource::{IntoResource, Resource, base64};
 pub use result::{IntoToolResult, Structured};
+pub use rounds::Answers;
+pub(crate) use rounds::{Rounds, Seal};
 pub use template::ResourceTemplate;
 pub use tool::Tool;
 
@@ -79,6 +82,7 @@ pub(crate) struct Inner {
     /// Resources that one client can be told of.
     max_subscriptions: usize,
     tasks: TaskPolicy,
+    seal: Seal,
     catalog: RwLock<Catalog>,
     clients: Audience<ServerEnd>,
 }
@@ -175,15 +179,23 @@ impl Service {
         });
     }
 
-    /// Tells the clients that have subscribed to a resource that it has changed. How many that were.
+    /// Tells the clients that have subscribed to a resource, or listen to it (2026-07-28), that it has changed. How many
+    /// subscriptions that were.
     ///
     /// A client that does not read what it is sent ([`SendError::Busy`]) misses it.
     pub fn resource_updated(&self, uri: &str) -> usize {
         let mut told = 0;
         let params = ResourceUpdatedParams::new(uri);
         self.0.clients.each(|session, link| {
-            if session.state.is_subscribed(uri) {
-                told += usize::from(link.run(|conn, _| conn.notify(&params)).is_ok());
+            let is_subscribed = session.state.is_subscribed(uri);
+            let (listeners, heard) = link.run(|conn, _| {
+                let listeners = conn.listeners(uri);
+                // A session that has not subscribed must not hear what others on its connection listen to.
+                let sent = if is_subscribed { conn.notify(&params) } else { conn.tell_listeners(&params) };
+                (listeners, sent.is_ok())
+            });
+            if heard {
+                told += listeners + usize::from(is_subscribed);
             }
         });
         told

@@ -2,23 +2,29 @@
 
 use mcp_proto::{
     connection::{SendError, ServerEnd},
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, Era, ProtocolVersion},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitSchema, ElicitUrlParams, ListRootsParams, LoggingLevel, Root, UrlElicitationRequired,
+        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, LoggingLevel, Request, Root,
+        UrlElicitationRequired,
     },
     wire::{ErrorCode, ErrorObject, Json},
 };
 use serde_core::Serialize;
 
 use super::{
-    Service,
+    Answers, Service,
     peer::{in_order, log_message},
 };
 use crate::{CallError, Context, Failure, Peer, is_uri, work::Origin};
 
-/// What only handlers of a server can do. These are the one way to ask back: other revisions carry the questions
-/// differently, handlers do not notice. So hand errors on with `?`.
+/// What only handlers of a server can do. These are the one way to ask back, in every revision.
+///
+/// In a session (up to 2025-11-25) a question is sent to the client, and the handler waits for the answer. Without one
+/// (2026-07-28) the request is answered with the question, comes back with the answer, and the handler runs again
+/// from the start: what it has asked before is answered at once then. So hand errors on with `?`, ask in the same order
+/// each time, and do nothing that must not be done twice before the last question. Only tools, prompts and resources
+/// can ask.
 impl Context<ServerEnd> {
     /// The service that this handler belongs to, for example to add a tool.
     #[must_use]
@@ -51,7 +57,7 @@ impl Context<ServerEnd> {
         let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
         let mut params = in_order(params, Some(self.version()), knows_context)?;
         params.meta = self.related(params.meta);
-        self.ask(&params)
+        self.put(None, &params)
     }
 
     /// Asks the client's user with a form, and waits (2025-06-18). The answer fits the form.
@@ -63,14 +69,7 @@ impl Context<ServerEnd> {
     pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Result<ElicitResult, CallError> {
         let mut params = ElicitFormParams::new(message, schema);
         params.meta = self.related(None);
-        let question = ElicitParams::from(params);
-        let result: ElicitResult = self.ask(&question)?;
-        if let (ElicitParams::Form(form), ElicitAction::Accept) = (&question, &result.action) {
-            let none = Default::default();
-            crate::form::check(&form.requested_schema, result.content.as_ref().unwrap_or(&none))
-                .map_err(CallError::Invalid)?;
-        }
-        Ok(result)
+        self.put_to_user(None, &ElicitParams::from(params))
     }
 
     /// Asks the client's user to open a page, and waits for the user's consent (2025-11-25). That the user is done there is
@@ -82,8 +81,10 @@ impl Context<ServerEnd> {
         let mut params = self.page(message.into(), url.into())?;
         params.meta = self.related(None);
         let id = params.elicitation_id.clone().unwrap_or_default();
-        let result: ElicitResult = self.ask(&ElicitParams::from(params))?;
-        Ok(PageVisit { action: result.action, id, client: self.peer() })
+        let result = self.put_to_user(None, &ElicitParams::from(params))?;
+        // Later revisions have no word for it.
+        let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
+        Ok(PageVisit { action: result.action, id, client })
     }
 
     /// The failure of a request that cannot be done before the user has been to these pages (message and URL each): the
@@ -123,7 +124,89 @@ impl Context<ServerEnd> {
     /// Why there is no answer: the client has no roots, nobody wants the result any more, ….
     pub fn roots(&self) -> Result<Vec<Root>, CallError> {
         let params = ListRootsParams { meta: self.related(None), ..ListRootsParams::default() };
-        self.ask(&params).map(|result| result.roots)
+        self.put(None, &params).map(|result| result.roots)
+    }
+
+    /// Asks several questions at once, each under a name of its own, and waits for all answers. In a session they are
+    /// asked one after the other; otherwise (2026-07-28) they leave together. Names like `q1` are those of the questions
+    /// that have no other.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CreateMessageParams, ListRootsParams, SamplingMessage};
+    /// use mcp_service::{CallError, Context};
+    ///
+    /// fn greet(context: &Context) -> Result<String, CallError> {
+    ///     let greeting = CreateMessageParams::new([SamplingMessage::user("Generate a greeting")], 50_u64);
+    ///     let answers =
+    ///         context.ask_all([("greeting", greeting.into()), ("roots", ListRootsParams::default().into())])?;
+    ///     let (greeting, roots) =
+    ///         (answers.get::<CreateMessageParams>("greeting")?, answers.get::<ListRootsParams>("roots")?);
+    ///     Ok(format!("{} greets {} roots", greeting.model, roots.roots.len()))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// Why one of them has no answer, as if it had been asked alone.
+    pub fn ask_all<N: Into<String>>(
+        &self,
+        questions: impl IntoIterator<Item = (N, InputRequest)>,
+    ) -> Result<Answers, CallError> {
+        let (mut answers, mut failed) = (Answers::default(), None);
+        for (name, question) in questions {
+            let name = name.into();
+            match self.ask_one(&name, question, &mut answers) {
+                // The others are asked in the same round.
+                Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
+                asked => asked?,
+            }
+        }
+        failed.map_or(Ok(answers), Err)
+    }
+
+    fn ask_one(&self, name: &str, question: InputRequest, answers: &mut Answers) -> Result<(), CallError> {
+        let key = name.to_owned();
+        match question {
+            InputRequest::CreateMessage(request) => {
+                let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
+                let params = in_order(request.params, Some(self.version()), knows_context)?;
+                answers.insert(key, &self.put(Some(name), &params)?)
+            }
+            InputRequest::Elicit(request) => answers.insert(key, &self.put_to_user(Some(name), &request.params)?),
+            InputRequest::ListRoots(request) => {
+                answers.insert(key, &self.put(Some(name), &request.params.unwrap_or_default())?)
+            }
+            InputRequest::Other(_) => Err(SendError::Encode("not a question".into()).into()),
+        }
+    }
+
+    /// Asks the user, and holds the answer against the form.
+    fn put_to_user(&self, name: Option<&str>, question: &ElicitParams) -> Result<ElicitResult, CallError> {
+        let result = self.put(name, question)?;
+        if let (ElicitParams::Form(form), ElicitAction::Accept) = (question, &result.action) {
+            let none = Default::default();
+            let checked = crate::form::check(&form.requested_schema, result.content.as_ref().unwrap_or(&none));
+            if let (Err(why), Some(rounds)) = (&checked, self.work.rounds.get()) {
+                rounds.refuse(why);
+            }
+            checked.map_err(CallError::Invalid)?;
+        }
+        Ok(result)
+    }
+
+    /// Asks in the way of the era.
+    fn put<R>(&self, name: Option<&str>, question: &R) -> Result<R::Result, CallError>
+    where
+        R: Request<Result: 'static> + Clone + Into<InputRequest>,
+    {
+        match self.work.rounds.get() {
+            Some(rounds) => {
+                self.check()?;
+                rounds.ask(name, question)
+            }
+            None if self.version().era() == Era::Legacy => self.ask(question),
+            // A session on the same connection has nothing to do with this request.
+            None => Err(SendError::NotInRevision { method: R::METHOD, version: self.version() }.into()),
+        }
     }
 }
 
@@ -133,7 +216,8 @@ pub struct PageVisit {
     /// Whether the user consented. Even then nothing is known of what happens on the page.
     pub action: ElicitAction,
     id: String,
-    client: Peer<ServerEnd>,
+    /// Who is to be told, where there is a way to tell.
+    client: Option<Peer<ServerEnd>>,
 }
 
 impl PageVisit {
@@ -143,11 +227,12 @@ impl PageVisit {
         &self.id
     }
 
-    /// Tells the client, and only this one, that the user is done with the page.
+    /// Tells the client, and only this one, that the user is done with the page (2025-11-25). Others find out for
+    /// themselves.
     ///
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
     pub fn complete(self) -> Result<(), SendError> {
-        self.client.elicitation_complete(&self.id)
+        self.client.map_or(Ok(()), |client| client.elicitation_complete(&self.id))
     }
 }

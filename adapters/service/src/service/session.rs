@@ -7,20 +7,20 @@ use std::{
 
 use mcp_proto::{
     connection::{Connection, ServerEnd},
-    protocol::{Capability, Method, MethodName, ProtocolVersion},
+    protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionReference, EmptyResult,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionReference, EmptyResult, Encode,
         GetPromptParams, ListPromptsParams, ListPromptsResult, ListResourceTemplatesParams,
-        ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult, ListToolsParams, ListToolsResult,
+        ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult, ListToolsParams, ListToolsResult, Meta,
         ReadResourceParams, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
     },
     wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
 };
 
-use super::{Completing, Service, catalog::Catalog};
+use super::{Completing, Rounds, Service, catalog::Catalog, rounds::missing_capability};
 use crate::{
-    Job, RequestInfo, Role,
+    Context, Job, RequestInfo, Role,
     custom::Custom,
     failure::resource_not_found,
     is_uri,
@@ -150,7 +150,7 @@ impl Shared<ServerEnd> {
     ) -> Answer<Option<Job>>
     where
         P: serde_core::de::DeserializeOwned + Send + 'static,
-        R: mcp_proto::schema::Encode + Send + 'static,
+        R: Encode + Send + 'static,
     {
         let params: P = params(asked.params.as_ref())?;
         Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
@@ -165,7 +165,10 @@ impl Shared<ServerEnd> {
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
-        let task = task.filter(|task| self.becomes_task(link, Some(task), Capability::TasksToolsCall));
+        if let Some(lacking) = self.lacks(asked, tool.requires) {
+            return lacking.map(|result| self.answer(link, key, |_, _, _| Ok(result)));
+        }
+        let task = task.filter(|task| self.becomes_task(link, key, Some(task), Capability::TasksToolsCall));
         let refused = |why: &str| Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, format!("{name} {why}")));
         match (task, tool.about.task_support()) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
@@ -174,14 +177,60 @@ impl Shared<ServerEnd> {
                 Ok(Some(self.work_as_task(link, key, meta, task, what_failed, run)))
             }
             (None, TaskSupport::Required) if self.has_tasks(asked) => refused("has to be run as a task"),
-            (None, _) => Ok(Some(self.work(link, key, meta, move |context| tool.run(&arguments, context)))),
+            // In later revisions it is the server that decides what becomes a task, and here nothing does.
+            (None, _) => {
+                self.in_rounds(asked, meta, CallToolResult::is_error, move |context| tool.run(&arguments, context))
+            }
         }
+    }
+
+    /// What a client hears that cannot do what a tool requires.
+    fn lacks(&self, asked: &Request<'_>, required: CapabilitySet) -> Option<Answer<CallToolResult>> {
+        if required == CapabilitySet::EMPTY {
+            return None;
+        }
+        let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
+        let declared = info.client_capabilities.set();
+        let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
+        if missing == CapabilitySet::EMPTY {
+            return None;
+        }
+        let error = missing_capability(missing);
+        Some(match info.version.era() {
+            Era::Modern => Err(error),
+            Era::Legacy => Ok(CallToolResult::error(error.message)),
+        })
+    }
+
+    /// Runs a handler that may ask back. In the modern era its questions are the answer, for now.
+    fn in_rounds<T: Encode + Send + 'static>(
+        self: &Arc<Self>,
+        asked: &Request<'_>,
+        meta: Option<Meta>,
+        failed: fn(&T) -> bool,
+        run: impl FnOnce(Context) -> Answer<T> + Send + 'static,
+    ) -> Answer<Option<Job>> {
+        let Asked { link, key, .. } = *asked;
+        let modern = link.run(|conn, _| {
+            let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
+            Some(context.client_capabilities.set())
+        });
+        let (Some(declared), Some(method)) = (modern, asked.method.known()) else {
+            return Ok(Some(self.work(link, key, meta, run)));
+        };
+        let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), declared)?;
+        Ok(Some(self.work(link, key, meta, move |context| {
+            let request = context.clone();
+            let rounds = request.work.rounds.get_or_init(|| rounds);
+            let answer = run(context);
+            rounds.finish(&request.service().0.seal, answer, failed)
+        })))
     }
 
     /// Whether the client could have asked for a task.
     fn has_tasks(&self, asked: &Request<'_>) -> bool {
         let needed = mcp_proto::schema::TaskMetadata::default();
-        self.becomes_task(asked.link, Some(&needed), Capability::TasksToolsCall)
+        self.becomes_task(asked.link, asked.key, Some(&needed), Capability::TasksToolsCall)
     }
 
     fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -189,7 +238,7 @@ impl Shared<ServerEnd> {
         let prompt = read(&self.home.0.catalog).prompts.get(&name).cloned();
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
-        Ok(Some(self.work(asked.link, asked.key, meta, move |context| prompt.run(&arguments, context))))
+        self.in_rounds(asked, meta, |_| false, move |context| prompt.run(&arguments, context))
     }
 
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -197,11 +246,11 @@ impl Shared<ServerEnd> {
         let uri = valid(uri)?;
         let catalog = read(&self.home.0.catalog);
         if let Some(resource) = catalog.resources.get(&uri).cloned() {
-            return Ok(Some(self.work(asked.link, asked.key, meta, move |context| resource.run(context))));
+            return self.in_rounds(asked, meta, |_| false, move |context| resource.run(context));
         }
         match catalog.matching(&uri) {
             Some((template, variables)) => {
-                Ok(Some(self.work(asked.link, asked.key, meta, move |context| template.run(&uri, &variables, context))))
+                self.in_rounds(asked, meta, |_| false, move |context| template.run(&uri, &variables, context))
             }
             None => Err(self.not_found(asked, &uri)),
         }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use mcp_proto::{
+    protocol::{Capability, CapabilitySet},
     schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, ToolExecution, is_object_schema},
     wire::{ErrorObject, JsonObject},
 };
@@ -26,6 +27,7 @@ type Call = Box<dyn Fn(&str, Context) -> Result<Result<CallToolResult, Failure>,
 /// the schema never reach it. A panic in it fails this one call.
 pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
+    pub(super) requires: CapabilitySet,
     call: Call,
     #[cfg(feature = "schemas")]
     checks: Checks,
@@ -58,6 +60,7 @@ impl Tool {
     ) -> Self {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
+            requires: CapabilitySet::EMPTY,
             call: Box::new(move |arguments, context| {
                 handler.call(Arguments::Json(arguments), context).map(IntoToolResult::into_tool_result)
             }),
@@ -91,6 +94,14 @@ impl Tool {
     #[must_use]
     pub fn task_support(mut self, support: TaskSupport) -> Self {
         self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
+        self
+    }
+
+    /// It cannot do without a client that can do this. Other clients are told so before it runs: with the error -32021
+    /// (2026-07-28), or with a result that says what is missing.
+    #[must_use]
+    pub fn requires(mut self, capability: Capability) -> Self {
+        self.requires = self.requires.with(capability);
         self
     }
 

@@ -112,11 +112,13 @@ impl<E: Role> Shared<E> {
     pub(crate) fn becomes_task(
         &self,
         link: &Arc<dyn Link<E>>,
+        key: ReplyKey,
         task: Option<&TaskMetadata>,
         capability: Capability,
     ) -> bool {
         task.is_some()
-            && link.run(|conn, _| conn.version() == Some(VERSION) && conn.capabilities().contains(capability))
+            && link
+                .run(|conn, _| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
     /// Answers a request with a task, and makes a job of the work on it.

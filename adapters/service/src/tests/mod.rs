@@ -4,6 +4,7 @@ mod calls;
 mod cancellation;
 mod client;
 mod lists;
+mod modern;
 mod prompts;
 mod questions;
 mod resources;

@@ -1,0 +1,214 @@
+//! Questions of a handler in the modern era (2026-07-28): a request is answered with them, comes back with the answers,
+//! and the handler runs again from the start. What it has asked before is answered at once, so that the same code
+//! that waits for answers in a session gets by without any.
+
+mod seal;
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use mcp_proto::{
+    connection::SendError,
+    protocol::{CapabilitySet, Method, ProtocolVersion},
+    schema::{
+        ClientCapabilities, Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses,
+        MissingRequiredClientCapability, Request,
+    },
+    wire::{ErrorCode, ErrorObject, Json, JsonObject, RawJson},
+};
+use serde_core::{Serializer, de::DeserializeOwned};
+
+pub(crate) use seal::Seal;
+
+use crate::{CallError, reply::Answer, sync::lock};
+use seal::{Scope, State};
+
+/// The rounds of one request, as far as this one knows of the others.
+#[derive(Debug)]
+pub(crate) struct Rounds {
+    scope: Scope,
+    /// How many rounds were before this one.
+    round: u32,
+    /// What the client can do.
+    declared: CapabilitySet,
+    /// The answers of all rounds.
+    given: InputResponses,
+    asked: Mutex<Asked>,
+}
+
+/// What the handler has asked in this run.
+#[derive(Debug, Default)]
+struct Asked {
+    /// Questions without a name of their own.
+    unnamed: usize,
+    names: BTreeSet<String>,
+    /// The answers that it got.
+    used: InputResponses,
+    /// The questions that are still to be answered.
+    open: InputRequests,
+    /// An answer that is none.
+    refused: Option<ErrorObject>,
+    /// What the client cannot do.
+    lacking: CapabilitySet,
+}
+
+/// What becomes of a request that may ask.
+#[derive(Debug)]
+pub(crate) enum Finished<T> {
+    /// It is done.
+    Complete(T),
+    /// It has to be sent again with answers.
+    Questions(Box<InputRequiredResult>),
+}
+
+impl<T: Encode> Encode for Finished<T> {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Complete(result) => result.encode_at(version, serializer),
+            Self::Questions(questions) => questions.encode_at(version, serializer),
+        }
+    }
+}
+
+impl Rounds {
+    /// Reads what a request brings with it.
+    ///
+    /// # Errors
+    /// -32602 if its state is none of ours or its answers are no objects.
+    pub(super) fn begin(
+        seal: &Seal,
+        method: Method,
+        params: Option<&RawJson<'_>>,
+        declared: CapabilitySet,
+    ) -> Answer<Self> {
+        // Nobody on a pipe says who he is, and only one can be there.
+        let scope = Scope { principal: String::new(), method: method.as_str(), digest: seal::digest(params) };
+        let mut given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
+        let state: Option<String> = member(params, "requestState")?;
+        let State { round, answers } = state.map(|state| seal.open(&scope, &state)).transpose()?.unwrap_or_default();
+        // What was answered once stays answered.
+        for (name, answer) in answers {
+            given.insert(name, answer);
+        }
+        Ok(Self { scope, round, declared, given, asked: Mutex::default() })
+    }
+
+    /// The answer to a question, if it is there. Questions without a name are counted.
+    ///
+    /// # Errors
+    /// [`CallError::InputRequired`] if the client has to be asked, [`SendError::Undeclared`] if that makes no sense.
+    pub(super) fn ask<R>(&self, name: Option<&str>, question: &R) -> Result<R::Result, CallError>
+    where
+        R: Request + Clone + Into<InputRequest>,
+    {
+        let mut asked = lock(&self.asked);
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => {
+                asked.unnamed += 1;
+                format!("q{}", asked.unnamed)
+            }
+        };
+        if !asked.names.insert(name.clone()) {
+            return Err(CallError::Invalid(format!("there is a question {name:?} already")));
+        }
+        let needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
+        let lacking: Vec<_> = needed.filter(|needed| !self.declared.contains(*needed)).collect();
+        if let Some(missing) = lacking.last() {
+            asked.lacking = lacking.iter().fold(asked.lacking, |set, missing| set.with(*missing));
+            return Err(SendError::Undeclared(*missing).into());
+        }
+        let Some(answer) = self.given.get(&name) else {
+            asked.open.insert(name, question.clone().into());
+            return Err(CallError::InputRequired);
+        };
+        match answer.decode() {
+            Ok(result) => {
+                asked.used.insert(name, answer.clone());
+                Ok(result)
+            }
+            Err(error) => {
+                asked.refuse(&format!("{name}: {error}"));
+                Err(CallError::Decode(error.to_string()))
+            }
+        }
+    }
+
+    /// An answer does not fit its question.
+    pub(super) fn refuse(&self, why: &str) {
+        lock(&self.asked).refuse(why);
+    }
+
+    /// What becomes of the request after a run of its handler, which may have taken an open question for a failure.
+    pub(super) fn finish<T>(&self, seal: &Seal, answer: Answer<T>, failed: fn(&T) -> bool) -> Answer<Finished<T>> {
+        let Asked { used, open, refused, lacking, .. } = std::mem::take(&mut *lock(&self.asked));
+        if let Some(error) = refused {
+            return Err(error);
+        }
+        if !open.is_empty() {
+            let state = State { round: self.round.saturating_add(1), answers: used };
+            let request_state = Some(seal.close(&self.scope, &state)?);
+            let questions = InputRequiredResult { request_state, ..InputRequiredResult::ask(open) };
+            return Ok(Finished::Questions(Box::new(questions)));
+        }
+        // A handler can do without an answer, but if it fails, then because of that.
+        if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
+            return Err(missing_capability(lacking));
+        }
+        answer.map(Finished::Complete)
+    }
+}
+
+impl Asked {
+    fn refuse(&mut self, why: &str) {
+        self.refused
+            .get_or_insert_with(|| ErrorObject::invalid_params(format!("Invalid params: inputResponses: {why}")));
+    }
+}
+
+/// A member of params, which is not lenient: an answer that cannot be read must not be asked for again and again.
+fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answer<Option<T>> {
+    let member = params.and_then(|params| params.member(name));
+    let read = member.map(|member| member.decode()).transpose();
+    read.map_err(|error| ErrorObject::invalid_params(format!("Invalid params: {name}: {error}")))
+}
+
+/// -32021: the client has to be able to do this.
+pub(super) fn missing_capability(missing: CapabilitySet) -> ErrorObject {
+    let names: Vec<_> = missing.iter().map(|missing| missing.path()).collect();
+    let message = format!("Missing required client capability: {}", names.join(", "));
+    let error = ErrorObject::new(ErrorCode::MISSING_CLIENT_CAPABILITY, message);
+    let missing: ClientCapabilities = missing.iter().collect();
+    match Json::new(&MissingRequiredClientCapability::new(missing)) {
+        Ok(data) => error.with_data(data),
+        Err(_) => error,
+    }
+}
+
+/// Answers to questions that were asked together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Answers(pub(super) InputResponses);
+
+impl Answers {
+    /// The answer to the question with this name, which was of the kind `R`.
+    ///
+    /// ```
+    /// # use mcp_proto::schema::{ElicitParams, ElicitResult};
+    /// # use mcp_service::{Answers, CallError};
+    /// fn name(answers: &Answers) -> Result<ElicitResult, CallError> {
+    ///     answers.get::<ElicitParams>("user_name")
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// [`CallError::Decode`] if there was no such question.
+    pub fn get<R: Request>(&self, name: &str) -> Result<R::Result, CallError> {
+        let answer = self.0.get(name).ok_or_else(|| CallError::Decode(format!("there was no question {name:?}")))?;
+        answer.decode().map_err(|error| CallError::Decode(error.to_string()))
+    }
+
+    pub(super) fn insert<T: Encode>(&mut self, name: String, answer: &T) -> Result<(), CallError> {
+        let answer = JsonObject::new(&mcp_proto::schema::At(answer, None));
+        self.0.insert(name, answer.map_err(|error| CallError::Decode(error.to_string()))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,244 @@
+//! What a server hands to a client to be reminded of, so that it believes it when it comes back.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hmac::{Hmac, KeyInit, Mac};
+use mcp_proto::{
+    schema::{At, InputResponses, decode_base64, encode_base64},
+    wire::{ErrorObject, RawJson},
+};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use crate::reply::Answer;
+
+/// The form of what is sealed. Whatever comes back in another form is not ours.
+const FORMAT: u8 = 1;
+
+/// The bytes in front of the answers: format, expiry, round.
+const HEAD: usize = 1 + 8 + 4;
+
+/// The bytes behind the answers.
+const MAC: usize = 32;
+
+/// Members of params that a request and its repetition do not have in common.
+const OF_THIS_ROUND: [&str; 3] = ["_meta", "inputResponses", "requestState"];
+
+/// Seals states. Anybody can read them, and nobody without the key can make one.
+pub(crate) struct Seal {
+    key: Option<[u8; 32]>,
+    lifetime: Duration,
+}
+
+/// The request that a state belongs to. It is worth nothing with any other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// Who asks, where that is known. On a pipe it is not.
+    pub(super) principal: String,
+    pub(super) method: &'static str,
+    pub(super) digest: [u8; 32],
+}
+
+/// What is sealed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    /// How often the request has been answered with questions.
+    pub(super) round: u32,
+    /// What was answered in earlier rounds.
+    pub(super) answers: InputResponses,
+}
+
+impl Seal {
+    pub(crate) const fn new(key: Option<[u8; 32]>, lifetime: Duration) -> Self {
+        Self { key, lifetime }
+    }
+
+    pub(super) fn close(&self, scope: &Scope, state: &State) -> Answer<String> {
+        self.close_at(now(), scope, state)
+    }
+
+    /// # Errors
+    /// -32602 if this is no state of ours, is of another request, or is too old. Which of these it is, nobody hears.
+    pub(super) fn open(&self, scope: &Scope, text: &str) -> Answer<State> {
+        self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
+    }
+
+    fn close_at(&self, now: u64, scope: &Scope, state: &State) -> Answer<String> {
+        let mut sealed = vec![FORMAT];
+        sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
+        sealed.extend_from_slice(&state.round.to_be_bytes());
+        serde_json::to_writer(&mut sealed, &At(&state.answers, None))
+            .map_err(|error| ErrorObject::internal(format!("The answers cannot be kept: {error}")))?;
+        let mac = self.mac(scope, &sealed).ok_or_else(|| ErrorObject::internal("No randomness available"))?;
+        sealed.extend_from_slice(&mac.finalize().into_bytes());
+        Ok(encode_base64(&sealed))
+    }
+
+    fn open_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
+        let sealed = decode_base64(text)?;
+        let (sealed, mac) = sealed.split_at_checked(sealed.len().checked_sub(MAC)?)?;
+        // Takes the same time wherever the first wrong byte is.
+        self.mac(scope, sealed)?.verify_slice(mac).ok()?;
+        let (head, answers) = sealed.split_at_checked(HEAD)?;
+        let (format, rest) = head.split_first()?;
+        let (expiry, round) = rest.split_first_chunk()?;
+        if *format != FORMAT || u64::from_be_bytes(*expiry) <= now {
+            return None;
+        }
+        let round = u32::from_be_bytes(round.try_into().ok()?);
+        Some(State { round, answers: serde_json::from_slice(answers).ok()? })
+    }
+
+    fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<Hmac<Sha256>> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_ref()?).ok()?;
+        // With its length in front, no part can pass for a part of its neighbour.
+        for part in [scope.principal.as_bytes(), scope.method.as_bytes(), &scope.digest, sealed] {
+            mac.update(&(part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        Some(mac)
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A digest of all that a request and its repetition have in common. The order of members makes no difference.
+pub(super) fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
+    let mut params: Value = params.and_then(|params| params.decode().ok()).unwrap_or_default();
+    if let Value::Object(members) = &mut params {
+        for name in OF_THIS_ROUND {
+            members.remove(name);
+        }
+    }
+    let mut digest = Sha256::new();
+    add(&mut digest, &params);
+    digest.finalize().into()
+}
+
+fn add(digest: &mut Sha256, value: &Value) {
+    match value {
+        Value::Array(items) => {
+            digest.update(b"[");
+            digest.update((items.len() as u64).to_be_bytes());
+            for item in items {
+                add(digest, item);
+            }
+        }
+        Value::Object(members) => {
+            digest.update(b"{");
+            digest.update((members.len() as u64).to_be_bytes());
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_unstable_by_key(|(name, _)| *name);
+            for (name, value) in members {
+                text(digest, name);
+                add(digest, value);
+            }
+        }
+        Value::String(string) => text(digest, string),
+        other => {
+            digest.update(b"=");
+            text(digest, &other.to_string());
+        }
+    }
+}
+
+fn text(digest: &mut Sha256, text: &str) {
+    digest.update(b"\"");
+    digest.update((text.len() as u64).to_be_bytes());
+    digest.update(text.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::wire::{Json, JsonObject};
+    use serde_json::json;
+
+    fn of(params: &Value) -> [u8; 32] {
+        digest(Some(&RawJson::from(&Json::new(params).expect("JSON"))))
+    }
+
+    fn scope() -> Scope {
+        Scope { principal: "ada".into(), method: "tools/call", digest: of(&json!({"name": "t"})) }
+    }
+
+    fn state() -> State {
+        let answer = JsonObject::new(&json!({"action": "decline"})).expect("an object");
+        State { round: 3, answers: InputResponses::from([("q1", answer)]) }
+    }
+
+    // req: M-MRTR-011 M-MRTR-013 M-MRTR-014 M-MRTR-015
+    #[test]
+    fn a_state_is_worth_something_only_in_time_and_with_its_request() {
+        let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
+        let text = seal.close_at(1000, &scope(), &state()).expect("a state");
+        for now in [0, 1000, 1059] {
+            assert_eq!(seal.open_at(now, &scope(), &text), Some(state()));
+        }
+        for now in [1060, u64::MAX] {
+            assert_eq!(seal.open_at(now, &scope(), &text), None);
+        }
+        let others = [
+            Scope { principal: "eve".into(), ..scope() },
+            Scope { method: "prompts/get", ..scope() },
+            Scope { digest: of(&json!({"name": "u"})), ..scope() },
+        ];
+        for other in others {
+            assert_eq!(seal.open_at(1000, &other, &text), None, "{other:?}");
+        }
+        assert_eq!(Seal::new(Some([8; 32]), Duration::from_secs(60)).open_at(1000, &scope(), &text), None);
+        assert!(Seal::new(None, Duration::from_secs(60)).close_at(1000, &scope(), &state()).is_err());
+    }
+
+    // req: M-MRTR-010 M-MRTR-012
+    #[test]
+    fn every_changed_bit_shows() {
+        let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
+        let text = seal.close_at(1000, &scope(), &state()).expect("a state");
+        let sealed = decode_base64(&text).expect("base64");
+        for bit in 0..sealed.len() * 8 {
+            let mut changed = sealed.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&changed)), None, "bit {bit}");
+        }
+        for len in 0..sealed.len() {
+            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&sealed[..len])), None, "{len} bytes");
+        }
+        for junk in ["", "x", "v1.k3.9f2c", "AAAA"] {
+            assert_eq!(seal.open_at(1000, &scope(), junk), None);
+        }
+    }
+
+    #[test]
+    fn a_digest_is_of_what_stays_the_same() {
+        let params = json!({"name": "t", "arguments": {"a": [1, "2", null], "b": {}}});
+        let mut again = params.clone();
+        again["_meta"] = json!({"x": 1});
+        again["inputResponses"] = json!({});
+        again["requestState"] = json!("s");
+        assert_eq!(of(&params), of(&again));
+        let swapped = Json::parse(r#"{"arguments":{"b":{},"a":[1,"2",null]},"name":"t"}"#).expect("JSON");
+        assert_eq!(digest(Some(&RawJson::from(&swapped))), of(&params));
+        for other in [
+            json!({"name": "t", "arguments": {"a": [1, 2, null], "b": {}}}),
+            json!({"name": "t", "arguments": {"a": [[1], "2", null], "b": {}}}),
+            json!({"name": "t", "arguments": {"a": [1, "2", null]}}),
+            json!({"name": "t"}),
+            json!({}),
+        ] {
+            assert_ne!(of(&other), of(&params), "{other}");
+        }
+    }
+}
