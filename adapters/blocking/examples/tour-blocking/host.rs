@@ -8,11 +8,14 @@ use std::{
     time::Duration,
 };
 
-use mcp_proto::schema::{
-    CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
-    ElicitationCompleteParams, LogMessageParams, PromptsListChangedParams, ResourceUpdatedParams,
-    ResourcesListChangedParams, Role, Root, SamplingContent, StopReason, TaskStatusParams, ToolUseContent,
-    ToolsListChangedParams,
+use mcp_proto::{
+    protocol::VersionSet,
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
+        ElicitationCompleteParams, LogMessageParams, PromptsListChangedParams, ResourceUpdatedParams,
+        ResourcesListChangedParams, Role, Root, SamplingContent, StopReason, SubscriptionsAcknowledgedParams,
+        TaskStatusParams, ToolUseContent, ToolsListChangedParams,
+    },
 };
 use mcp_service::{Failure, Host, Roots, TaskPolicy};
 
@@ -32,6 +35,8 @@ pub(crate) struct Counts {
     pub(crate) lists_changed: usize,
     pub(crate) tasks_changed: usize,
     pub(crate) completed: usize,
+    /// Subscriptions that the server has agreed to.
+    pub(crate) acknowledged: usize,
     pub(crate) updated: Vec<String>,
     /// What the server did wrong, or says that we did.
     pub(crate) faults: Vec<String>,
@@ -72,15 +77,16 @@ impl Counts {
 }
 
 /// A host that can do everything. Its roots are the folders that the server's command line names, or else the current one.
-pub(crate) fn host(heard: &Heard, args: &[OsString]) -> Result<Host, Box<dyn std::error::Error>> {
+pub(crate) fn host(heard: &Heard, args: &[OsString], versions: VersionSet) -> Result<Host, Box<dyn std::error::Error>> {
     let folders = args.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect::<Vec<_>>();
     let folders = if folders.is_empty() { vec![env::current_dir()?] } else { folders };
     let roots = folders.iter().filter_map(|folder| folder.canonicalize().ok()).map(|folder| Root::new(uri(&folder)));
     let listen = || heard.clone();
     let (sampling, form, page) = (listen(), listen(), listen());
     let (logs, tools, prompts, resources, updates) = (listen(), listen(), listen(), listen(), listen());
-    let (tasks, completed, faults) = (listen(), listen(), listen());
+    let (tasks, completed, faults, acknowledged) = (listen(), listen(), listen(), listen());
     Ok(Host::builder("tour-blocking", env!("CARGO_PKG_VERSION"))
+        .versions(versions)
         .roots(&Roots::new(roots)?)
         .sampling(move |params, _| sample(&sampling, params))
         .sampling_with_tools()
@@ -99,6 +105,7 @@ pub(crate) fn host(heard: &Heard, args: &[OsString]) -> Result<Host, Box<dyn std
         .on(move |updated: ResourceUpdatedParams, _| updates.note(|counts| counts.updated.push(updated.uri)))
         .on(move |_: TaskStatusParams, _| tasks.note(|counts| counts.tasks_changed += 1))
         .on(move |_: ElicitationCompleteParams, _| completed.note(|counts| counts.completed += 1))
+        .on(move |_: SubscriptionsAcknowledgedParams, _| acknowledged.note(|counts| counts.acknowledged += 1))
         .on_fault(move |fault| faults.note(|counts| counts.faults.push(fault.to_string())))
         .build())
 }

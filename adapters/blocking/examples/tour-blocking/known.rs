@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::scripts::{
-    Expect::{self, Contains, Failure, Keep, Kinds, Lacks, Logs, Progress, Refused, Structured, Text},
+    Expect::{self, Contains, Failure, Keep, Kinds, Lacks, Logs, Progress, Refused, Session, Structured, Text},
     Step,
 };
 
@@ -39,7 +39,7 @@ const OURS: &[Step] = &[
     step("greet", r#"{"name": 7}"#, &[Failure]),
     step("test_slow", r#"{"ms": 20}"#, &[Text("slow done")]),
     step("test_structured", r#"{"a": 2, "b": 3.5}"#, &[Structured(r#"{"sum": 5.5}"#)]),
-    step("test_ping_client", "{}", &[Text("pong")]),
+    step("test_ping_client", "{}", &[Session, Text("pong")]),
     step("test_roots", "{}", &[Contains("file:///")]),
     step("test_sampling", r#"{"prompt": "What is it?"}"#, &[Text("LLM response: Forty-two.")]),
     step("test_sampling_tools", r#"{"prompt": "What is it?"}"#, &[Text("LLM response: Forty-two.")]),

@@ -3,10 +3,11 @@
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
 //! cargo run --example tour-blocking -- COMMAND ARGS...    # tours another one
+//! tour-blocking --era auto|modern|legacy -- COMMAND ...   # speaks what the server speaks (default), or one era only
 //! ```
 //!
-//! It lists what there is, calls the tools that look safe, reads, subscribes, completes, sets the log level and pings;
-//! it answers what the server asks back. Of some well-known servers it knows what has to come out, and checks it. It
+//! It lists what there is, calls the tools that look safe, reads, subscribes or listens, completes, sets the log level
+//! and pings, as far as the era has it; it answers what the server asks back. Of some well-known servers it knows what has to come out, and checks it. It
 //! ends with a summary, and with status 1 if either side broke a rule or something came out wrong.
 
 mod arguments;
@@ -21,11 +22,13 @@ mod tools;
 use std::{
     env,
     error::Error,
+    ffi::OsString,
     path::{Path, PathBuf},
     process::{Command as Build, ExitCode},
 };
 
 use mcp_blocking::{Client, Command, shutdown_on_signals};
+use mcp_proto::protocol::{ProtocolVersion, VersionSet};
 
 use crate::{host::Heard, report::Report, route::Tour};
 
@@ -35,7 +38,12 @@ const OURS: &str = "everything-blocking";
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
-    let mut command = env::args_os().skip(1).skip_while(|arg| arg == "--").collect::<Vec<_>>();
+    let mut args = env::args_os().skip(1).peekable();
+    let versions = match args.next_if(|arg| arg == "--era") {
+        Some(_) => versions(args.next())?,
+        None => VersionSet::ALL,
+    };
+    let mut command = args.skip_while(|arg| arg == "--").collect::<Vec<_>>();
     if command.is_empty() {
         command.push(our_server()?.into());
     }
@@ -44,13 +52,23 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let mut report = Report::default();
     report.heading(&format!("tour of {}", Path::new(program).display()));
     let heard = Heard::default();
-    let host = host::host(&heard, args)?;
+    let host = host::host(&heard, args, versions)?;
     let client = Client::spawn(Command::new(program).args(args), &host)?;
-    let mut tour = Tour { client, heard, report };
+    let mut tour = Tour::new(client, heard, report);
     tour.run();
-    let Tour { client, heard, mut report } = tour;
+    let Tour { client, heard, mut report, .. } = tour;
     report.ended(&client.close());
     Ok(if report.summary(&heard) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The revisions of an era.
+fn versions(era: Option<OsString>) -> Result<VersionSet, &'static str> {
+    match era.as_ref().and_then(|era| era.to_str()) {
+        Some("auto") => Ok(VersionSet::ALL),
+        Some("modern") => Ok(VersionSet::since(ProtocolVersion::V2026_07_28)),
+        Some("legacy") => Ok(VersionSet::LEGACY),
+        _ => Err("usage: tour-blocking [--era auto|modern|legacy] [--] [COMMAND ARGS...]"),
+    }
 }
 
 /// The example `everything-blocking`: beside this one, and built if it is not there.

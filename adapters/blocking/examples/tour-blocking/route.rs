@@ -7,17 +7,28 @@ use std::{
 
 use mcp_blocking::Client;
 use mcp_proto::{
-    connection::SendError,
-    protocol::Capability,
-    schema::{LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference},
+    connection::{RequestOptions, SendError},
+    protocol::{Capability, Era, ProtocolVersion},
+    schema::{
+        DiscoverParams, LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference,
+        SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult,
+    },
 };
 use mcp_service::{CallError, Pages, Pending};
 use serde_json::json;
 
-use crate::{host::Heard, known, report::Report, show, tools};
+use crate::{
+    host::Heard,
+    known::{self, Watched},
+    report::Report,
+    show, tools,
+};
 
 /// Resources of a list that are read, prompts that are filled in.
 const SOME: usize = 20;
+
+/// How long a server may take to say that it tells of changes.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Requests that are in flight at once.
 const MANY: usize = 100;
@@ -27,6 +38,22 @@ pub(crate) struct Tour {
     pub(crate) client: Client,
     pub(crate) heard: Heard,
     pub(crate) report: Report,
+    era: Era,
+    /// What is heard of changes, where that has to be asked for.
+    listening: Option<Listening>,
+}
+
+type Listening = Pending<SubscriptionsListenResult>;
+
+/// Every list that can change.
+fn lists() -> SubscriptionFilter {
+    let wanted = Some(true);
+    SubscriptionFilter {
+        tools_list_changed: wanted,
+        prompts_list_changed: wanted,
+        resources_list_changed: wanted,
+        ..SubscriptionFilter::default()
+    }
 }
 
 /// Waits for what was asked for.
@@ -35,10 +62,24 @@ pub(crate) fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallE
 }
 
 impl Tour {
+    pub(crate) fn new(client: Client, heard: Heard, report: Report) -> Self {
+        let era = client.version().map_or(Era::Legacy, ProtocolVersion::era);
+        Self { client, heard, report, era, listening: None }
+    }
+
+    /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
+    pub(crate) fn has_session(&self) -> bool {
+        self.era == Era::Legacy
+    }
+
     pub(crate) fn run(&mut self) {
         self.who();
-        self.pings();
-        self.log_level();
+        if self.has_session() {
+            self.pings();
+            self.log_level();
+        } else {
+            self.listening = self.listen("changes of lists", lists());
+        }
         if self.has(Capability::Tools) {
             self.report.heading("tools");
             tools::visit(self);
@@ -48,14 +89,14 @@ impl Tour {
             self.resources();
             self.templates();
         }
-        if self.has(Capability::ResourcesSubscribe) {
+        if self.has(Capability::ResourcesSubscribe) || !self.has_session() && self.watched().is_some() {
             self.subscriptions();
         }
         if self.has(Capability::Prompts) {
             self.report.heading("prompts");
             self.prompts();
         }
-        if self.has(Capability::TasksList) {
+        if self.has_session() && self.has(Capability::TasksList) {
             self.report.heading("tasks");
             self.tasks();
         }
@@ -73,7 +114,8 @@ impl Tour {
         let info = &server.server_info;
         let title = info.title.as_deref().map(|title| format!(" ({title})")).unwrap_or_default();
         self.report.line("server", &format!("{} {}{title}", info.name, info.version));
-        self.report.line("revision", &server.protocol_version);
+        let era = if self.has_session() { "legacy: a session" } else { "modern: requests stand alone" };
+        self.report.line("revision", &format!("{} ({era})", server.protocol_version));
         let offers: Vec<&str> = self.client.capabilities().iter().map(Capability::path).collect();
         self.report.line("offers", &offers.join(", "));
         if let Some(instructions) = &server.instructions {
@@ -157,15 +199,44 @@ impl Tour {
         completed.map(|completed| completed.completion.values).unwrap_or_default()
     }
 
+    fn watched(&self) -> Option<Watched> {
+        known::watched(&self.client.server().server_info.name)
+    }
+
+    /// Asks to hear of changes, and goes on: the answer is the end of it.
+    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
+        let before = self.heard.counts().acknowledged;
+        let forever = RequestOptions { idle_timeout: None, total_timeout: None, progress: false };
+        let listening = self.client.with_options(forever).request(&SubscriptionsListenParams::new(filter));
+        let heard = self.heard.wait(PATIENCE, |counts| counts.acknowledged > before);
+        // Not every server that has no session has changes to tell of.
+        match listening {
+            Ok(listening) if heard => {
+                self.report.line(name, "listening");
+                return Some(listening);
+            }
+            Ok(_) => self.report.line(name, "nothing is to be heard here"),
+            Err(error) => self.report.fail(name, &error.to_string()),
+        }
+        None
+    }
+
     /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.
     fn subscriptions(&mut self) {
-        let watched = known::watched(&self.client.server().server_info.name);
+        let watched = self.watched();
         let first = self.client.all_resources().next().and_then(Result::ok).map(|resource| resource.uri);
         let Some(uri) = watched.map(|watched| watched.uri.to_owned()).or(first) else { return };
         let name = format!("subscription to {uri}");
-        let subscribed = wait(self.client.subscribe(&uri));
-        if self.report.call(&name, subscribed, |_| "subscribed".to_owned()).is_none() {
-            return;
+        let mut listening = None;
+        if self.has_session() {
+            let subscribed = wait(self.client.subscribe(&uri));
+            if self.report.call(&name, subscribed, |_| "subscribed".to_owned()).is_none() {
+                return;
+            }
+        } else {
+            let uris = Some(vec![uri.clone()]);
+            let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
+            listening = self.listen(&name, filter);
         }
         if let Some(watched) = watched {
             let touched = wait(self.client.call_tool(watched.tool, ()));
@@ -177,8 +248,13 @@ impl Tour {
                 self.report.call(watched.tool, stopped, show::result);
             }
         }
-        let left = wait(self.client.unsubscribe(&uri));
-        self.report.call(&name, left, |_| "left".to_owned());
+        match listening {
+            Some(listening) => listening.cancel(Some("that is enough")),
+            None => {
+                let left = wait(self.client.unsubscribe(&uri));
+                self.report.call(&name, left, |_| "left".to_owned());
+            }
+        }
     }
 
     fn prompts(&mut self) {
@@ -222,8 +298,13 @@ impl Tour {
         self.report.check("unknown method", if right { Ok(()) } else { Err("it is not refused with -32601".into()) });
         let told = self.client.notify_raw("notifications/tour/no-such-thing", None);
         self.report.check("unknown notification", told.map_err(|error| error.to_string()));
-        let ping = wait(self.client.request(&PingParams::default()));
-        self.report.call("ping after that", ping, |_| "answered".to_owned());
+        if self.has_session() {
+            let ping = wait(self.client.request(&PingParams::default()));
+            self.report.call("ping after that", ping, |_| "answered".to_owned());
+        } else {
+            let discovered = wait(self.client.request(&DiscoverParams::default()));
+            self.report.call("server/discover after that", discovered, |found| found.supported_versions.join(", "));
+        }
     }
 
     /// Calls a tool that takes its time, if there is one, and gives it up.

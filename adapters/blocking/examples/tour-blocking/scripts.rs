@@ -20,6 +20,11 @@ impl Step {
     pub(crate) fn refused(&self) -> Option<i64> {
         self.expected.iter().find_map(|expect| if let Expect::Refused(code) = expect { Some(*code) } else { None })
     }
+
+    /// Whether it makes no sense without a session.
+    pub(crate) fn needs_session(&self) -> bool {
+        self.expected.iter().any(|expect| matches!(expect, Expect::Session))
+    }
 }
 
 /// What has to come of a call.
@@ -39,6 +44,8 @@ pub(crate) enum Expect {
     Failure,
     /// The server refuses the call with this code.
     Refused(i64),
+    /// It works only in a session, and is left out elsewhere.
+    Session,
     /// Progress, at least so often.
     Progress(usize),
     /// Log messages, at least so many.
@@ -92,7 +99,7 @@ impl Script {
                 Expect::Lacks(part) => !text.contains(&self.fill_in(part)),
                 Expect::Kinds(kinds) => result.content.iter().map(kind).eq(kinds.iter().copied()),
                 Expect::Structured(expected) => is_part(expected, result),
-                Expect::Failure => true,
+                Expect::Failure | Expect::Session => true,
                 Expect::Progress(count) => progress >= count,
                 Expect::Logs(count) => logged(count),
                 Expect::Keep(name, find) => find(&text).map(|found| self.kept.insert(name, found.to_owned())).is_some(),
@@ -117,6 +124,7 @@ fn describe(expect: &Expect, progress: usize) -> String {
         Expect::Kinds(kinds) => kinds.join(", "),
         Expect::Structured(content) => format!("structured content {content}"),
         Expect::Failure => "a failure".to_owned(),
+        Expect::Session => "a session".to_owned(),
         Expect::Refused(code) => format!("error {code}"),
         Expect::Progress(count) => format!("progress {count} times, not {progress} times"),
         Expect::Logs(count) => format!("{count} log messages"),

@@ -4,9 +4,10 @@ use std::{collections::HashSet, time::Duration};
 
 use mcp_proto::{
     connection::{ClientEnd, Progress, RequestOptions},
-    schema::{CallToolResult, TaskSupport, Tool},
+    schema::{CallToolParams, CallToolResult, LoggingLevel, Meta, TaskSupport, Tool, keys},
+    wire::JsonObject,
 };
-use mcp_service::{CallError, Peer, Started};
+use mcp_service::{CallError, Peer, Pending, Started};
 use serde_json::Value;
 
 use crate::{
@@ -40,7 +41,9 @@ pub(crate) fn visit(tour: &mut Tour) {
         let tools = tour.list("tools", tour.client.all_tools());
         let steps = script.steps(|name| tools.iter().any(|tool| tool.name == name) && !seen.contains(name));
         for step in steps {
-            if let Some(tool) = tools.iter().find(|tool| tool.name == step.tool) {
+            if step.needs_session() && !tour.has_session() {
+                tour.report.skip(step.tool, "needs a session");
+            } else if let Some(tool) = tools.iter().find(|tool| tool.name == step.tool) {
                 follow(tour, &mut script, tool, &step);
             }
         }
@@ -60,7 +63,7 @@ pub(crate) fn visit(tour: &mut Tour) {
 fn follow(tour: &mut Tour, script: &mut Script, tool: &Tool, step: &Step) {
     let logged = tour.heard.counts().logged;
     let arguments = script.arguments(step);
-    for &as_task in ways(tool) {
+    for &as_task in ways(tour, tool) {
         let (result, progress) = call(tour, tool, &arguments, as_task);
         let name = title(tool, &arguments, as_task);
         let code = result.as_ref().err().and_then(CallError::rpc).map(|error| error.code.0);
@@ -81,7 +84,7 @@ fn follow(tour: &mut Tour, script: &mut Script, tool: &Tool, step: &Step) {
 fn try_out(tour: &mut Tour, tool: &Tool) {
     match arguments::safe(tool) {
         Ok(arguments) => {
-            for &as_task in ways(tool) {
+            for &as_task in ways(tour, tool) {
                 let (result, _) = call(tour, tool, &arguments, as_task);
                 tour.report.call(&title(tool, &arguments, as_task), result, show::result);
             }
@@ -90,9 +93,10 @@ fn try_out(tour: &mut Tour, tool: &Tool) {
     }
 }
 
-/// How a tool can be called: by itself, as a task, or both.
-fn ways(tool: &Tool) -> &'static [bool] {
+/// How a tool can be called: by itself, as a task, or both. Without a session that is for the server to say.
+fn ways(tour: &Tour, tool: &Tool) -> &'static [bool] {
     match tool.task_support() {
+        _ if !tour.has_session() => &[false],
         TaskSupport::Required => &[true],
         TaskSupport::Optional => &[false, true],
         _ => &[false],
@@ -107,7 +111,7 @@ fn title(tool: &Tool, arguments: &Value, as_task: bool) -> String {
 }
 
 fn call(tour: &mut Tour, tool: &Tool, arguments: &Value, as_task: bool) -> Called {
-    let client = tour.client.with_options(PATIENCE);
+    let (client, has_session) = (tour.client.with_options(PATIENCE), tour.has_session());
     let mut count = 0;
     let mut on_progress = |progress: Progress<'_>| {
         count += 1;
@@ -116,9 +120,27 @@ fn call(tour: &mut Tour, tool: &Tool, arguments: &Value, as_task: bool) -> Calle
     let result = if as_task {
         run_task(&client, tool, arguments, &mut on_progress)
     } else {
-        client.call_tool(&tool.name, arguments).map_err(CallError::from).and_then(|call| call.wait_with(on_progress))
+        call_plainly(&client, tool, arguments, has_session).and_then(|call| call.wait_with(on_progress))
     };
     (result, count)
+}
+
+/// Without a session every request says by itself which log messages it wants.
+fn call_plainly(
+    client: &Peer<ClientEnd>,
+    tool: &Tool,
+    arguments: &Value,
+    has_session: bool,
+) -> Result<Pending<CallToolResult>, CallError> {
+    let bad = |error: serde_json::Error| CallError::Invalid(error.to_string());
+    let mut params = CallToolParams::new(tool.name.as_str());
+    params.arguments = Some(JsonObject::new(arguments).map_err(bad)?);
+    if !has_session {
+        let mut meta = Meta::new();
+        meta.set(keys::LOG_LEVEL, LoggingLevel::Debug.as_str()).map_err(bad)?;
+        params.meta = Some(meta);
+    }
+    Ok(client.request(&params)?)
 }
 
 fn run_task(
