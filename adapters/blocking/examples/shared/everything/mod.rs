@@ -5,6 +5,7 @@ mod jobs;
 mod prompts;
 mod questions;
 mod resources;
+mod rounds;
 mod tools;
 
 use mcp_service::{RegisterError, Service};
@@ -19,6 +20,7 @@ pub(crate) fn service(page_size: Option<usize>) -> Result<Service, RegisterError
     }
     builder = tools::register(builder);
     builder = questions::register(builder);
+    builder = rounds::register(builder);
     builder = jobs::register(builder);
     builder = resources::register(builder);
     builder = prompts::register(builder);

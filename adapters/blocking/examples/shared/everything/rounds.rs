@@ -1,0 +1,159 @@
+//! Tools and a prompt whose questions have names: the fixtures of 2026-07-28. They work in sessions just as well.
+
+use mcp_proto::{
+    protocol::Capability,
+    schema::{
+        CreateMessageParams, ElicitFormParams, ElicitParams, ElicitResult, ElicitSchema, InputRequest, ListRootsParams,
+        ListRootsResult, LoggingLevel, SamplingContent, SamplingMessage,
+    },
+};
+use mcp_service::{Answers, Context, Failure, Prompt, ServiceBuilder, Tool};
+use serde_json::{Value, json};
+
+/// A question with its name.
+type Named = (&'static str, InputRequest);
+
+pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
+    builder
+        .tool(
+            Tool::new("test_missing_capability", || "The client has a model.")
+                .requires(Capability::Sampling)
+                .description("Works only for clients with a model"),
+        )
+        .tool(Tool::new("test_logging_tool", log).description("Logs, if the request wants to hear of it"))
+        .tool(Tool::new("test_streaming_elicitation", elicitation).description("Asks the user for a name"))
+        .tool(Tool::new("test_input_required_result_elicitation", elicitation).description("Asks the user for a name"))
+        .tool(Tool::new("test_input_required_result_sampling", sampling).description("Asks the model for a capital"))
+        .tool(Tool::new("test_input_required_result_list_roots", roots).description("Asks the client for its roots"))
+        .tool(
+            Tool::new("test_input_required_result_request_state", confirm)
+                .description("Asks the user to confirm, and recognizes its own state"),
+        )
+        .tool(
+            Tool::new("test_input_required_result_tampered_state", confirm)
+                .description("Asks the user to confirm, and refuses a state that is not its own"),
+        )
+        .tool(
+            Tool::new("test_input_required_result_multiple_inputs", several)
+                .description("Asks user, model and client at once"),
+        )
+        .tool(Tool::new("test_input_required_result_multi_round", two_rounds).description("Asks the user twice"))
+        .tool(
+            Tool::new("test_input_required_result_capabilities", whoever_can)
+                .description("Asks only for what the client can do"),
+        )
+        .prompt(
+            Prompt::new("test_input_required_result_prompt", |context: Context| {
+                let asked = text_question("user_context", "What context should the prompt use?", "context")?;
+                let answers = context.ask_all([asked])?;
+                Ok::<_, Failure>(format!("Use this context: {}", text(&answers, "user_context", "context")?))
+            })
+            .description("Asks the user what it should be about"),
+        )
+}
+
+fn log(context: Context) -> Result<&'static str, Failure> {
+    context.log(LoggingLevel::Info, None, "The tool runs")?;
+    Ok("It is logged for whoever wants to know.")
+}
+
+fn elicitation(context: Context) -> Result<String, Failure> {
+    let answers = context.ask_all([name_question()?])?;
+    Ok(format!("Hello, {}!", text(&answers, "user_name", "name")?))
+}
+
+fn sampling(context: Context) -> Result<String, Failure> {
+    let answers = context.ask_all([model_question("capital_question", "What is the capital of France?", 100)])?;
+    said(&answers, "capital_question")
+}
+
+fn roots(context: Context) -> Result<String, Failure> {
+    let answers = context.ask_all([roots_question()])?;
+    Ok(listed(&answers.get::<ListRootsParams>("client_roots")?))
+}
+
+fn confirm(context: Context) -> Result<String, Failure> {
+    let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
+    let answers = context.ask_all([question("confirm", "Please confirm", schema)?])?;
+    let answer = answers.get::<ElicitParams>("confirm")?;
+    Ok(format!("state-ok, ok: {}", member(&answer, "ok").unwrap_or(Value::Null)))
+}
+
+fn several(context: Context) -> Result<String, Failure> {
+    let greeting = model_question("greeting", "Generate a greeting", 50);
+    let answers = context.ask_all([name_question()?, greeting, roots_question()])?;
+    let name = text(&answers, "user_name", "name")?;
+    let roots = listed(&answers.get::<ListRootsParams>("client_roots")?);
+    Ok(format!("{name}: {} {roots}", said(&answers, "greeting")?))
+}
+
+fn two_rounds(context: Context) -> Result<String, Failure> {
+    let first = context.ask_all([text_question("step1", "Step 1: What is your name?", "name")?])?;
+    let second = context.ask_all([text_question("step2", "Step 2: What is your favorite color?", "color")?])?;
+    Ok(format!("{} likes {}", text(&first, "step1", "name")?, text(&second, "step2", "color")?))
+}
+
+fn whoever_can(context: Context) -> Result<String, Failure> {
+    let declared = context.info().client_capabilities.set();
+    let can = |capability| declared.contains(capability);
+    let mut questions: Vec<Named> = Vec::new();
+    if can(Capability::ElicitationForm) {
+        questions.push(name_question()?);
+    }
+    if can(Capability::Sampling) {
+        questions.push(model_question("greeting", "Generate a greeting", 50));
+    }
+    if can(Capability::Roots) {
+        questions.push(roots_question());
+    }
+    let names: Vec<&str> = questions.iter().map(|(name, _)| *name).collect();
+    context.ask_all(questions)?;
+    Ok(format!("Answered: [{}]", names.join(", ")))
+}
+
+fn question(name: &'static str, message: &str, schema: Value) -> Result<Named, Failure> {
+    let schema: ElicitSchema = serde_json::from_value(schema)?;
+    Ok((name, ElicitParams::from(ElicitFormParams::new(message, schema)).into()))
+}
+
+fn text_question(name: &'static str, message: &str, field: &str) -> Result<Named, Failure> {
+    question(name, message, json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}))
+}
+
+fn name_question() -> Result<Named, Failure> {
+    text_question("user_name", "What is your name?", "name")
+}
+
+fn model_question(name: &'static str, asked: &str, tokens: u64) -> Named {
+    (name, CreateMessageParams::new([SamplingMessage::user(asked)], tokens).into())
+}
+
+fn roots_question() -> Named {
+    ("client_roots", ListRootsParams::default().into())
+}
+
+/// What the user has put into a field of a form; nothing if there is no form.
+fn member(answer: &ElicitResult, field: &str) -> Option<Value> {
+    serde_json::to_value(answer.content.as_ref()?.get(field)?).ok()
+}
+
+fn text(answers: &Answers, name: &str, field: &str) -> Result<String, Failure> {
+    let answer = answers.get::<ElicitParams>(name)?;
+    let text = member(&answer, field).and_then(|value| value.as_str().map(str::to_owned));
+    text.ok_or_else(|| Failure::new(format!("The user did not say: {}", answer.action)))
+}
+
+/// What the model has said.
+fn said(answers: &Answers, name: &str) -> Result<String, Failure> {
+    let answer = answers.get::<CreateMessageParams>(name)?;
+    let texts = answer.content.iter().filter_map(|content| match content {
+        SamplingContent::Text(text) => Some(text.text.as_str()),
+        _ => None,
+    });
+    Ok(texts.collect::<Vec<_>>().join("\n"))
+}
+
+fn listed(roots: &ListRootsResult) -> String {
+    let names = roots.roots.iter().map(|root| root.name.as_deref().unwrap_or(&root.uri)).collect::<Vec<_>>();
+    format!("Roots: {}", names.join(", "))
+}
