@@ -309,7 +309,6 @@ fn several_questions_leave_together() {
     assert_eq!(result["inputRequests"]["roots"], json!({"method": "roots/list", "params": {}}));
 }
 
-// req: M-MRTR-037
 #[test]
 fn a_request_says_itself_what_it_wants() {
     let service = Service::builder("test", "1")
