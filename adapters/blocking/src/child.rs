@@ -198,7 +198,8 @@ impl Child {
         }
     }
 
-    /// Tells the whole group at once and for good.
+    /// Kills the whole group at once.
+    #[cfg(feature = "signals")]
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
