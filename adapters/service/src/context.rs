@@ -13,10 +13,11 @@ use mcp_proto::{
     connection::{CancelCause, RequestOptions, SendError, ServerEnd},
     protocol::ProtocolVersion,
     schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request},
+    wire::ErrorObject,
 };
 
 use crate::{
-    CallError, Link, Peer, Role,
+    CallError, Failure, Link, Peer, Role,
     session::Shared,
     work::{Origin, Work},
 };
@@ -184,6 +185,11 @@ impl<E: Role> Context<E> {
             }
             done => done,
         }
+    }
+
+    /// A failure as the request's revision puts it.
+    pub(crate) fn explain(&self, failure: Failure) -> ErrorObject {
+        failure.into_error(self.version())
     }
 
     /// The metadata that belongs to whatever this work sends.

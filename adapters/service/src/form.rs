@@ -1,6 +1,8 @@
 //! Forms of elicitation: what is filled in beforehand, and whether the answer fits.
 
-use mcp_proto::schema::{ElicitSchema, ElicitValue, Map, NumberKind, PrimitiveSchema, StringFormat};
+use mcp_proto::schema::{
+    ElicitAction, ElicitResult, ElicitSchema, ElicitValue, Map, NumberKind, PrimitiveSchema, StringFormat,
+};
 use serde_json::Number;
 
 use crate::uri::is_uri;
@@ -32,8 +34,17 @@ fn default(field: &PrimitiveSchema) -> Option<ElicitValue> {
     }
 }
 
-/// Whether an answer fits its form. The text says what does not.
-pub(crate) fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
+/// Whether a user who has accepted a form has filled it in as it asks. The text says where not.
+pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Result<(), String> {
+    match (&answer.action, &answer.content) {
+        (ElicitAction::Accept, Some(content)) => check(schema, content),
+        (ElicitAction::Accept, None) => check(schema, &Map::new()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether content fits its form. The text says where not.
+fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
     for name in schema.required.iter().flatten() {
         if content.get(name).is_none() {
             return Err(format!("`{name}` is missing"));

@@ -8,7 +8,7 @@ use std::{
 use mcp_proto::{
     connection::{Connection, SendError},
     rpc::ReplyKey,
-    schema::Encode,
+    schema::{EmptyResult, Encode},
     wire::ErrorObject,
 };
 
@@ -16,6 +16,9 @@ use crate::{Link, Role, session::Shared};
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
+
+/// An answer that is an error for sure.
+pub(crate) type Refusal = Answer<EmptyResult>;
 
 /// Runs code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
 pub(crate) fn guarded<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
@@ -73,7 +76,7 @@ impl<E: Role> Drop for Reply<E> {
     fn drop(&mut self) {
         if self.owed {
             // A driver that ends drops the jobs that it has not run.
-            self.try_send(&Answer::<String>::Err(ErrorObject::internal("The request was not served")));
+            self.try_send(&Refusal::Err(ErrorObject::internal("The request was not served")));
             self.shared.works.end(self.key);
         }
     }

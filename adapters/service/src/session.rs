@@ -9,9 +9,9 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CancelCause, ClientEnd, CloseReason, Connection, Event, Outcome, ServerEnd, Violation},
+    connection::{CancelCause, ClientEnd, CloseReason, Event, Outcome, ServerEnd, Violation},
     protocol::MethodName,
-    rpc::{ReplyKey, Timestamp},
+    rpc::ReplyKey,
     schema::{Encode, Meta},
     wire::{ErrorObject, RawJson},
 };
@@ -19,7 +19,7 @@ use mcp_proto::{
 use crate::{
     Application, Calls, Context, Fault, Job, Link, Order, Peer, Role,
     context::NO_LONGER_NEEDED,
-    reply::{Answer, Reply, guarded, respond},
+    reply::{Answer, Refusal, Reply, guarded, respond},
     role::Asked,
     tasks::TaskStore,
     work::{Work, Works},
@@ -151,12 +151,12 @@ impl<E: Role> Shared<E> {
         };
         let Some(answerer) = E::custom(&self.home).answerer(method.as_str()).cloned() else {
             let error = ErrorObject::method_not_found(method.as_str());
-            return self.answer(link, key, move |_, _, _| Answer::<String>::Err(error));
+            return self.refuse(link, key, error);
         };
         let meta = params.as_ref().and_then(|params| params.member("_meta")?.decode().ok());
         let params = params.map(RawJson::into_owned);
         Some(self.work(link, key, meta, move |context| {
-            answerer(params, context.clone()).map_err(|failure| failure.into_error(context.version()))
+            answerer(params, context.clone()).map_err(|failure| context.explain(failure))
         }))
     }
 
@@ -165,23 +165,23 @@ impl<E: Role> Shared<E> {
         self: &Arc<Self>,
         link: &Arc<dyn Link<E>>,
         key: ReplyKey,
-        f: impl FnOnce(&Self, &Connection<E>, Timestamp) -> Answer<T> + Send + 'static,
+        f: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
     ) -> Option<Job> {
         if self.sequenced.load(Ordering::Acquire) > 0 {
-            let reply = Reply::new(self, link, key);
-            let (shared, link) = (self.clone(), link.clone());
-            return Some(Job::new(Order::Concurrent, move || {
-                let answer = link.run(|conn, now| f(&shared, conn, now));
-                reply.send(&answer);
-            }));
+            let (shared, reply) = (self.clone(), Reply::new(self, link, key));
+            return Some(Job::new(Order::Concurrent, move || reply.send(&f(&shared))));
         }
-        let answer = link.run(|conn, now| {
-            let answer = f(self, conn, now);
-            if respond(conn, key, &answer) { None } else { Some(answer) }
-        });
-        let left = answer?;
+        let answer = f(self);
+        if link.run(|conn, _| respond(conn, key, &answer)) {
+            return None;
+        }
         let reply = Reply::new(self, link, key);
-        Some(Job::new(Order::Concurrent, move || reply.send(&left)))
+        Some(Job::new(Order::Concurrent, move || reply.send(&answer)))
+    }
+
+    /// Answers a request with an error.
+    pub(crate) fn refuse(self: &Arc<Self>, link: &Arc<dyn Link<E>>, key: ReplyKey, error: ErrorObject) -> Option<Job> {
+        self.answer(link, key, move |_| Refusal::Err(error))
     }
 
     /// A job that answers a request with code of the user.
@@ -254,7 +254,7 @@ impl<E: Role> Shared<E> {
             self.stop(link, &work, own(cause));
         } else if self.tasks.no_longer_awaited(key) {
             // Nobody works on it who would answer; and the answer, which goes nowhere, frees its place.
-            link.run(|conn, _| respond(conn, key, &Answer::<String>::Err(ErrorObject::internal("Cancelled"))));
+            link.run(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
         }
     }
 

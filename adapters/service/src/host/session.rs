@@ -10,14 +10,14 @@ use mcp_proto::{
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        CreateMessageParams, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult, ElicitUrlParams,
-        ElicitationCompleteParams, Encode, ListRootsResult, Meta, TaskMetadata, UrlElicitationRequired,
-        check_tool_results,
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+        ElicitUrlParams, ElicitationCompleteParams, Encode, ListRootsResult, Meta, TaskMetadata,
+        UrlElicitationRequired, check_tool_results,
     },
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
-use super::Host;
+use super::{Host, Roots};
 use crate::{
     Context, Job, RequestInfo, Role, custom::Custom, form, reply::Answer, role::Asked, session::Shared, sync::lock,
     tasks::params,
@@ -60,19 +60,20 @@ impl Role for ClientEnd {
     }
 
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
+        let Asked { link, key, .. } = asked;
         let host = &shared.home.0;
-        Ok(match asked.method.known() {
-            Some(Method::ListRoots) if host.roots.is_some() => shared.answer(asked.link, asked.key, |shared, _, _| {
-                let roots = shared.home.0.roots.as_ref().map_or_else(Vec::new, |roots| roots.list());
-                Ok(ListRootsResult::new(roots))
-            }),
+        let answer = match asked.method.known() {
+            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(link, key, |shared| {
+                Ok(ListRootsResult::new(shared.home.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
+            })),
             Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&asked),
             Some(Method::Elicit) => shared.elicit(&asked),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
-                shared.asked_about_tasks(method, &asked)
+                Ok(shared.asked_about_tasks(method, &asked))
             }
             _ => return Err(asked),
-        })
+        };
+        Ok(answer.unwrap_or_else(|error| shared.refuse(link, key, error)))
     }
 
     fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {
@@ -109,68 +110,60 @@ impl Role for ClientEnd {
 }
 
 /// A question with the parts of its params that every kind of question has.
-struct Question<'a, P> {
-    asked: &'a Asked<'a, ClientEnd>,
+struct Question<P> {
     params: P,
     meta: Option<Meta>,
     task: Option<TaskMetadata>,
 }
 
 impl Shared<ClientEnd> {
-    fn refuse(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>, error: ErrorObject) -> Option<Job> {
-        self.answer(asked.link, asked.key, move |_, _, _| Answer::<ElicitResult>::Err(error))
-    }
-
-    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Option<Job> {
-        let mut params: CreateMessageParams = match params(asked.params.as_ref()) {
-            Ok(params) => params,
-            Err(error) => return self.refuse(asked, error),
-        };
-        if let Err(fault) = check_tool_results(&params.messages) {
-            return self.refuse(asked, ErrorObject::invalid_params(format!("Invalid params: {fault}")));
-        }
+    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+        let mut params: CreateMessageParams = params(asked.params.as_ref())?;
+        check_tool_results(&params.messages)
+            .map_err(|fault| ErrorObject::invalid_params(format!("Invalid params: {fault}")))?;
         let (meta, task) = (params.meta.clone(), params.task.take());
-        Some(self.ask_user(Question { asked, params, meta, task }, Capability::TasksSampling, |params, context| {
-            let host = context.shared.home.clone();
-            match &host.0.sampling {
-                Some(sample) => {
-                    sample(params, context.clone()).map_err(|failure| failure.into_error(context.version()))
-                }
-                None => Err(ErrorObject::method_not_found(Method::CreateMessage.as_str())),
-            }
-        }))
+        Ok(self.ask_user(asked, Capability::TasksSampling, Question { params, meta, task }, sample))
     }
 
-    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Option<Job> {
-        match params(asked.params.as_ref()) {
-            Ok(ElicitParams::Form(mut params)) => {
+    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+        Ok(match params(asked.params.as_ref())? {
+            ElicitParams::Form(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                Some(self.ask_user(Question { asked, params, meta, task }, Capability::TasksElicitation, fill_in_form))
+                self.ask_user(asked, Capability::TasksElicitation, Question { params, meta, task }, fill_in_form)
             }
-            Ok(ElicitParams::Url(mut params)) => {
+            ElicitParams::Url(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                Some(self.ask_user(Question { asked, params, meta, task }, Capability::TasksElicitation, open_page))
+                self.ask_user(asked, Capability::TasksElicitation, Question { params, meta, task }, open_page)
             }
-            Ok(ElicitParams::Other(_)) => {
-                self.refuse(asked, ErrorObject::invalid_params("Invalid params: no such mode of elicitation"))
+            ElicitParams::Other(_) => {
+                return Err(ErrorObject::invalid_params("Invalid params: no such mode of elicitation"));
             }
-            Err(error) => self.refuse(asked, error),
-        }
+        })
     }
 
     /// A job that asks the user or the model, as a task if the server wants one and this client offers that.
     fn ask_user<P: Send + 'static, R: Encode + 'static>(
         self: &Arc<Self>,
-        question: Question<'_, P>,
+        asked: &Asked<'_, ClientEnd>,
         capability: Capability,
+        question: Question<P>,
         f: fn(P, Context<ClientEnd>) -> Answer<R>,
-    ) -> Job {
-        let Question { asked: Asked { link, key, .. }, params, meta, task } = question;
-        match task.filter(|task| self.becomes_task(link, *key, Some(task), capability)) {
-            Some(task) => self.work_as_task(link, *key, meta, task, |_| None, move |context| f(params, context)),
-            None => self.work(link, *key, meta, move |context| f(params, context)),
-        }
+    ) -> Option<Job> {
+        let Asked { link, key, .. } = *asked;
+        let Question { params, meta, task } = question;
+        Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
+            Some(task) => self.work_as_task(link, key, meta, task, |_| None, move |context| f(params, context)),
+            None => self.work(link, key, meta, move |context| f(params, context)),
+        })
     }
+}
+
+fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Answer<CreateMessageResult> {
+    let host = context.shared.home.clone();
+    let Some(sample) = &host.0.sampling else {
+        return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
+    };
+    sample(params, context.clone()).map_err(|failure| context.explain(failure))
 }
 
 fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
@@ -179,16 +172,16 @@ fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer
         return Err(ErrorObject::invalid_params("This client does not show forms"));
     };
     let schema = params.requested_schema.clone();
-    let mut result = fill_in(params, context.clone()).map_err(|failure| failure.into_error(context.version()))?;
-    if result.action == ElicitAction::Accept {
-        let content = result.content.get_or_insert_default();
-        form::fill_in(&schema, content);
-        form::check(&schema, content)
-            .map_err(|why| ErrorObject::internal(format!("The answer does not fit: {why}")))?;
+    let mut answer = fill_in(params, context.clone()).map_err(|failure| context.explain(failure))?;
+    if answer.action == ElicitAction::Accept {
+        form::fill_in(&schema, answer.content.get_or_insert_default());
     } else {
-        result.content = None;
+        answer.content = None;
     }
-    Ok(result)
+    match form::check_answer(&schema, &answer) {
+        Ok(()) => Ok(answer),
+        Err(why) => Err(ErrorObject::internal(format!("The answer does not fit: {why}"))),
+    }
 }
 
 fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
@@ -199,6 +192,6 @@ fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<Eli
     if let Some(id) = &params.elicitation_id {
         context.shared.state.opened(id);
     }
-    let action = open(params, context.clone()).map_err(|failure| failure.into_error(context.version()))?;
+    let action = open(params, context.clone()).map_err(|failure| context.explain(failure))?;
     Ok(ElicitResult::new(action))
 }

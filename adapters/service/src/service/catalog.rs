@@ -2,6 +2,8 @@
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
+use mcp_proto::schema::Map;
+
 use super::{Prompt, Resource, ResourceTemplate, Tool};
 use crate::registry::Registry;
 
@@ -239,8 +241,18 @@ impl Catalog {
         }
     }
 
-    /// The template that a URI comes from, and what it was filled in with.
-    pub(super) fn matching(&self, uri: &str) -> Option<(Arc<ResourceTemplate>, mcp_proto::schema::Map<String>)> {
-        self.templates.iter().find_map(|template| Some((template.clone(), template.matches(uri)?)))
+    /// What can read a URI: a resource, else the first template that it comes from.
+    pub(super) fn find(&self, uri: &str) -> Option<Found> {
+        if let Some(resource) = self.resources.get(uri) {
+            return Some(Found::Resource(resource.clone()));
+        }
+        self.templates.iter().find_map(|template| Some(Found::Template(template.clone(), template.matches(uri)?)))
     }
+}
+
+/// What can read a URI.
+pub(super) enum Found {
+    Resource(Arc<Resource>),
+    /// A template, and what it was filled in with.
+    Template(Arc<ResourceTemplate>, Map<String>),
 }

@@ -60,6 +60,14 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
 
 type Completer = Box<dyn Fn(Completing) -> Result<Completion, Failure> + Send + Sync>;
 
+/// Something with arguments that can be completed.
+pub(super) trait Completable: Send + Sync {
+    /// Whether it has this argument.
+    fn has(&self, argument: &str) -> bool;
+    /// What completes its arguments.
+    fn completers(&self) -> &Completers;
+}
+
 /// What completes the arguments of one prompt or template, by their names.
 #[derive(Default)]
 pub(super) struct Completers(HashMap<String, Completer>);

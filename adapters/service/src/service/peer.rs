@@ -51,16 +51,9 @@ impl Peer<ServerEnd> {
             _ => None,
         };
         let pending = self.patient_for::<ElicitParams>().request(params)?;
-        Ok(pending.and_then(move |result| match (&schema, &result.content) {
-            (Some(schema), Some(content)) if result.action == mcp_proto::schema::ElicitAction::Accept => {
-                form::check(schema, content).map_err(CallError::Invalid)?;
-                Ok(result)
-            }
-            (Some(schema), None) if result.action == mcp_proto::schema::ElicitAction::Accept => {
-                form::check(schema, &Default::default()).map_err(CallError::Invalid)?;
-                Ok(result)
-            }
-            _ => Ok(result),
+        Ok(pending.and_then(move |answer| match schema.map(|schema| form::check_answer(&schema, &answer)) {
+            Some(Err(why)) => Err(CallError::Invalid(why)),
+            _ => Ok(answer),
         }))
     }
 

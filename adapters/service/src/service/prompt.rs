@@ -7,7 +7,10 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Completing, IntoCompletion, RegisterError, completion::Completers};
+use super::{
+    Completing, IntoCompletion, RegisterError,
+    completion::{Completable, Completers},
+};
 use crate::{
     Context, Failure,
     handler::{Arguments, BadArguments, Described, Handler},
@@ -93,10 +96,6 @@ impl Prompt {
         }
     }
 
-    pub(super) fn has_argument(&self, name: &str) -> bool {
-        self.about.arguments.iter().flatten().any(|argument| argument.name == name)
-    }
-
     /// Fills it in.
     pub(super) fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
         let request = context.clone();
@@ -112,6 +111,16 @@ impl Prompt {
                 Ok(result)
             }
         }
+    }
+}
+
+impl Completable for Prompt {
+    fn has(&self, argument: &str) -> bool {
+        self.about.arguments.iter().flatten().any(|known| known.name == argument)
+    }
+
+    fn completers(&self) -> &Completers {
+        &self.completers
     }
 }
 

@@ -5,7 +5,7 @@ use mcp_proto::{
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, LoggingLevel, Request, Root,
+        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, ListRootsResult, LoggingLevel, Request, Root,
         UrlElicitationRequired,
     },
     wire::{ErrorCode, ErrorObject, Json},
@@ -16,7 +16,7 @@ use super::{
     Answers, Service,
     peer::{in_order, log_message},
 };
-use crate::{CallError, Context, Failure, Peer, is_uri, work::Origin};
+use crate::{CallError, Context, Failure, Peer, form, is_uri, work::Origin};
 
 /// What only handlers of a server can do. These are the one way to ask back, in every revision.
 ///
@@ -54,10 +54,7 @@ impl Context<ServerEnd> {
     /// # Errors
     /// Why there is no answer: the client has no model, the user said no, nobody wants the result any more, ….
     pub fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
-        let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
-        let mut params = in_order(params, Some(self.version()), knows_context)?;
-        params.meta = self.related(params.meta);
-        self.put(None, &params)
+        self.put_to_model(None, params)
     }
 
     /// Asks the client's user with a form, and waits (2025-06-18). The answer fits the form.
@@ -67,9 +64,7 @@ impl Context<ServerEnd> {
     /// # Errors
     /// Why there is no answer: the client shows no forms, nobody wants the result any more, ….
     pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Result<ElicitResult, CallError> {
-        let mut params = ElicitFormParams::new(message, schema);
-        params.meta = self.related(None);
-        self.put_to_user(None, &ElicitParams::from(params))
+        self.put_to_user(None, ElicitFormParams::new(message, schema).into())
     }
 
     /// Asks the client's user to open a page, and waits for the user's consent (2025-11-25). That the user is done there is
@@ -78,10 +73,9 @@ impl Context<ServerEnd> {
     /// # Errors
     /// Why there is no answer: the client opens no pages, this is no URL, nobody wants the result any more, ….
     pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Result<PageVisit, CallError> {
-        let mut params = self.page(message.into(), url.into())?;
-        params.meta = self.related(None);
+        let params = self.page(message.into(), url.into())?;
         let id = params.elicitation_id.clone().unwrap_or_default();
-        let result = self.put_to_user(None, &ElicitParams::from(params))?;
+        let result = self.put_to_user(None, params.into())?;
         // Later revisions have no word for it.
         let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
         Ok(PageVisit { action: result.action, id, client })
@@ -123,8 +117,7 @@ impl Context<ServerEnd> {
     /// # Errors
     /// Why there is no answer: the client has no roots, nobody wants the result any more, ….
     pub fn roots(&self) -> Result<Vec<Root>, CallError> {
-        let params = ListRootsParams { meta: self.related(None), ..ListRootsParams::default() };
-        self.put(None, &params).map(|result| result.roots)
+        self.put_to_client(None, ListRootsParams::default()).map(|result| result.roots)
     }
 
     /// Asks several questions at once, each under a name of its own, and waits for all answers. In a session they are
@@ -167,30 +160,45 @@ impl Context<ServerEnd> {
         let key = name.to_owned();
         match question {
             InputRequest::CreateMessage(request) => {
-                let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
-                let params = in_order(request.params, Some(self.version()), knows_context)?;
-                answers.insert(key, &self.put(Some(name), &params)?)
+                answers.insert(key, &self.put_to_model(Some(name), request.params)?)
             }
-            InputRequest::Elicit(request) => answers.insert(key, &self.put_to_user(Some(name), &request.params)?),
+            InputRequest::Elicit(request) => answers.insert(key, &self.put_to_user(Some(name), request.params)?),
             InputRequest::ListRoots(request) => {
-                answers.insert(key, &self.put(Some(name), &request.params.unwrap_or_default())?)
+                answers.insert(key, &self.put_to_client(Some(name), request.params.unwrap_or_default())?)
             }
             InputRequest::Other(_) => Err(SendError::Encode("not a question".into()).into()),
         }
     }
 
+    fn put_to_model(&self, name: Option<&str>, params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
+        let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
+        let mut params = in_order(params, Some(self.version()), knows_context)?;
+        params.meta = self.related(params.meta);
+        self.put(name, &params)
+    }
+
+    fn put_to_client(&self, name: Option<&str>, mut params: ListRootsParams) -> Result<ListRootsResult, CallError> {
+        params.meta = self.related(params.meta);
+        self.put(name, &params)
+    }
+
     /// Asks the user, and holds the answer against the form.
-    fn put_to_user(&self, name: Option<&str>, question: &ElicitParams) -> Result<ElicitResult, CallError> {
-        let result = self.put(name, question)?;
-        if let (ElicitParams::Form(form), ElicitAction::Accept) = (question, &result.action) {
-            let none = Default::default();
-            let checked = crate::form::check(&form.requested_schema, result.content.as_ref().unwrap_or(&none));
-            if let (Err(why), Some(rounds)) = (&checked, self.work.rounds.get()) {
-                rounds.refuse(why);
-            }
-            checked.map_err(CallError::Invalid)?;
+    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Result<ElicitResult, CallError> {
+        match &mut params {
+            ElicitParams::Form(form) => form.meta = self.related(form.meta.take()),
+            ElicitParams::Url(page) => page.meta = self.related(page.meta.take()),
+            ElicitParams::Other(_) => {}
         }
-        Ok(result)
+        let answer = self.put(name, &params)?;
+        if let ElicitParams::Form(form) = &params
+            && let Err(why) = form::check_answer(&form.requested_schema, &answer)
+        {
+            if let Some(rounds) = self.work.rounds.get() {
+                rounds.refuse(&why);
+            }
+            return Err(CallError::Invalid(why));
+        }
+        Ok(answer)
     }
 
     /// Asks in the way of the era.

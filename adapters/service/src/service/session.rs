@@ -10,15 +10,16 @@ use mcp_proto::{
     protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionReference, EmptyResult, Encode,
-        GetPromptParams, ListPromptsParams, ListPromptsResult, ListResourceTemplatesParams,
-        ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult, ListToolsParams, ListToolsResult, Meta,
-        ReadResourceParams, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
+        CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
+        CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
+        ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
+        ListToolsParams, ListToolsResult, Meta, PromptReference, ReadResourceParams, ResourceTemplateReference,
+        SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
     },
     wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
 };
 
-use super::{Completing, Rounds, Service, catalog::Catalog, rounds::missing_capability};
+use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::missing_capability};
 use crate::{
     Context, Job, RequestInfo, Role,
     custom::Custom,
@@ -56,6 +57,20 @@ impl State {
     }
 }
 
+/// Answers with a page of one of the lists.
+macro_rules! page {
+    ($shared:ident, $asked:ident, $list:ident, $Params:ident => $Result:ident) => {
+        params($asked.params.as_ref()).map(|$Params { cursor, .. }| {
+            $shared.answer($asked.link, $asked.key, move |shared| {
+                let service = &*shared.home.0;
+                let (page, next_cursor) = read(&service.catalog).$list.page(cursor.as_deref(), service.page_size)?;
+                let page: Vec<_> = page.iter().map(|entry| entry.about.clone()).collect();
+                Ok($Result { next_cursor, ..$Result::new(page) })
+            })
+        })
+    };
+}
+
 impl Role for ServerEnd {
     type Home = Service;
     type State = State;
@@ -74,39 +89,20 @@ impl Role for ServerEnd {
             Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask => {
                 Ok(shared.asked_about_tasks(method, &asked))
             }
-            Method::ListTools => shared.page(&asked, |catalog, ListToolsParams { cursor, .. }, size| {
-                let (page, next_cursor) = catalog.tools.page(cursor.as_deref(), size)?;
-                let page: Vec<_> = page.iter().map(|tool| tool.about.clone()).collect();
-                Ok(ListToolsResult { next_cursor, ..ListToolsResult::new(page) })
-            }),
-            Method::ListPrompts => shared.page(&asked, |catalog, ListPromptsParams { cursor, .. }, size| {
-                let (page, next_cursor) = catalog.prompts.page(cursor.as_deref(), size)?;
-                let page: Vec<_> = page.iter().map(|prompt| prompt.about.clone()).collect();
-                Ok(ListPromptsResult { next_cursor, ..ListPromptsResult::new(page) })
-            }),
-            Method::ListResources => shared.page(&asked, |catalog, ListResourcesParams { cursor, .. }, size| {
-                let (page, next_cursor) = catalog.resources.page(cursor.as_deref(), size)?;
-                let page: Vec<_> = page.iter().map(|resource| resource.about.clone()).collect();
-                Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::new(page) })
-            }),
+            Method::ListTools => page!(shared, asked, tools, ListToolsParams => ListToolsResult),
+            Method::ListPrompts => page!(shared, asked, prompts, ListPromptsParams => ListPromptsResult),
+            Method::ListResources => page!(shared, asked, resources, ListResourcesParams => ListResourcesResult),
             Method::ListResourceTemplates => {
-                shared.page(&asked, |catalog, ListResourceTemplatesParams { cursor, .. }, size| {
-                    let (page, next_cursor) = catalog.templates.page(cursor.as_deref(), size)?;
-                    let page: Vec<_> = page.iter().map(|template| template.about.clone()).collect();
-                    Ok(ListResourceTemplatesResult { next_cursor, ..ListResourceTemplatesResult::new(page) })
-                })
+                page!(shared, asked, templates, ListResourceTemplatesParams => ListResourceTemplatesResult)
             }
             Method::Subscribe => shared.subscribe(&asked),
             Method::Unsubscribe => shared.unsubscribe(&asked),
             // The connection notes the level as soon as this is answered.
             Method::SetLevel => params(asked.params.as_ref())
-                .map(|_: SetLevelParams| shared.answer(asked.link, asked.key, |_, _, _| Ok(EmptyResult::default()))),
+                .map(|_: SetLevelParams| shared.answer(asked.link, asked.key, |_| Ok(EmptyResult::default()))),
             _ => return Err(asked),
         };
-        Ok(match answer {
-            Ok(job) => job,
-            Err(error) => shared.answer(asked.link, asked.key, move |_, _, _| Answer::<EmptyResult>::Err(error)),
-        })
+        Ok(answer.unwrap_or_else(|error| shared.refuse(asked.link, asked.key, error)))
     }
 
     fn is_news(_: &Shared<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
@@ -142,23 +138,6 @@ impl Role for ServerEnd {
 type Request<'a> = Asked<'a, ServerEnd>;
 
 impl Shared<ServerEnd> {
-    /// Answers with a page of one of the lists.
-    fn page<P, R>(
-        self: &Arc<Self>,
-        asked: &Request<'_>,
-        f: impl FnOnce(&Catalog, P, usize) -> Answer<R> + Send + 'static,
-    ) -> Answer<Option<Job>>
-    where
-        P: serde_core::de::DeserializeOwned + Send + 'static,
-        R: Encode + Send + 'static,
-    {
-        let params: P = params(asked.params.as_ref())?;
-        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
-            let service = &*shared.home.0;
-            f(&read(&service.catalog), params, service.page_size)
-        }))
-    }
-
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let CallToolParams { name, arguments, task, meta, .. } = params(asked.params.as_ref())?;
         let tool = read(&self.home.0.catalog).tools.get(&name).cloned();
@@ -166,17 +145,17 @@ impl Shared<ServerEnd> {
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
         if let Some(lacking) = self.lacks(asked, tool.requires) {
-            return lacking.map(|result| self.answer(link, key, |_, _, _| Ok(result)));
+            return lacking.map(|result| self.answer(link, key, |_| Ok(result)));
         }
-        let task = task.filter(|task| self.becomes_task(link, key, Some(task), Capability::TasksToolsCall));
+        let has_tasks = || self.has_tasks(link, key, Capability::TasksToolsCall);
         let refused = |why: &str| Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, format!("{name} {why}")));
-        match (task, tool.about.task_support()) {
+        match (task.filter(|_| has_tasks()), tool.about.task_support()) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
                 let run = move |context| tool.run(&arguments, context);
                 Ok(Some(self.work_as_task(link, key, meta, task, what_failed, run)))
             }
-            (None, TaskSupport::Required) if self.has_tasks(asked) => refused("has to be run as a task"),
+            (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
             // In later revisions it is the server that decides what becomes a task, and here nothing does.
             (None, _) => {
                 self.in_rounds(asked, meta, CallToolResult::is_error, move |context| tool.run(&arguments, context))
@@ -227,12 +206,6 @@ impl Shared<ServerEnd> {
         })))
     }
 
-    /// Whether the client could have asked for a task.
-    fn has_tasks(&self, asked: &Request<'_>) -> bool {
-        let needed = mcp_proto::schema::TaskMetadata::default();
-        self.becomes_task(asked.link, asked.key, Some(&needed), Capability::TasksToolsCall)
-    }
-
     fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
         let prompt = read(&self.home.0.catalog).prompts.get(&name).cloned();
@@ -244,29 +217,26 @@ impl Shared<ServerEnd> {
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let ReadResourceParams { uri, meta, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        let catalog = read(&self.home.0.catalog);
-        if let Some(resource) = catalog.resources.get(&uri).cloned() {
-            return self.in_rounds(asked, meta, |_| false, move |context| resource.run(context));
-        }
-        match catalog.matching(&uri) {
-            Some((template, variables)) => {
+        let found = read(&self.home.0.catalog).find(&uri);
+        match found {
+            Some(Found::Resource(resource)) => {
+                self.in_rounds(asked, meta, |_| false, move |context| resource.run(context))
+            }
+            Some(Found::Template(template, variables)) => {
                 self.in_rounds(asked, meta, |_| false, move |context| template.run(&uri, &variables, context))
             }
-            None => Err(self.not_found(asked, &uri)),
+            None => Err(not_found(asked, &uri)),
         }
     }
 
     fn subscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let SubscribeParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        let is_there = {
-            let catalog = read(&self.home.0.catalog);
-            catalog.resources.get(&uri).is_some() || catalog.matching(&uri).is_some()
-        };
-        if !is_there {
-            return Err(self.not_found(asked, &uri));
+        let found = read(&self.home.0.catalog).find(&uri);
+        if found.is_none() {
+            return Err(not_found(asked, &uri));
         }
-        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
+        Ok(self.answer(asked.link, asked.key, move |shared| {
             shared.state.subscribe(uri, shared.home.0.max_subscriptions).map(|()| EmptyResult::default())
         }))
     }
@@ -274,65 +244,66 @@ impl Shared<ServerEnd> {
     fn unsubscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let UnsubscribeParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        Ok(self.answer(asked.link, asked.key, move |shared, _, _| {
+        Ok(self.answer(asked.link, asked.key, move |shared| {
             shared.state.unsubscribe(&uri);
             Ok(EmptyResult::default())
         }))
     }
 
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let Asked { link, key, .. } = *asked;
         // In 2024-11-05 anybody may ask.
-        if !asked.link.run(|conn, _| conn.capabilities().contains(Capability::Completions)) {
+        if !link.run(|conn, _| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
         let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
+        let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
-        let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));
-        let catalog = read(&self.home.0.catalog);
-        let (value, name) = (argument.value, argument.name);
-        let answered = |result: Result<_, crate::Failure>, version| {
-            result.map(CompleteResult::new).map_err(|failure: crate::Failure| failure.into_error(version))
+        let Some(subject) = self.home.0.subject(&reference)? else {
+            return Ok(self.answer(link, key, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
+        if !subject.has(&name) {
+            return Err(ErrorObject::invalid_params(format!("Unknown argument: {name}")));
+        }
+        Ok(Some(self.work(link, key, meta, move |context| {
+            let completing = Completing { value, known, context: context.clone() };
+            let completion = subject.completers().complete(&name, completing);
+            completion.map(CompleteResult::new).map_err(|failure| context.explain(failure))
+        })))
+    }
+}
+
+// The lock of the catalog is never held while something waits for that of a connection.
+impl Inner {
+    /// What an argument belongs to; `None` if it belongs to something without arguments.
+    fn subject(&self, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
+        let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));
+        let catalog = read(&self.catalog);
         match reference {
-            CompletionReference::Prompt(reference) => {
-                let prompt = catalog.prompts.get(&reference.name).cloned();
-                let prompt = prompt.ok_or_else(|| unknown("prompt", &reference.name))?;
-                if !prompt.has_argument(&name) {
-                    return Err(unknown("argument", &name));
+            CompletionReference::Prompt(PromptReference { name, .. }) => match catalog.prompts.get(name) {
+                Some(prompt) => Ok(Some(prompt.clone())),
+                None => Err(unknown("prompt", name)),
+            },
+            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
+                if let Some(template) = catalog.templates.get(uri) {
+                    return Ok(Some(template.clone()));
                 }
-                Ok(Some(self.work(asked.link, asked.key, meta, move |context| {
-                    let version = context.version();
-                    answered(prompt.completers.complete(&name, Completing { value, known, context }), version)
-                })))
-            }
-            CompletionReference::Resource(reference) => {
-                let uri = reference.uri;
-                let template = catalog.templates.get(&uri).cloned().or_else(|| Some(catalog.matching(&uri)?.0));
-                let Some(template) = template else {
-                    // A resource that is no template has nothing to complete.
-                    catalog.resources.get(&uri).ok_or_else(|| unknown("resource", &uri))?;
-                    return Ok(self.answer(asked.link, asked.key, |_, _, _| {
-                        Ok(CompleteResult::new(mcp_proto::schema::Completion::of([""; 0])))
-                    }));
-                };
-                if !template.has_variable(&name) {
-                    return Err(unknown("argument", &name));
+                match catalog.find(uri) {
+                    Some(Found::Template(template, _)) => Ok(Some(template)),
+                    Some(Found::Resource(_)) => Ok(None),
+                    None => Err(unknown("resource", uri)),
                 }
-                Ok(Some(self.work(asked.link, asked.key, meta, move |context| {
-                    let version = context.version();
-                    answered(template.completers.complete(&name, Completing { value, known, context }), version)
-                })))
             }
             CompletionReference::Other(_) => {
                 Err(ErrorObject::invalid_params("Invalid params: no such kind of reference"))
             }
         }
     }
+}
 
-    fn not_found(&self, asked: &Request<'_>, uri: &str) -> ErrorObject {
-        let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
-        resource_not_found(uri, info.version)
-    }
+fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {
+    let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
+    resource_not_found(uri, info.version)
 }
 
 /// A URI that a client has sent.

@@ -7,7 +7,11 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Completing, IntoCompletion, IntoResource, RegisterError, completion::Completers, resource::addressed};
+use super::{
+    Completing, IntoCompletion, IntoResource, RegisterError,
+    completion::{Completable, Completers},
+    resource::addressed,
+};
 use crate::{
     Context, Failure,
     failure::resource_not_found,
@@ -102,10 +106,6 @@ impl ResourceTemplate {
         self.template.as_ref()?.matches(uri)
     }
 
-    pub(super) fn has_variable(&self, name: &str) -> bool {
-        self.template.as_ref().is_some_and(|template| template.variables().any(|variable| variable == name))
-    }
-
     /// Reads one of the resources.
     pub(super) fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
         let request = context.clone();
@@ -115,6 +115,16 @@ impl ResourceTemplate {
             Ok(Err(failure)) => Err(failure.into_error(request.version())),
             Ok(Ok(result)) => Ok(addressed(result, uri, self.about.mime_type.as_deref())),
         }
+    }
+}
+
+impl Completable for ResourceTemplate {
+    fn has(&self, argument: &str) -> bool {
+        self.template.as_ref().is_some_and(|template| template.variables().any(|variable| variable == argument))
+    }
+
+    fn completers(&self) -> &Completers {
+        &self.completers
     }
 }
 

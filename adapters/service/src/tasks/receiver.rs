@@ -107,18 +107,10 @@ impl<E: Role> Shared<E> {
         }))
     }
 
-    /// Whether a request that carries `task` is to become one. A side that has not declared tasks for this kind of
-    /// request does not see the member.
-    pub(crate) fn becomes_task(
-        &self,
-        link: &Arc<dyn Link<E>>,
-        key: ReplyKey,
-        task: Option<&TaskMetadata>,
-        capability: Capability,
-    ) -> bool {
-        task.is_some()
-            && link
-                .run(|conn, _| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
+    /// Whether a request of the kind that `capability` stands for can become a task. Where it cannot, that it asks for it is
+    /// not seen.
+    pub(crate) fn has_tasks(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, capability: Capability) -> bool {
+        link.run(|conn, _| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
     /// Answers a request with a task, and makes a job of the work on it.
