@@ -34,7 +34,6 @@ fn stuff(client: &support::End<mcp_proto::connection::ClientEnd>) -> Vec<mcp_ser
     (0..20).map(|_| client.ask("test/stuff", &params)).collect()
 }
 
-// req: CANC-001
 #[test]
 fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read() {
     within(LONG, || {
@@ -132,7 +131,7 @@ fn progress_keeps_a_call_alive_up_to_its_total_time() {
     });
 }
 
-// req: CANC-009 CANC-012
+// req: CANC-011 CANC-012
 #[test]
 fn a_thousand_dropped_calls_leave_nothing() {
     within(LONG, || {

@@ -251,7 +251,7 @@ fn a_plain_reader_and_writer_that_are_stuck_hold_nothing_up() {
     });
 }
 
-// req: LIFE-033 LIFE-039
+// req: LIFE-033
 #[test]
 fn a_handshake_that_is_not_answered_ends() {
     within(LONG, || {

@@ -163,7 +163,6 @@ fn notifications_are_handled_in_order_and_requests_behind_them() {
     });
 }
 
-// req: STDIO-014 LIFE-041
 #[test]
 fn handlers_hear_once_that_the_connection_is_gone() {
     within(LONG, || {

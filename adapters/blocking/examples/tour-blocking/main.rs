@@ -35,7 +35,19 @@ use crate::{host::Heard, report::Report, route::Tour};
 /// The server that is toured if no other one is named.
 const OURS: &str = "everything-blocking";
 
-fn main() -> Result<ExitCode, Box<dyn Error>> {
+fn main() -> ExitCode {
+    match tour() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("tour-blocking: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all went well.
+fn tour() -> Result<bool, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
     let mut args = env::args_os().skip(1).peekable();
@@ -58,7 +70,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     tour.run();
     let Tour { client, heard, mut report, .. } = tour;
     report.ended(&client.close());
-    Ok(if report.summary(&heard) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(report.summary(&heard))
 }
 
 /// The revisions of an era.

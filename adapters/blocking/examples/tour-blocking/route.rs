@@ -45,6 +45,9 @@ pub(crate) struct Tour {
 
 type Listening = Pending<SubscriptionsListenResult>;
 
+/// Whether there is something to do at a stop, and what.
+type Stop = (bool, fn(&mut Tour));
+
 /// Every list that can change.
 fn lists() -> SubscriptionFilter {
     let wanted = Some(true);
@@ -73,36 +76,32 @@ impl Tour {
     }
 
     pub(crate) fn run(&mut self) {
-        self.who();
-        if self.has_session() {
-            self.pings();
-            self.log_level();
-        } else {
-            self.listening = self.listen("changes of lists", lists());
+        let session = self.has_session();
+        let subscribes = self.has(Capability::ResourcesSubscribe) || !session && self.watched().is_some();
+        let stops: [Stop; 12] = [
+            (true, Self::who),
+            (session, Self::pings),
+            (session, Self::log_level),
+            (!session, |tour| tour.listening = tour.listen("changes of lists", lists())),
+            (self.has(Capability::Tools), tools::visit),
+            (self.has(Capability::Resources), Self::resources),
+            (self.has(Capability::Resources), Self::templates),
+            (subscribes, Self::subscriptions),
+            (self.has(Capability::Prompts), Self::prompts),
+            (session && self.has(Capability::TasksList), Self::tasks),
+            (true, Self::unknown),
+            (true, Self::cancellation),
+        ];
+        for (has_something, visit) in stops {
+            if has_something && !self.is_over() {
+                visit(self);
+            }
         }
-        if self.has(Capability::Tools) {
-            self.report.heading("tools");
-            tools::visit(self);
-        }
-        if self.has(Capability::Resources) {
-            self.report.heading("resources");
-            self.resources();
-            self.templates();
-        }
-        if self.has(Capability::ResourcesSubscribe) || !self.has_session() && self.watched().is_some() {
-            self.subscriptions();
-        }
-        if self.has(Capability::Prompts) {
-            self.report.heading("prompts");
-            self.prompts();
-        }
-        if self.has_session() && self.has(Capability::TasksList) {
-            self.report.heading("tasks");
-            self.tasks();
-        }
-        self.report.heading("manners");
-        self.unknown();
-        self.cancellation();
+    }
+
+    /// Whether the connection has ended, of itself. Why is told in the end.
+    pub(crate) fn is_over(&self) -> bool {
+        self.client.close_reason().is_some()
     }
 
     fn has(&self, capability: Capability) -> bool {
@@ -159,6 +158,7 @@ impl Tour {
     }
 
     fn resources(&mut self) {
+        self.report.heading("resources");
         for resource in self.list("resources", self.client.all_resources()).iter().take(SOME) {
             self.read(&resource.uri);
         }
@@ -258,6 +258,7 @@ impl Tour {
     }
 
     fn prompts(&mut self) {
+        self.report.heading("prompts");
         for prompt in self.list("prompts", self.client.all_prompts()).into_iter().take(SOME) {
             let arguments = self.prompt_arguments(&prompt);
             let filled_in = wait(self.client.get_prompt(&prompt.name, arguments.iter().cloned().collect::<Map<_>>()));
@@ -281,6 +282,7 @@ impl Tour {
 
     /// The tasks that the tools have left behind. They are done, so there is nothing to cancel.
     fn tasks(&mut self) {
+        self.report.heading("tasks");
         for task in self.list("tasks", self.client.all_tasks()) {
             self.report.line(&task.task_id, &task.status.to_string());
             let name = format!("cancelling {}", task.task_id);
@@ -292,6 +294,7 @@ impl Tour {
 
     /// A method that nobody has, and a notification that nobody knows, change nothing.
     fn unknown(&mut self) {
+        self.report.heading("manners");
         let refused = wait(self.client.request_raw("tour/no-such-method", None));
         let right = matches!(&refused, Err(CallError::Rpc(error)) if error.code.0 == -32601);
         self.report.line("unknown method", &refused.map_or_else(|error| error.to_string(), |_| "answered".to_owned()));

@@ -34,6 +34,7 @@ const ROUNDS: usize = 5;
 type Called = (Result<CallToolResult, CallError>, usize);
 
 pub(crate) fn visit(tour: &mut Tour) {
+    tour.report.heading("tools");
     let mut script = Script::of(&tour.client.server().server_info.name);
     let mut seen = HashSet::new();
     for _ in 0..ROUNDS {
@@ -41,6 +42,9 @@ pub(crate) fn visit(tour: &mut Tour) {
         let tools = tour.list("tools", tour.client.all_tools());
         let steps = script.steps(|name| tools.iter().any(|tool| tool.name == name) && !seen.contains(name));
         for step in steps {
+            if tour.is_over() {
+                return;
+            }
             if step.needs_session() && !tour.has_session() {
                 tour.report.skip(step.tool, "needs a session");
             } else if let Some(tool) = tools.iter().find(|tool| tool.name == step.tool) {
@@ -48,7 +52,7 @@ pub(crate) fn visit(tour: &mut Tour) {
             }
         }
         for tool in &tools {
-            if seen.insert(tool.name.clone()) && !script.knows(&tool.name) {
+            if seen.insert(tool.name.clone()) && !script.knows(&tool.name) && !tour.is_over() {
                 try_out(tour, tool);
             }
         }

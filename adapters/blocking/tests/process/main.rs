@@ -3,6 +3,7 @@
 mod children;
 mod fixture;
 mod streams;
+mod tour;
 
 use std::{env, process::ExitCode};
 
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     if args.next().as_deref() == Some(fixture::FLAG) {
         return fixture::run(&args.next().expect("a role"), &args.collect::<Vec<_>>());
     }
-    let trials = children::trials().into_iter().chain(streams::trials()).collect();
+    let trials = children::trials().into_iter().chain(streams::trials()).chain(tour::trials()).collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
