@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// One answer of a batch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Part {
     /// The request that it answers, `None` if that was never in the table.
     pub(super) key: Option<ReplyKey>,
@@ -25,7 +25,7 @@ impl Part {
 }
 
 /// The answers of a batch, until all are there.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Batch {
     parts: Vec<Part>,
     /// Requests that are not answered yet.

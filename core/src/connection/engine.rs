@@ -1,8 +1,7 @@
 //! The state behind both roles, and how it is polled.
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
-
-use slab::Slab;
+use core::fmt;
 
 use super::{
     ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
@@ -19,7 +18,7 @@ use super::{
 };
 use crate::{
     protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Timestamp},
+    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel},
     wire::{Json, RequestId},
 };
@@ -42,7 +41,7 @@ pub(super) enum CallTag {
 }
 
 /// What is remembered of a request of the peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RequestTag {
     pub(super) token: Option<RequestId>,
     pub(super) last_progress: Option<f64>,
@@ -68,10 +67,26 @@ impl RequestTag {
 }
 
 /// What only one of the roles has.
-#[derive(Debug)]
+#[derive(Clone)]
 pub(super) enum Side {
     Client { config: Arc<ClientConfig>, server: Option<InitializeResult>, identity: Option<Identity> },
     Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
+}
+
+/// Without the configuration, which never changes.
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client { config: _, server, identity: _ } => {
+                f.debug_struct("Client").field("server", server).finish_non_exhaustive()
+            }
+            Self::Server { config: _, client, initialized_early } => f
+                .debug_struct("Server")
+                .field("client", client)
+                .field("initialized_early", initialized_early)
+                .finish_non_exhaustive(),
+        }
+    }
 }
 
 impl Side {
@@ -103,7 +118,7 @@ impl Side {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Engine {
     pub(super) side: Side,
     pub(super) phase: Phase,
@@ -115,7 +130,7 @@ pub(super) struct Engine {
     pub(super) requests: Incoming<RequestTag>,
     pub(super) request_bytes: usize,
     pub(super) outbox: Outbox,
-    pub(super) batches: Slab<Batch>,
+    pub(super) batches: Slots<Batch>,
     pub(super) batch_bytes: usize,
     pub(super) events: VecDeque<Event<'static>>,
     /// Why it has ended, until the application knows. It comes behind all other events.
@@ -152,7 +167,7 @@ impl Engine {
             requests: Incoming::new(settings.hash_seed),
             request_bytes: 0,
             outbox: Outbox::default(),
-            batches: Slab::new(),
+            batches: Slots::default(),
             batch_bytes: 0,
             events: VecDeque::new(),
             ended: None,

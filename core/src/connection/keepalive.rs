@@ -10,7 +10,7 @@ use crate::{
     wire::{ErrorCode, ErrorObject},
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pings {
     keepalive: Keepalive,
     heard: Timestamp,

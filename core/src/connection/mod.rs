@@ -79,7 +79,10 @@ pub enum ServerEnd {}
 ///
 /// It does no I/O, reads no clock and calls no code of yours. Input, however hostile, cannot make it panic, and what
 /// it holds stays under what [`Limits`] add up to.
-#[derive(Debug)]
+///
+/// A clone is another connection in the same state, not a second handle on this one: tests clone it to try out
+/// everything that may happen next. What it prints with `Debug` is that state, without the configuration.
+#[derive(Clone, Debug)]
 pub struct Connection<E> {
     engine: Engine,
     end: PhantomData<E>,

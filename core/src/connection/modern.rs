@@ -22,7 +22,7 @@ use crate::{
 const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
 
 /// What a request says of itself in `_meta`, and what its answer has to say.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Modern {
     pub(super) version: ProtocolVersion,
     pub(super) capabilities: ClientCapabilities,

@@ -19,7 +19,7 @@ use crate::{
 const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
 
 /// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Identity {
     pub(super) info: Json,
     pub(super) capabilities: Json,

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// What is kept of a request that may be answered with questions.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Round {
     method: Method,
     /// The params as the application gave them.
@@ -38,7 +38,7 @@ pub(super) struct Round {
 }
 
 /// Calls that may be answered with questions.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rounds {
     calls: BTreeMap<CallId, Round>,
 }

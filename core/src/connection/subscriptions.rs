@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// What clients listen to, by the request that asked for it. Its id stays taken while the subscription lives.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
 }

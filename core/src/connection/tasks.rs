@@ -6,7 +6,7 @@ use super::engine::Engine;
 use crate::{protocol::Method, rpc::CallId, wire::RawJson};
 
 /// Calls that were answered with a task, and the task.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Followed {
     tasks: VecDeque<(CallId, String)>,
 }

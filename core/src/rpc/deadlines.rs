@@ -10,7 +10,7 @@ use super::Timestamp;
 /// Entries are not removed when a request ends or its deadline moves: the owner knows the truth, and says so when an
 /// entry comes to the top. Deadlines are mostly set in rising order, so setting one costs next to nothing however many
 /// there are. The heap is rebuilt when most of it is stale, so it stays as large as what is alive.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
     heap: BinaryHeap<Reverse<(Timestamp, u64)>>,
 }

@@ -4,8 +4,8 @@ use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 use hashbrown::HashTable;
-use slab::Slab;
 
+use super::Slots;
 use crate::wire::RequestId;
 
 /// A request of the peer, which is owed exactly one answer.
@@ -30,7 +30,7 @@ pub(crate) enum State {
 }
 
 /// One request of the peer. `T` is what its owner wants to remember of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) id: RequestId,
     pub(crate) tag: T,
@@ -48,9 +48,9 @@ pub(crate) enum Inserted {
 /// The table of the peer's requests.
 ///
 /// Ids are the peer's choice, so they are hashed with a seed that the peer does not know.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Incoming<T> {
-    slots: Slab<Entry<T>>,
+    slots: Slots<Entry<T>>,
     by_id: HashTable<u32>,
     hasher: FixedState,
     next_serial: u64,
@@ -60,7 +60,7 @@ pub(crate) struct Incoming<T> {
 impl<T> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
         Self {
-            slots: Slab::new(),
+            slots: Slots::default(),
             by_id: HashTable::new(),
             hasher: FixedState::with_seed(seed),
             next_serial: 0,

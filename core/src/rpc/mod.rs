@@ -4,6 +4,7 @@ mod deadlines;
 mod incoming;
 mod outbox;
 mod outgoing;
+mod slots;
 mod time;
 
 pub(crate) use deadlines::Deadlines;
@@ -12,4 +13,5 @@ pub(crate) use incoming::{Incoming, Inserted, State};
 pub(crate) use outbox::{Lane, Outbox, Owner};
 pub use outgoing::CallId;
 pub(crate) use outgoing::Outgoing;
+pub(crate) use slots::Slots;
 pub use time::Timestamp;

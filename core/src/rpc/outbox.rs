@@ -1,6 +1,7 @@
 //! What waits to be written: frames as bytes, in order, in two lanes.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{collections::VecDeque, string::String, vec::Vec};
+use core::fmt;
 
 use super::{CallId, ReplyKey};
 use crate::wire::encode::one_line;
@@ -25,7 +26,7 @@ pub(crate) enum Owner {
     Call(CallId),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Queued {
     len: usize,
     owner: Owner,
@@ -33,7 +34,7 @@ struct Queued {
     dead: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 struct Queue {
     /// The frames one behind the other. Reused: it is emptied, not dropped.
     bytes: Vec<u8>,
@@ -131,10 +132,24 @@ impl Queue {
 }
 
 /// The frames that wait to be written.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     control: Queue,
     requests: Queue,
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut at = self.head;
+        let frames = self.frames.iter().map(|frame| {
+            let bytes = &self.bytes[at..at + frame.len];
+            at += frame.len;
+            (frame, String::from_utf8_lossy(bytes))
+        });
+        let live = frames.filter(|(frame, _)| !frame.dead).map(|(frame, text)| (frame.owner, text));
+        write!(f, "{} bytes ", self.weight())?;
+        f.debug_map().entries(live).finish()
+    }
 }
 
 impl Outbox {
@@ -258,6 +273,18 @@ mod tests {
         assert_eq!(outbox.pop(Lane::Request, &mut out), Some(call(7)));
         assert_eq!(outbox.pop(Lane::Request, &mut out), None);
         assert_eq!(out.len(), 101);
+    }
+
+    #[test]
+    fn it_prints_as_what_will_leave() {
+        let mut outbox = Outbox::default();
+        for id in 1..4 {
+            push(&mut outbox, Lane::Request, call(id), "text");
+        }
+        outbox.pop(Lane::Request, &mut Vec::new());
+        outbox.take_back_call(CallId::from_raw(2));
+        let printed = std::format!("{:?}", outbox.requests);
+        assert_eq!(printed, std::format!("{} bytes {{Call(CallId(3)): \"text\\n\"}}", outbox.weight()));
     }
 
     #[test]

@@ -25,7 +25,7 @@ impl CallId {
 }
 
 /// One request of ours in flight. `T` is what its owner wants to remember of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Call<T> {
     pub(crate) tag: T,
     /// The frame has left the outbox.
@@ -49,7 +49,7 @@ impl<T> Call<T> {
 }
 
 /// The table of our requests. The key is the id on the wire: a number that only grows.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Outgoing<T> {
     calls: HashMap<u64, Call<T>, FixedState>,
     /// Calls that were sent again, by their latest id on the wire.

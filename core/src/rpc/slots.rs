@@ -1,0 +1,38 @@
+//! A slab that shows what it holds.
+
+use core::{
+    fmt,
+    ops::{Deref, DerefMut},
+};
+
+use slab::Slab;
+
+/// Slots that are reused. It prints as a map of what they hold; a bare [`Slab`] prints how many there are.
+#[derive(Clone)]
+pub(crate) struct Slots<T>(Slab<T>);
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self(Slab::new())
+    }
+}
+
+impl<T> Deref for Slots<T> {
+    type Target = Slab<T>;
+
+    fn deref(&self) -> &Slab<T> {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Slots<T> {
+    fn deref_mut(&mut self) -> &mut Slab<T> {
+        &mut self.0
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Slots<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
