@@ -1,4 +1,4 @@
-//! The coverage report: which rows of the requirement table the tests cite.
+//! The coverage report: which rows of the requirement tables the tests cite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
@@ -9,10 +9,8 @@ use crate::requirements::Requirement;
 /// What the report is made from.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
-    /// The table that is counted.
-    pub rows: Vec<Requirement>,
-    /// The ids of the tables that may be cited as well but are not counted.
-    pub other_ids: BTreeSet<String>,
+    /// The tables, each of which has to be covered by itself.
+    pub tables: Vec<Table>,
     /// Why rows are not cited.
     pub reasons: BTreeMap<String, String>,
     /// Every citation found.
@@ -21,46 +19,69 @@ pub struct Coverage {
     pub faults: Vec<Fault>,
 }
 
-impl Coverage {
-    /// The rows that count, each with whether it is cited.
-    fn counted(&self) -> impl Iterator<Item = (&Requirement, bool)> {
-        let cited: BTreeSet<&str> = self.citations.iter().map(|citation| citation.id.as_str()).collect();
-        self.rows.iter().filter(|row| row.counts()).map(move |row| (row, cited.contains(row.id.as_str())))
+/// One table of requirements.
+#[derive(Clone, Debug)]
+pub struct Table {
+    /// What the report calls it.
+    pub name: String,
+    /// Its rows.
+    pub rows: Vec<Requirement>,
+}
+
+impl Table {
+    /// The rows that count.
+    fn counted(&self) -> impl Iterator<Item = &Requirement> {
+        self.rows.iter().filter(|row| row.counts())
     }
 
     /// How many of the rows that count are cited, and how many there are.
-    #[must_use]
-    pub fn totals(&self) -> (usize, usize) {
-        self.counted().fold((0, 0), |(cited, all), (_, is_cited)| (cited + usize::from(is_cited), all + 1))
+    fn totals(&self, cited: &BTreeSet<&str>) -> (usize, usize) {
+        self.counted().fold((0, 0), |(count, all), row| (count + usize::from(cited.contains(row.id.as_str())), all + 1))
+    }
+}
+
+impl Coverage {
+    fn cited(&self) -> BTreeSet<&str> {
+        self.citations.iter().map(|citation| citation.id.as_str()).collect()
     }
 
-    /// Whether at least `percent` of the rows that count are cited.
+    /// The tables of whose rows that count less than `percent` are cited.
     #[must_use]
-    pub fn reaches(&self, percent: usize) -> bool {
-        let (cited, all) = self.totals();
-        cited * 100 >= all * percent
+    pub fn below(&self, percent: usize) -> Vec<&str> {
+        let cited = self.cited();
+        let falls_short = |table: &&Table| {
+            let (count, all) = table.totals(&cited);
+            count * 100 < all * percent
+        };
+        self.tables.iter().filter(falls_short).map(|table| table.name.as_str()).collect()
     }
 
-    /// Everything that makes the count wrong.
+    /// Everything that makes the count wrong: bad citations, reasons that are stale, and rows that have neither a test nor
+    /// a reason.
     #[must_use]
     pub fn errors(&self) -> Vec<String> {
-        let own: BTreeSet<&str> = self.rows.iter().map(|row| row.id.as_str()).collect();
+        let rows = || self.tables.iter().flat_map(|table| &table.rows);
+        let known: BTreeSet<&str> = rows().map(|row| row.id.as_str()).collect();
+        let cited = self.cited();
         let mut errors = Vec::new();
         for Fault { path, line, what } in &self.faults {
             errors.push(format!("{}:{line}: {what}", path.display()));
         }
         for Citation { id, path, line } in &self.citations {
-            if !own.contains(id.as_str()) && !self.other_ids.contains(id) {
+            if !known.contains(id.as_str()) {
                 errors.push(format!("{}:{line}: {id} is in no table", path.display()));
             }
         }
-        let counted: BTreeMap<&str, bool> = self.counted().map(|(row, cited)| (row.id.as_str(), cited)).collect();
-        for id in self.reasons.keys() {
-            match counted.get(id.as_str()) {
-                Some(true) => errors.push(format!("uncovered.csv: {id} is stale, a test cites it")),
-                Some(false) => {}
-                None => errors.push(format!("uncovered.csv: {id} is not a row that counts")),
+        let counted: BTreeSet<&str> = rows().filter(|row| row.counts()).map(|row| row.id.as_str()).collect();
+        for id in self.reasons.keys().map(String::as_str) {
+            if !counted.contains(id) {
+                errors.push(format!("uncovered.csv: {id} is not a row that counts"));
+            } else if cited.contains(id) {
+                errors.push(format!("uncovered.csv: {id} is stale, a test cites it"));
             }
+        }
+        for id in counted.into_iter().filter(|id| !cited.contains(id) && !self.reasons.contains_key(*id)) {
+            errors.push(format!("uncovered.csv: no test cites {id}, and nothing says why"));
         }
         errors
     }
@@ -68,26 +89,33 @@ impl Coverage {
 
 impl fmt::Display for Coverage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut areas: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        let mut missing = String::new();
-        for (row, cited) in self.counted() {
-            let (count, all) = areas.entry(&row.area).or_default();
-            *all += 1;
-            if cited {
-                *count += 1;
-            } else {
-                let reason = self.reasons.get(&row.id).map_or("no reason given", String::as_str);
-                write!(missing, "{} {}: {}\n    {reason}\n", row.id, row.level, row.text)?;
+        let cited = self.cited();
+        for (index, table) in self.tables.iter().enumerate() {
+            let mut areas: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+            let mut missing = String::new();
+            for row in table.counted() {
+                let (count, all) = areas.entry(&row.area).or_default();
+                *all += 1;
+                if cited.contains(row.id.as_str()) {
+                    *count += 1;
+                } else {
+                    let reason = self.reasons.get(&row.id).map_or("no reason given", String::as_str);
+                    write!(missing, "{} {}: {}\n    {reason}\n", row.id, row.level, row.text)?;
+                }
             }
+            let gap = if index == 0 { "" } else { "\n" };
+            writeln!(f, "{gap}{}", table.name)?;
+            for (area, (count, all)) in areas {
+                writeln!(f, "  {area:8} {count:3} of {all:3}")?;
+            }
+            if !missing.is_empty() {
+                write!(f, "\nnot cited, and why:\n{missing}")?;
+            }
+            let (count, all) = table.totals(&cited);
+            let waiting = table.rows.iter().filter(|row| row.is_testable() && row.needs_http()).count();
+            writeln!(f, "\n{}: covered {count} of {all}; {waiting} more need HTTP", table.name)?;
         }
-        for (area, (cited, all)) in areas {
-            writeln!(f, "{area:8} {cited:3} of {all:3}")?;
-        }
-        if !missing.is_empty() {
-            write!(f, "\nnot cited, and why:\n{missing}")?;
-        }
-        let (cited, all) = self.totals();
-        writeln!(f, "\ncovered {cited} of {all}")
+        Ok(())
     }
 }
 
@@ -96,7 +124,8 @@ mod tests {
     use super::*;
 
     fn row(id: &str, area: &str, level: &str) -> Requirement {
-        Requirement { id: id.into(), area: area.into(), level: level.into(), text: format!("Text of {id}.") }
+        let text = format!("Text of {id}.");
+        Requirement { id: id.into(), area: area.into(), level: level.into(), text, source: "basic".into() }
     }
 
     fn citation(id: &str) -> Citation {
@@ -104,39 +133,53 @@ mod tests {
     }
 
     fn sample() -> Coverage {
+        let old = vec![
+            row("PING-001", "PING", "MUST"),
+            row("PING-002", "PING", "SHOULD"),
+            row("LIFE-001", "LIFE", "MUST NOT"),
+            row("LIFE-002", "LIFE", "MUST"),
+            row("HTTP-001", "HTTP", "MUST"),
+        ];
+        let new = vec![row("M-META-001", "META", "MUST"), row("M-META-002", "META", "MUST")];
         Coverage {
-            rows: vec![
-                row("PING-001", "PING", "MUST"),
-                row("PING-002", "PING", "SHOULD"),
-                row("LIFE-001", "LIFE", "MUST NOT"),
-                row("LIFE-002", "LIFE", "MUST"),
-                row("HTTP-001", "HTTP", "MUST"),
-            ],
-            other_ids: ["M-PING-001".to_owned()].into(),
-            reasons: [("LIFE-002".to_owned(), "untestable".to_owned())].into(),
-            citations: ["PING-001", "PING-001", "PING-002", "HTTP-001", "M-PING-001"].map(citation).into(),
+            tables: vec![Table { name: "old".into(), rows: old }, Table { name: "new".into(), rows: new }],
+            reasons: ["LIFE-001", "LIFE-002", "M-META-002"].map(|id| (id.into(), "untestable".into())).into(),
+            citations: ["PING-001", "PING-001", "PING-002", "HTTP-001", "M-META-001"].map(citation).into(),
             faults: vec![],
         }
     }
 
     #[test]
     fn the_report_lists_areas_and_what_is_missing() {
-        let expected = "LIFE       0 of   2\n\
+        let mut coverage = sample();
+        coverage.reasons.remove("LIFE-001");
+        let expected = "old\n  \
+            LIFE       0 of   2\n  \
             PING       1 of   1\n\
             \n\
             not cited, and why:\n\
             LIFE-001 MUST NOT: Text of LIFE-001.\n    no reason given\n\
             LIFE-002 MUST: Text of LIFE-002.\n    untestable\n\
             \n\
-            covered 1 of 3\n";
-        assert_eq!(sample().to_string(), expected);
+            old: covered 1 of 3; 1 more need HTTP\n\
+            \n\
+            new\n  \
+            META       1 of   2\n\
+            \n\
+            not cited, and why:\n\
+            M-META-002 MUST: Text of M-META-002.\n    untestable\n\
+            \n\
+            new: covered 1 of 2; 0 more need HTTP\n";
+        assert_eq!(coverage.to_string(), expected);
         assert_eq!(sample().errors(), [""; 0]);
     }
 
     #[test]
-    fn the_floor_is_met_exactly_or_not_at_all() {
-        assert!(sample().reaches(33));
-        assert!(!sample().reaches(34));
+    fn the_floor_is_met_exactly_or_not_at_all_by_each_table() {
+        assert_eq!(sample().below(33), [""; 0]);
+        assert_eq!(sample().below(34), ["old"]);
+        assert_eq!(sample().below(50), ["old"]);
+        assert_eq!(sample().below(51), ["old", "new"]);
     }
 
     #[test]
@@ -148,8 +191,9 @@ mod tests {
     }
 
     #[test]
-    fn reasons_for_rows_that_need_none_are_errors() {
+    fn reasons_that_are_missing_or_not_needed_are_errors() {
         let mut coverage = sample();
+        coverage.reasons.remove("LIFE-001");
         for id in ["PING-001", "PING-002", "HTTP-001", "PING-999"] {
             coverage.reasons.insert(id.into(), "once".into());
         }
@@ -158,6 +202,7 @@ mod tests {
             "uncovered.csv: PING-001 is stale, a test cites it",
             "uncovered.csv: PING-002 is not a row that counts",
             "uncovered.csv: PING-999 is not a row that counts",
+            "uncovered.csv: no test cites LIFE-001, and nothing says why",
         ];
         assert_eq!(coverage.errors(), expected);
     }

@@ -15,6 +15,8 @@ pub struct Requirement {
     pub level: String,
     /// The sentence that a test confirms or refutes.
     pub text: String,
+    /// Where the specification says so: places, separated by `; `.
+    pub source: String,
 }
 
 impl Requirement {
@@ -22,20 +24,41 @@ impl Requirement {
     /// tested for without HTTP.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.level.starts_with("MUST")
-            && !self.text.starts_with("(withdrawn)")
-            && !self.area.ends_with("-HOST")
-            && !HTTP_AREAS.contains(&self.area.as_str())
-            && !HTTP_ROWS.contains(&self.id.as_str())
+        self.is_testable() && !self.needs_http()
+    }
+
+    /// Whether the row is a MUST or MUST NOT which a library can be tested for, over whatever transport.
+    #[must_use]
+    pub fn is_testable(&self) -> bool {
+        self.level.starts_with("MUST") && !self.text.starts_with("(withdrawn)") && !self.area.ends_with("-HOST")
+    }
+
+    /// Whether the row speaks of HTTP alone, so that nothing on a pipe can keep or break it: its area is one of HTTP or of
+    /// OAuth, its sentence begins with it, or every place that it comes from does.
+    #[must_use]
+    pub fn needs_http(&self) -> bool {
+        HTTP_AREAS.contains(&self.area.trim_end_matches("-HOST"))
+            || HTTP_BEGINNINGS.iter().any(|beginning| self.text.starts_with(beginning))
+            || self.source.split("; ").all(|place| HTTP_SOURCES.iter().any(|source| place.contains(source)))
     }
 }
 
 /// Areas of the HTTP transports and of OAuth.
 const HTTP_AREAS: [&str; 3] = ["HTTP", "SSE", "AUTH"];
 
-/// Rows of the area `SEC` about HTTP sessions, bearer tokens and OAuth URLs.
-const HTTP_ROWS: [&str; 9] =
-    ["SEC-001", "SEC-002", "SEC-003", "SEC-004", "SEC-005", "SEC-006", "SEC-007", "SEC-008", "SEC-009"];
+/// How a sentence begins that is about HTTP only.
+const HTTP_BEGINNINGS: [&str; 5] =
+    ["On HTTP", "On Streamable HTTP", "Over Streamable HTTP", "HTTP 4", "A connection over HTTP"];
+
+/// Pages and sections of the specification about HTTP, its sessions, bearer tokens and the URLs of OAuth.
+const HTTP_SOURCES: [&str; 6] = [
+    "streamable-http",
+    "basic/authorization",
+    "security_best_practices#session-hijacking",
+    "security_best_practices#token-passthrough",
+    "security_best_practices#server-side-request-forgery-ssrf",
+    "security_best_practices#oauth-authorization-url-validation",
+];
 
 /// The rows of the table at `path`, in its order.
 ///
@@ -52,12 +75,12 @@ pub fn read_table(path: &Path) -> io::Result<Vec<Requirement>> {
 pub fn parse_table(text: &str) -> io::Result<Vec<Requirement>> {
     let mut rows = Vec::new();
     let mut seen = BTreeMap::new();
-    for row in records(text, &["id", "area", "level", "requirement"])? {
-        let [id, area, level, text] = row.try_into().expect("as many as asked for");
+    for row in records(text, &["id", "area", "level", "requirement", "source"])? {
+        let [id, area, level, text, source] = row.try_into().expect("as many as asked for");
         if seen.insert(id.clone(), ()).is_some() {
             return Err(io::Error::other(format!("{id} is there twice")));
         }
-        rows.push(Requirement { id, area, level, text });
+        rows.push(Requirement { id, area, level, text, source });
     }
     Ok(rows)
 }
@@ -112,18 +135,22 @@ mod tests {
         PING-003,PING-HOST,host,MUST,2025-11-25,Shows it.,basic\n\
         HTTP-001,HTTP,server,MUST NOT,2025-11-25,Listens.,basic\n\
         PING-004,PING,both,MUST,2025-11-25,(withdrawn) The text says so nowhere.,basic\n\
-        SEC-002,SEC,server,MUST,2025-11-25,Guesses.,basic\n\
-        SEC-015,SEC,server,MUST NOT,2025-11-25,Trusts.,basic\n";
+        SEC-002,SEC,server,MUST,2025-11-25,Guesses.,security_best_practices#session-hijacking\n\
+        SEC-015,SEC,server,MUST NOT,2025-11-25,Trusts.,security_best_practices#mcp\n\
+        SUBS-001,SUBS,server,MUST,2026-07-28,On HTTP it is a stream.,basic/patterns/subscriptions\n\
+        SUBS-002,SUBS,server,MUST,2026-07-28,It ends by a message (HTTP: by its stream).,basic/x; a/streamable-http#y\n\
+        SUBS-003,SUBS,server,MUST,2026-07-28,The header is there.,b#streamable-http-z; a/streamable-http#y\n";
 
     #[test]
     fn a_table_is_read_with_its_quotes() {
         let rows = parse_table(TABLE).expect("a table");
-        assert_eq!(rows.len(), 7);
+        assert_eq!(rows.len(), 10);
         let first = Requirement {
             id: "PING-001".into(),
             area: "PING".into(),
             level: "MUST".into(),
             text: "Answers, \"promptly\".".into(),
+            source: "basic".into(),
         };
         assert_eq!(rows[0], first);
     }
@@ -132,7 +159,44 @@ mod tests {
     fn only_testable_musts_away_from_http_count() {
         let rows = parse_table(TABLE).expect("a table");
         let counted: Vec<_> = rows.iter().filter(|row| row.counts()).map(|row| row.id.as_str()).collect();
-        assert_eq!(counted, ["PING-001", "SEC-015"]);
+        assert_eq!(counted, ["PING-001", "SEC-015", "SUBS-002"]);
+    }
+
+    /// What is taken for HTTP in areas that are not about it: the list shows that the rule takes no row with it that a pipe
+    /// could keep or break.
+    #[test]
+    fn the_rows_that_wait_for_http_are_these() {
+        let folder = crate::workspace::root().join("tests/requirements");
+        let waiting = |name: &str| -> Vec<String> {
+            let rows = read_table(&folder.join(name)).expect(name);
+            let waits =
+                |row: &Requirement| row.is_testable() && row.needs_http() && !HTTP_AREAS.contains(&row.area.as_str());
+            rows.into_iter().filter(waits).map(|row| row.id).collect()
+        };
+        assert_eq!(
+            waiting("requirements-legacy.csv"),
+            ["LIFE-040", "SEC-001", "SEC-002", "SEC-004", "SEC-005", "SEC-009"]
+        );
+        assert_eq!(
+            waiting("requirements-modern.csv"),
+            [
+                "M-META-008",
+                "M-META-015",
+                "M-CANC-005",
+                "M-CANC-006",
+                "M-PROG-014",
+                "M-SUBS-026",
+                "M-DUAL-012",
+                "M-DUAL-013",
+                "M-DUAL-014",
+                "M-DUAL-026",
+                "M-DUAL-035",
+                "M-DUAL-041",
+                "M-TASK-069",
+                "M-TASK-070",
+                "M-TASK-078",
+            ]
+        );
     }
 
     #[test]
@@ -140,7 +204,7 @@ mod tests {
         let twice = format!("{TABLE}PING-001,PING,both,MUST,2025-11-25,Again.,basic\n");
         assert!(parse_table(&twice).is_err());
         assert!(parse_table("id,area\nA,B\n").is_err());
-        assert!(parse_table("id,area,level,requirement\nA,B\n").is_err());
+        assert!(parse_table("id,area,level,requirement,source\nA,B\n").is_err());
     }
 
     #[test]
