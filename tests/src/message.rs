@@ -55,3 +55,40 @@ pub fn result(id: impl Into<Value>, result: Value) -> Value {
 pub fn error(id: impl Into<Value>, code: i64, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "error": {"code": code, "message": message}})
 }
+
+/// The key of `_meta` with the revision of a request (2026-07-28).
+pub const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+
+/// The key of `_meta` with what the sender of a request can do (2026-07-28).
+pub const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
+/// A request of 2026-07-28, from a client that can do nothing for its server.
+#[must_use]
+pub fn modern(id: impl Into<Value>, method: &str, params: Value) -> Value {
+    modern_with(id, method, params, json!({}))
+}
+
+/// A request of 2026-07-28, with what `meta` adds to its `_meta` or says instead.
+///
+/// # Panics
+/// If `params` or `meta` is no object.
+#[must_use]
+pub fn modern_with(id: impl Into<Value>, method: &str, mut params: Value, meta: Value) -> Value {
+    let mut all = json!({ VERSION: "2026-07-28", CAPABILITIES: {} });
+    let Value::Object(meta) = meta else { panic!("_meta is an object") };
+    all.as_object_mut().expect("it is one").extend(meta);
+    params["_meta"] = all;
+    request_with(id, method, params)
+}
+
+/// `subscriptions/listen` (2026-07-28).
+#[must_use]
+pub fn listen(id: impl Into<Value>, filter: Value) -> Value {
+    modern(id, "subscriptions/listen", json!({ "notifications": filter }))
+}
+
+/// The subscription that a notification belongs to.
+#[must_use]
+pub fn subscription_of(notification: &Value) -> Option<&Value> {
+    notification["params"]["_meta"].get("io.modelcontextprotocol/subscriptionId")
+}

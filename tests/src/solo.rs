@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::{
     codec::{Frame, LineDecoder},
     connection::{Client, ClientConfig, ClientEnd, Connection, Event, RequestOptions, Server, ServerConfig, ServerEnd},
-    protocol::ProtocolVersion,
+    protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
     wire::{Json, RawJson},
@@ -77,7 +77,43 @@ impl Solo<ServerEnd> {
     }
 }
 
+impl Solo<ServerEnd> {
+    /// A server with everything declared that speaks these revisions, and no session.
+    #[must_use]
+    pub fn speaking(versions: VersionSet) -> Self {
+        let mut config = full_server();
+        config.settings.versions = versions;
+        Self::server(config)
+    }
+
+    /// A server with everything declared that speaks 2026-07-28 only.
+    #[must_use]
+    pub fn modern_server() -> Self {
+        Self::speaking(VersionSet::only(ProtocolVersion::V2026_07_28))
+    }
+}
+
 impl Solo<ClientEnd> {
+    /// A client with everything declared that has found a server of 2026-07-28 with everything declared.
+    #[must_use]
+    pub fn modern_client() -> Self {
+        Self::modern_client_with(full_client())
+    }
+
+    /// A client that has found a server of 2026-07-28 with everything declared.
+    #[must_use]
+    pub fn modern_client_with(mut config: ClientConfig) -> Self {
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+        let mut solo = Self::client(config);
+        let sent = solo.sent();
+        let capabilities = serde_json::to_value(full_server().capabilities).expect("capabilities are JSON");
+        solo.feed(&json!({"jsonrpc": "2.0", "id": sent[0]["id"], "result": {
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": capabilities,
+            "ttlMs": 0, "cacheScope": "private"}}));
+        assert_eq!(solo.take_events(), [Event::Ready]);
+        solo
+    }
+
     /// A client before the handshake.
     #[must_use]
     pub fn client(config: ClientConfig) -> Self {

@@ -204,6 +204,11 @@ impl Engine {
         if let Some(meta) = &meta
             && self.is_modern(meta)
         {
+            if origin.batch.is_some() {
+                // The session on this pipe has batches; this request is none of its.
+                let message = "Invalid request: its revision has no batches";
+                return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(Defect::Array));
+            }
             return self.receive_modern(id, method, params, meta, origin);
         }
         match method.known() {

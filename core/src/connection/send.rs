@@ -12,7 +12,7 @@ use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
     rpc::{CallId, Lane, Owner, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
-    wire::{ErrorObject, RequestId, encode},
+    wire::{ErrorCode, ErrorObject, RequestId, encode},
 };
 
 /// What comes of appending the text of params or of a result.
@@ -265,7 +265,13 @@ impl Engine {
                     }
                     out.push(b'}');
                 }
-                Err(error) => encode::error(out, Ok(&entry.id), error),
+                Err(error) => {
+                    let code = entry.tag.modern.as_ref().map(|modern| modern.version.error_code(error.code.0));
+                    match code.map(ErrorCode).filter(|code| *code != error.code) {
+                        Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
+                        None => encode::error(out, Ok(&entry.id), error),
+                    }
+                }
             }
             Ok::<_, SendError>(())
         };

@@ -106,6 +106,21 @@ impl ProtocolVersion {
             Era::Modern => -32602,
         }
     }
+
+    /// The code under which an error leaves that a handler has given this code.
+    ///
+    /// Since 2026-07-28 -32099 to -32000 belong to the specification: three codes are in use, the one for a resource that
+    /// does not exist has become -32602, and nothing else is sent. Whatever a handler meant by another one of them, it is a
+    /// fault of the server (-32603).
+    #[must_use]
+    pub const fn error_code(self, code: i64) -> i64 {
+        match (self.era(), code) {
+            (Era::Modern, -32002) => -32602,
+            (Era::Modern, -32022..=-32020) => code,
+            (Era::Modern, -32099..=-32000) => -32603,
+            _ => code,
+        }
+    }
 }
 
 impl fmt::Display for ProtocolVersion {
