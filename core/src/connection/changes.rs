@@ -41,15 +41,16 @@ impl Engine {
     }
 
     pub(super) fn flush_changes(&mut self) {
-        if self.changes.is_empty() || self.phase < Phase::Ready && self.subscriptions.len() == 0 {
+        if self.changes.is_empty() {
             return;
         }
+        let has_session = self.version.is_some() && self.phase >= Phase::Ready;
         for (index, method) in LISTS.into_iter().enumerate() {
             if self.changes.0 & (1 << index) == 0 {
                 continue;
             }
             self.flush_change(method);
-            if self.phase >= Phase::Ready {
+            if has_session {
                 let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
                     encode::open_notification(out, method.as_str());
                     out.push(b'}');

@@ -27,7 +27,8 @@ impl Engine {
         let known = method.known();
         let open = match kind {
             Kind::Request => self.phase.sends_request(known),
-            Kind::Notification => self.phase.sends_notification(known),
+            // Those of requests and subscriptions aside, they are for a session.
+            Kind::Notification => self.version.is_some() && self.phase.sends_notification(known),
         };
         if !open {
             return Err(if self.phase >= Phase::Draining { SendError::Closed } else { SendError::NotReady });

@@ -9,7 +9,7 @@ use super::{
     splice,
 };
 use crate::{
-    protocol::{Capability, Method, ProtocolVersion},
+    protocol::{Capability, Method, Phase, ProtocolVersion},
     rpc::{Owner, ReplyKey},
     schema::{At, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult, keys},
     wire::{ErrorObject, RawJson, RequestId, decode_params, encode},
@@ -113,10 +113,14 @@ impl Engine {
         }
     }
 
-    /// Tells whoever listens of a change. Whether that is all there is to do about it: without a session, it is.
+    /// Tells whoever listens of a change. Whether that is all there is to do about it: it is until a session has begun.
     pub(super) fn tell_subscribers(&mut self, method: Method, resource: Option<&str>) -> Result<bool, SendError> {
         if !self.serves_modern() || !Method::SUBSCRIBED.contains(&method) {
             return Ok(false);
+        }
+        if self.phase >= Phase::Draining {
+            // They have all ended. A session may still be told.
+            return if self.version.is_some() { Ok(false) } else { Err(SendError::Closed) };
         }
         if let Some(needed) = method.needs(ProtocolVersion::LATEST)
             && !self.local.contains(needed)
@@ -142,7 +146,7 @@ impl Engine {
                 }
             }
         }
-        Ok(self.version.is_none())
+        Ok(self.phase < Phase::Ready)
     }
 
     /// How many subscriptions a change of this resource concerns.

@@ -1,0 +1,435 @@
+//! What travels beside requests and answers in 2026-07-28: progress, log messages, cancellations, changes. And what becomes
+//! of it all when the connection ends.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{
+        ClientEnd, CloseReason, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation,
+    },
+    protocol::{Capability, ProtocolVersion, VersionSet},
+    rpc::{CallId, ReplyKey},
+    schema::{
+        CallToolParams, ListToolsParams, LogMessageParams, LoggingLevel, PromptsListChangedParams,
+        ResourceUpdatedParams, ResourcesListChangedParams, SubscriptionFilter, SubscriptionsListenParams,
+        ToolsListChangedParams,
+    },
+    wire::Json,
+};
+use mcp_tests::{
+    message::{
+        cancelled, listen, modern, modern_with, notification, notification_with, progress, result, subscription_of,
+    },
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+const NOTHING: [Value; 0] = [];
+
+fn one(mut sent: Vec<Value>) -> Value {
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.remove(0)
+}
+
+fn message(level: LoggingLevel) -> LogMessageParams {
+    LogMessageParams::new(level, Json::parse("\"hm\"").expect("JSON"))
+}
+
+fn ask_for_tool(client: &mut Solo<ClientEnd>) -> (CallId, Value) {
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
+    (call.expect("it is ready"), one(client.sent()))
+}
+
+fn listen_for_tools(client: &mut Solo<ClientEnd>) -> (CallId, Value) {
+    let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    let params = SubscriptionsListenParams::new(filter);
+    let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
+    let id = one(client.sent())["id"].clone();
+    client.feed(&notification_with(
+        "notifications/subscriptions/acknowledged",
+        json!({
+        "notifications": {"toolsListChanged": true}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}),
+    ));
+    assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
+    (call, id)
+}
+
+// req: M-PROG-001 M-PROG-003 M-MRTR-039
+#[test]
+fn each_request_has_a_progress_token_of_its_own() {
+    let mut client = Solo::modern_client();
+    let mut tokens: Vec<Value> = (0..3)
+        .map(|_| {
+            let (_, request) = ask_for_tool(&mut client);
+            assert!(request["params"].get("progressToken").is_none(), "it is metadata");
+            request["params"]["_meta"]["progressToken"].clone()
+        })
+        .collect();
+    // The first one goes again; the others are still in flight.
+    client.feed(&result(tokens[0].clone(), json!({"resultType": "input_required", "requestState": "s"})));
+    tokens.push(one(client.sent())["params"]["_meta"]["progressToken"].clone());
+    assert!(tokens.iter().all(|token| token.is_u64()), "{tokens:?}");
+    tokens.sort_by_key(Value::as_u64);
+    tokens.dedup();
+    assert_eq!(tokens.len(), 4);
+    // Whoever does not want to hear of progress does not ask for it.
+    let options = RequestOptions { progress: false, ..RequestOptions::default() };
+    client.conn.request(client.now, &ListToolsParams::default(), options).expect("it is ready");
+    assert!(one(client.sent())["params"]["_meta"].get("progressToken").is_none());
+}
+
+// req: M-PROG-006 M-PROG-009 M-PROG-010
+#[test]
+fn progress_grows_as_long_as_the_request_lives() {
+    let mut server = Solo::modern_server();
+    let token = |token: Value| json!({ "progressToken": token });
+    let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), token(json!("t"))));
+    server.conn.progress(key, -1.5, None, None).expect("the first is the first");
+    for (next, total) in [(-1.5, None), (-2.0, None), (f64::NAN, None), (f64::INFINITY, Some(5.0))] {
+        assert_eq!(server.conn.progress(key, next, total, None), Err(SendError::ProgressNotGrowing), "{next}");
+    }
+    server.conn.progress(key, -1.25, Some(-3.0), None).expect("it grows, whatever the total is");
+    server.conn.progress(key, 2.0, None, None).expect("it grows");
+    let seen: Vec<_> = server.sent().iter().map(|it| it["params"]["progress"].clone()).collect();
+    assert_eq!(seen, [json!(-1.5), json!(-1.25), json!(2)]);
+
+    server.answer(key, &json!({"content": []}));
+    assert_eq!(server.conn.progress(key, 3.0, None, None), Err(SendError::Answered));
+    one(server.sent());
+    // Its slot is used again, and still it is another request.
+    let other = server.ask(&modern_with(2, "tools/call", json!({"name": "t"}), token(json!("u"))));
+    assert_eq!(server.conn.progress(key, 4.0, None, None), Err(SendError::Answered));
+    server.feed(&cancelled(2));
+    assert_eq!(server.conn.progress(other, 1.0, None, None), Ok(()), "nobody listens");
+    assert_eq!(server.sent(), NOTHING);
+}
+
+// req: M-PROG-015 M-BASE-053
+#[test]
+fn a_client_reports_no_progress() {
+    let mut client = Solo::modern_client();
+    let (_, request) = ask_for_tool(&mut client);
+    client.feed(&result(
+        request["id"].clone(),
+        json!({"resultType": "input_required",
+        "inputRequests": {"r": {"method": "roots/list", "params": {"_meta": {"progressToken": 5}}}}}),
+    ));
+    let events = client.take_events();
+    let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+    assert_eq!(client.conn.progress(key, 1.0, None, None), Ok(()), "nobody has asked for it");
+    assert_eq!(client.sent(), NOTHING);
+    for method in ["notifications/progress", "notifications/initialized", "notifications/cancelled"] {
+        assert!(client.conn.notify_raw(method, None).is_err(), "{method}");
+    }
+    for method in ["notifications/message", "notifications/tools/list_changed", "notifications/tasks/status"] {
+        assert!(client.conn.notify_raw(method, None).is_err(), "{method}");
+    }
+    assert_eq!(client.sent(), NOTHING);
+}
+
+// req: M-CANC-003 M-CANC-004 M-STDIO-012 M-CANC-012
+#[test]
+fn a_client_cancels_what_it_has_in_flight_and_nothing_else() {
+    let mut client = Solo::modern_client();
+    let (call, request) = ask_for_tool(&mut client);
+    client.conn.cancel(call, Some("enough")).expect("it is in flight");
+    assert_eq!(
+        one(client.sent()),
+        notification_with("notifications/cancelled", json!({"requestId": request["id"], "reason": "enough"}))
+    );
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+    assert_eq!(client.conn.cancel(call, None), Err(SendError::UnknownCall), "once is enough");
+    // The answer has crossed it.
+    client.feed(&result(request["id"].clone(), json!({"content": []})));
+    assert_eq!(client.take_events(), [Event::Late(call)]);
+
+    let (answered, request) = ask_for_tool(&mut client);
+    client.feed(&result(request["id"].clone(), json!({"content": []})));
+    assert_eq!(client.conn.cancel(answered, None), Err(SendError::UnknownCall));
+    // What has not left yet is taken back, and nobody needs to hear of it.
+    let unsent = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
+    client.conn.cancel(unsent.expect("it is ready"), None).expect("it is queued");
+    assert_eq!(client.sent(), NOTHING);
+    // Sent again under another id, it is that one which is in progress.
+    let (rounds, first) = ask_for_tool(&mut client);
+    client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
+    let second = one(client.sent());
+    client.conn.cancel(rounds, None).expect("it is in flight");
+    assert_eq!(one(client.sent())["params"]["requestId"], second["id"]);
+    // Time that is up is a cancellation, too.
+    let (_, request) = ask_for_tool(&mut client);
+    client.advance(Duration::from_secs(60));
+    assert_eq!(one(client.sent())["params"]["requestId"], request["id"]);
+}
+
+// req: M-LOG-001
+#[test]
+fn whoever_logs_has_said_so() {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    config.capabilities.logging = None;
+    let mut server = Solo::server(config);
+    let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
+    let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), meta));
+    let refused = server.conn.log(key, &message(LoggingLevel::Emergency));
+    assert_eq!(refused, Err(SendError::Undeclared(Capability::Logging)));
+    assert!(server.conn.notify(&message(LoggingLevel::Emergency)).is_err());
+    assert_eq!(server.sent(), NOTHING);
+}
+
+// req: M-LOG-005 M-SUBS-027 M-SUBS-025 M-STDIO-009
+#[test]
+fn what_belongs_to_a_request_and_what_to_a_subscription_stays_apart() {
+    let mut server = Solo::modern_server();
+    let wants = json!({"io.modelcontextprotocol/logLevel": "debug", "progressToken": "sub"});
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]});
+    server.feed(&modern_with("s", "subscriptions/listen", json!({"notifications": filter}), wants));
+    one(server.sent());
+    // Only one of these two wants to hear of anything.
+    let silent = server.ask(&modern(1, "tools/call", json!({"name": "t"})));
+    let loud = json!({"io.modelcontextprotocol/logLevel": "error", "progressToken": "p"});
+    let loud = server.ask(&modern_with(2, "tools/call", json!({"name": "t"}), loud));
+    for key in [silent, loud] {
+        server.conn.log(key, &message(LoggingLevel::Alert)).expect("it is open");
+        server.conn.progress(key, 1.0, None, None).expect("it grows");
+    }
+    server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+    server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("it is declared");
+    server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("it is declared");
+    server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
+    // There is no session that could hear of anything else.
+    assert_eq!(server.conn.notify(&message(LoggingLevel::Alert)), Err(SendError::NotReady));
+    assert_eq!(server.conn.notify_raw("vendor/news", None), Err(SendError::NotReady));
+    let sent = server.sent();
+    let seen: Vec<_> = sent.iter().map(|it| (it["method"].as_str().expect("a method"), subscription_of(it))).collect();
+    let sub = json!("s");
+    assert_eq!(
+        seen,
+        [
+            ("notifications/message", None),
+            ("notifications/progress", None),
+            ("notifications/resources/updated", Some(&sub)),
+            ("notifications/tools/list_changed", Some(&sub)),
+        ]
+    );
+    assert_eq!((&sent[1]["params"]["progressToken"], &sent[2]["params"]["uri"]), (&json!("p"), &json!("a:b")));
+}
+
+// req: M-SUBS-025 M-STDIO-009
+#[test]
+fn without_a_subscription_nobody_hears_of_changes() {
+    for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
+        let mut server = Solo::speaking(versions);
+        let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": 1})));
+        change_everything(&mut server);
+        assert_eq!(server.sent(), NOTHING);
+        server.answer(key, &json!({"content": []}));
+        assert_eq!(one(server.sent())["id"], 1);
+        change_everything(&mut server);
+        assert_eq!(server.sent(), NOTHING);
+        assert_eq!(server.conn.usage(), Usage::default());
+    }
+}
+
+fn change_everything(server: &mut Solo<ServerEnd>) {
+    server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+    server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
+    server.conn.notify(&ResourcesListChangedParams::default()).expect("it is declared");
+    server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("it is declared");
+}
+
+// req: M-SUBS-025
+#[test]
+fn a_change_just_before_the_end_goes_to_nobody_else() {
+    let filter = json!({"toolsListChanged": true});
+    for open in [false, true] {
+        let mut server = Solo::modern_server();
+        server.feed(&listen("s", filter.clone()));
+        let key = open.then(|| server.ask(&modern(1, "tools/call", json!({"name": "t"}))));
+        server.sent();
+        server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+        server.conn.close(server.now);
+        for sent in server.sent() {
+            let ours = subscription_of(&sent).is_some() || sent["id"] == "s" || sent["params"]["requestId"] == "s";
+            assert!(ours, "{sent}");
+        }
+        if let Some(key) = key {
+            server.answer(key, &json!({"content": []}));
+            one(server.sent());
+        }
+        assert_eq!(server.conn.notify(&ToolsListChangedParams::default()), Err(SendError::Closed));
+        server.take_events();
+        assert!(server.conn.is_drained());
+    }
+}
+
+// req: M-DUAL-039
+#[test]
+fn a_session_that_has_not_begun_hears_nothing_and_holds_nobody_up() {
+    let mut server = Solo::speaking(VersionSet::ALL);
+    server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
+    server.feed(&listen("s", json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})));
+    server.sent();
+    server.conn.notify(&ToolsListChangedParams::default()).expect("somebody listens");
+    server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("somebody listens");
+    let sent = server.sent();
+    assert!(sent.len() == 2 && sent.iter().all(|it| subscription_of(it) == Some(&json!("s"))), "{sent:?}");
+    server.feed(&notification("notifications/initialized"));
+    assert_eq!(server.sent(), NOTHING);
+    server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+    let sent = server.sent();
+    let to: Vec<_> = sent.iter().map(subscription_of).collect();
+    assert!(to.len() == 2 && to.contains(&None) && to.contains(&Some(&json!("s"))), "{sent:?}");
+}
+
+// req: M-SUBS-021 M-STDIO-021
+#[test]
+fn a_subscription_ends_with_its_connection() {
+    let config = std::sync::Arc::new({
+        let mut config = full_server();
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+        config
+    });
+    type Way = fn(&mut Solo<ServerEnd>);
+    let ways: [Way; 3] = [
+        |server| server.conn.handle_eof(server.now),
+        |server| server.conn.handle_broken(),
+        |server| server.conn.close(server.now),
+    ];
+    for end in ways {
+        let mut server = Solo::server(ServerConfig::clone(&config));
+        server.feed(&listen("s", json!({"toolsListChanged": true})));
+        server.sent();
+        end(&mut server);
+        server.sent();
+        server.take_events();
+        assert_eq!(server.conn.usage(), Usage::default());
+        assert_eq!(server.conn.listeners("a:b"), 0);
+        // The next connection of the same process knows nothing of it, and its id is free.
+        let mut next = Solo::server(ServerConfig::clone(&config));
+        next.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+        assert_eq!(next.sent(), NOTHING);
+        next.feed(&listen("s", json!({"promptsListChanged": true})));
+        assert_eq!(one(next.sent())["params"]["notifications"], json!({"promptsListChanged": true}));
+    }
+}
+
+/// What is in flight when a connection ends: a call, one whose questions are being asked, one that goes again, and a
+/// subscription.
+fn busy() -> (Solo<ClientEnd>, Vec<CallId>, ReplyKey) {
+    let mut client = Solo::modern_client();
+    let (plain, _) = ask_for_tool(&mut client);
+    let (asking, request) = ask_for_tool(&mut client);
+    client.feed(&result(
+        request["id"].clone(),
+        json!({"resultType": "input_required",
+        "inputRequests": {"r": {"method": "roots/list"}}}),
+    ));
+    let events = client.take_events();
+    let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+    let (again, request) = ask_for_tool(&mut client);
+    client.feed(&result(request["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
+    client.sent();
+    let (listening, _) = listen_for_tools(&mut client);
+    (client, vec![plain, asking, again, listening], key)
+}
+
+// req: M-STDIO-019 M-SUBS-018
+#[test]
+fn nothing_waits_for_a_server_that_is_gone() {
+    type Way = fn(&mut Solo<ClientEnd>);
+    let ways: [(Way, CloseReason); 3] = [
+        (|client| client.conn.handle_eof(client.now), CloseReason::Eof),
+        (|client| client.conn.handle_broken(), CloseReason::Broken),
+        (|client| client.conn.handle_lost("exit status 1"), CloseReason::Lost("exit status 1".into())),
+    ];
+    for (end, reason) in ways {
+        let (mut client, calls, question) = busy();
+        end(&mut client);
+        let events = client.take_events();
+        for call in calls {
+            let ended = Event::Response { call, outcome: Outcome::Closed(reason.clone()) };
+            assert_eq!(events.iter().filter(|event| **event == ended).count(), 1, "{call:?} in {events:?}");
+        }
+        assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key, .. } if *key == question)));
+        assert_eq!(events.last(), Some(&Event::Closed(reason)));
+        client.answer(question, &json!({"roots": []}));
+        client.sent();
+        assert_eq!(client.conn.usage(), Usage::default());
+    }
+    // A subscription that was ended on purpose has an answer to show for it.
+    let mut client = Solo::modern_client();
+    let (call, id) = listen_for_tools(&mut client);
+    client.feed(&result(
+        id.clone(),
+        json!({"resultType": "complete",
+        "_meta": {"io.modelcontextprotocol/subscriptionId": id}}),
+    ));
+    let events = client.take_events();
+    assert!(matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call));
+    client.conn.handle_eof(client.now);
+    assert_eq!(client.take_events(), [Event::Closed(CloseReason::Eof)]);
+}
+
+// req: M-SUBS-032
+#[test]
+fn a_server_without_subscriptions_is_none_the_worse_for_it() {
+    let mut client = Solo::modern_client();
+    let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
+    let call = client.conn.request(client.now, &params, RequestOptions::default()).expect("it is ready");
+    let id = one(client.sent())["id"].clone();
+    client.feed(&mcp_tests::message::error(id, -32601, "Method not found"));
+    let events = client.take_events();
+    let [Event::Response { call: ended, outcome: Outcome::Error(error) }] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((*ended, error.code.0), (call, -32601));
+    assert!(client.conn.is_ready());
+    ask_for_tool(&mut client);
+}
+
+// req: M-STDIO-001 M-STDIO-003 M-STDIO-004
+#[test]
+fn a_message_is_one_line_whatever_is_in_it() {
+    // `Solo::sent_text` looks at every line that leaves.
+    let odd = "a\nb\r\nc\u{2028}\u{85}\0";
+    let mut server = Solo::modern_server();
+    let pretty = |value: &Value| serde_json::to_string_pretty(value).expect("JSON");
+    let meta = json!({"progressToken": odd, "io.modelcontextprotocol/logLevel": "debug"});
+    server.feed_text(&pretty(&modern_with(odd, "tools/call", json!({"name": odd}), meta)));
+    let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("a request") };
+    server.conn.progress(key, 1.0, None, Some(odd)).expect("it grows");
+    let raw = Json::parse("{\n\"a\"\n:\n1\n}").expect("JSON");
+    server.conn.log(key, &LogMessageParams::new(LoggingLevel::Info, raw)).expect("it is open");
+    let spread = Json::parse(&pretty(&json!({"content": [{"type": "text", "text": odd}]}))).expect("JSON");
+    server.conn.respond_raw(key, &(&spread).into()).expect("an answer is owed");
+    let mut sent = server.sent();
+    server.feed_text(&pretty(&listen(odd, json!({"resourceSubscriptions": [odd]}))));
+    server.conn.notify(&ResourceUpdatedParams::new(odd)).expect("it is declared");
+    sent.extend(server.sent());
+    assert_eq!(sent.len(), 5);
+    assert_eq!((&sent[2]["id"], &sent[2]["result"]["content"][0]["text"]), (&json!(odd), &json!(odd)));
+    assert_eq!(sent[4]["params"]["uri"], odd);
+
+    let mut client = Solo::modern_client();
+    let params = Json::parse(&pretty(&json!({"name": odd, "arguments": {odd: odd}}))).expect("JSON");
+    client
+        .conn
+        .request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default())
+        .expect("ready");
+    let request = one(client.sent());
+    assert_eq!(request["params"]["arguments"][odd], odd);
+    let spread = pretty(&result(request["id"].clone(), json!({"resultType": "input_required", "requestState": odd})));
+    client.feed_text(&spread);
+    let again = one(client.sent());
+    assert_eq!((&again["params"]["requestState"], &again["params"]["name"]), (&json!(odd), &json!(odd)));
+}
+
+#[test]
+fn progress_of_others_is_a_violation_and_nothing_more() {
+    let mut client = Solo::modern_client();
+    let (call, request) = ask_for_tool(&mut client);
+    client.feed(&progress("unknown", 1));
+    assert_eq!(client.take_events(), [Event::Violation(Violation::UnknownProgress)]);
+    client.feed(&progress(request["params"]["_meta"]["progressToken"].clone(), 0.5));
+    assert!(matches!(&client.take_events()[..], [Event::Progress { call: of, .. }] if *of == call));
+}
