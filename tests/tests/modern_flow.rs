@@ -400,7 +400,7 @@ fn a_message_is_one_line_whatever_is_in_it() {
     server.conn.progress(key, 1.0, None, Some(odd)).expect("it grows");
     let raw = Json::parse("{\n\"a\"\n:\n1\n}").expect("JSON");
     server.conn.log(key, &LogMessageParams::new(LoggingLevel::Info, raw)).expect("it is open");
-    let spread = Json::parse(&pretty(&json!({"content": [{"type": "text", "text": odd}]}))).expect("JSON");
+    let spread = Json::parse(pretty(&json!({"content": [{"type": "text", "text": odd}]}))).expect("JSON");
     server.conn.respond_raw(key, &(&spread).into()).expect("an answer is owed");
     let mut sent = server.sent();
     server.feed_text(&pretty(&listen(odd, json!({"resourceSubscriptions": [odd]}))));
@@ -411,7 +411,7 @@ fn a_message_is_one_line_whatever_is_in_it() {
     assert_eq!(sent[4]["params"]["uri"], odd);
 
     let mut client = Solo::modern_client();
-    let params = Json::parse(&pretty(&json!({"name": odd, "arguments": {odd: odd}}))).expect("JSON");
+    let params = Json::parse(pretty(&json!({"name": odd, "arguments": {odd: odd}}))).expect("JSON");
     client
         .conn
         .request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default())
