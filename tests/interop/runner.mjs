@@ -1,6 +1,6 @@
 // Runs the task list on one generation of the SDK.
 import { checkSession, Peer } from './peer.mjs';
-import { tasks } from './tasks.mjs';
+import { tasks } from './tasks/index.mjs';
 
 const LATEST = '2025-11-25';
 const LIMIT = 30_000;
