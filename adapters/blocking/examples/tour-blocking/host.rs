@@ -3,6 +3,7 @@
 use std::{
     env,
     ffi::OsString,
+    io,
     path::PathBuf,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -47,7 +48,7 @@ impl Heard {
         self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self, f: impl FnOnce(&mut Counts)) {
+    pub(crate) fn note(&self, f: impl FnOnce(&mut Counts)) {
         f(&mut self.counts());
         self.0.1.notify_all();
     }
@@ -76,11 +77,20 @@ impl Counts {
     }
 }
 
-/// A host that can do everything. Its roots are the folders that the server's command line names, or else the current one.
-pub(crate) fn host(heard: &Heard, args: &[OsString], versions: VersionSet) -> Result<Host, Box<dyn std::error::Error>> {
-    let folders = args.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect::<Vec<_>>();
-    let folders = if folders.is_empty() { vec![env::current_dir()?] } else { folders };
-    let roots = folders.iter().filter_map(|folder| folder.canonicalize().ok()).map(|folder| Root::new(uri(&folder)));
+/// The folders that the server's command line names, or else the current one.
+pub(crate) fn folders(args: &[OsString]) -> io::Result<Vec<PathBuf>> {
+    let named = args.iter().map(PathBuf::from).filter(|path| path.is_dir()).collect::<Vec<_>>();
+    let folders = if named.is_empty() { vec![env::current_dir()?] } else { named };
+    folders.iter().map(|folder| folder.canonicalize()).collect()
+}
+
+/// A host that can do everything, with these folders as its roots.
+pub(crate) fn host(
+    heard: &Heard,
+    folders: &[PathBuf],
+    versions: VersionSet,
+) -> Result<Host, Box<dyn std::error::Error>> {
+    let roots = folders.iter().map(|folder| Root::new(uri(folder)));
     let listen = || heard.clone();
     let (sampling, form, page) = (listen(), listen(), listen());
     let (logs, tools, prompts, resources, updates) = (listen(), listen(), listen(), listen(), listen());

@@ -1,20 +1,22 @@
 //! What is known of well-known servers.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use crate::scripts::{
     Expect::{self, Contains, Failure, Keep, Kinds, Lacks, Logs, Progress, Refused, Session, Structured, Text},
     Step,
 };
 
-/// The calls for a server of this name.
-pub(crate) fn steps(server: &str) -> &'static [Step] {
+/// The calls for a server of this name that may look at a folder.
+pub(crate) fn steps(server: &str, folder: &Path) -> &'static [Step] {
     match server {
         "everything" => OURS,
         "mcp-servers/everything" => EVERYTHING,
         "secure-filesystem-server" => FILES,
         "memory-server" => MEMORY,
         "sequential-thinking-server" => THINKING,
+        "mcp-time" => TIME,
+        "mcp-git" if folder.join(".git").exists() => GIT,
         _ => &[],
     }
 }
@@ -184,6 +186,39 @@ const THINKING: &[Step] = &[
     ),
     step("sequentialthinking", r#"{"thought": "Nothing else."}"#, &[Failure]),
 ];
+
+/// `mcp-server-time`
+const TIME: &[Step] = &[
+    step("get_current_time", r#"{"timezone": "UTC"}"#, &[Structured(r#"{"timezone": "UTC"}"#), Contains("+00:00")]),
+    step("get_current_time", r#"{"timezone": "Nowhere/Land"}"#, &[Failure]),
+    step(
+        "convert_time",
+        r#"{"source_timezone": "UTC", "time": "12:30", "target_timezone": "Asia/Tokyo"}"#,
+        &[Structured(r#"{"time_difference": "+9.0h"}"#), Contains("21:30:00+09:00")],
+    ),
+    step(
+        "convert_time",
+        r#"{"source_timezone": "UTC", "time": "25:30", "target_timezone": "Asia/Tokyo"}"#,
+        &[Failure, Contains("HH:MM")],
+    ),
+];
+
+/// `mcp-server-git`: looks at the repository that it may look at.
+const GIT: &[Step] = &[
+    step("git_status", r#"{"repo_path": "{root}"}"#, &[Contains("Repository status:")]),
+    step("git_log", r#"{"repo_path": "{root}", "max_count": 1}"#, &[Contains("Message: "), Keep("commit", commit)]),
+    step("git_show", r#"{"repo_path": "{root}", "revision": "{commit}"}"#, &[Contains("commit {commit}")]),
+    step("git_show", r#"{"repo_path": "{root}", "revision": "no-such-revision"}"#, &[Failure]),
+    step("git_diff", r#"{"repo_path": "{root}", "target": "{commit}"}"#, &[Contains("{commit}")]),
+    step("git_diff_unstaged", r#"{"repo_path": "{root}"}"#, &[Contains("Unstaged changes:")]),
+    step("git_diff_staged", r#"{"repo_path": "{root}"}"#, &[Contains("Staged changes:")]),
+    step("git_branch", r#"{"repo_path": "{root}", "branch_type": "local"}"#, &[Contains("* ")]),
+    step("git_status", r#"{"repo_path": "{root}/no such folder"}"#, &[Failure]),
+];
+
+fn commit(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("Commit: "))
+}
 
 fn first_line(text: &str) -> Option<&str> {
     text.lines().next()

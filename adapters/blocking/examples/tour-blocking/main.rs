@@ -64,9 +64,16 @@ fn tour() -> Result<bool, Box<dyn Error>> {
     let mut report = Report::default();
     report.heading(&format!("tour of {}", Path::new(program).display()));
     let heard = Heard::default();
-    let host = host::host(&heard, args, versions)?;
-    let client = Client::spawn(Command::new(program).args(args), &host)?;
-    let mut tour = Tour::new(client, heard, report);
+    let mut folders = host::folders(args)?;
+    let host = host::host(&heard, &folders, versions)?;
+    let client = Client::spawn(Command::new(program).args(args), &host).map_err(|error| {
+        let only_modern = versions.intersection(VersionSet::LEGACY).is_empty();
+        format!(
+            "{error}{}",
+            if only_modern { "\nIt may be a server of the legacy era: --era auto finds out" } else { "" }
+        )
+    })?;
+    let mut tour = Tour::new(client, heard, report, folders.swap_remove(0));
     tour.run();
     let Tour { client, heard, mut report, .. } = tour;
     report.ended(&client.close());

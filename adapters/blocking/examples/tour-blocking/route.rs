@@ -1,6 +1,11 @@
 //! The stops of a tour, one after the other.
 
 use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -11,10 +16,10 @@ use mcp_proto::{
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         DiscoverParams, LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference,
-        SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult,
+        SubscriptionFilter, SubscriptionsListenParams,
     },
 };
-use mcp_service::{CallError, Pages, Pending};
+use mcp_service::{CallError, Canceller, Pages, Pending};
 use serde_json::json;
 
 use crate::{
@@ -38,12 +43,10 @@ pub(crate) struct Tour {
     pub(crate) client: Client,
     pub(crate) heard: Heard,
     pub(crate) report: Report,
+    /// The folder that the server may look at.
+    pub(crate) folder: PathBuf,
     era: Era,
-    /// What is heard of changes, where that has to be asked for.
-    listening: Option<Listening>,
 }
-
-type Listening = Pending<SubscriptionsListenResult>;
 
 /// Whether there is something to do at a stop, and what.
 type Stop = (bool, fn(&mut Tour));
@@ -65,9 +68,9 @@ pub(crate) fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallE
 }
 
 impl Tour {
-    pub(crate) fn new(client: Client, heard: Heard, report: Report) -> Self {
+    pub(crate) fn new(client: Client, heard: Heard, report: Report, folder: PathBuf) -> Self {
         let era = client.version().map_or(Era::Legacy, ProtocolVersion::era);
-        Self { client, heard, report, era, listening: None }
+        Self { client, heard, report, folder, era }
     }
 
     /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
@@ -82,7 +85,7 @@ impl Tour {
             (true, Self::who),
             (session, Self::pings),
             (session, Self::log_level),
-            (!session, |tour| tour.listening = tour.listen("changes of lists", lists())),
+            (!session, |tour| drop(tour.listen("changes of lists", lists()))),
             (self.has(Capability::Tools), tools::visit),
             (self.has(Capability::Resources), Self::resources),
             (self.has(Capability::Resources), Self::templates),
@@ -203,22 +206,28 @@ impl Tour {
         known::watched(&self.client.server().server_info.name)
     }
 
-    /// Asks to hear of changes, and goes on: the answer is the end of it.
-    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
+    /// Asks to hear of changes, and goes on: the answer is the end of it. Gives back what ends it sooner.
+    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Canceller> {
         let before = self.heard.counts().acknowledged;
         let forever = RequestOptions { idle_timeout: None, total_timeout: None, progress: false };
-        let listening = self.client.with_options(forever).request(&SubscriptionsListenParams::new(filter));
-        let heard = self.heard.wait(PATIENCE, |counts| counts.acknowledged > before);
-        // Not every server that has no session has changes to tell of.
-        match listening {
-            Ok(listening) if heard => {
-                self.report.line(name, "listening");
-                return Some(listening);
+        let listening = match self.client.with_options(forever).request(&SubscriptionsListenParams::new(filter)) {
+            Ok(listening) => listening,
+            Err(error) => {
+                self.report.fail(name, &error.to_string());
+                return None;
             }
-            Ok(_) => self.report.line(name, "nothing is to be heard here"),
-            Err(error) => self.report.fail(name, &error.to_string()),
-        }
-        None
+        };
+        let (stop, heard, refused) = (listening.canceller(), self.heard.clone(), Arc::new(AtomicBool::new(false)));
+        let ended = refused.clone();
+        thread::spawn(move || {
+            drop(listening.wait());
+            heard.note(|_| ended.store(true, Ordering::SeqCst));
+        });
+        self.heard.wait(PATIENCE, |counts| counts.acknowledged > before || refused.load(Ordering::SeqCst));
+        // Not every server that has no session has changes to tell of.
+        let listens = self.heard.counts().acknowledged > before;
+        self.report.line(name, if listens { "listening" } else { "nothing is to be heard here" });
+        listens.then_some(stop)
     }
 
     /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.

@@ -1,13 +1,14 @@
 //! Calls that are known to make sense, followed step by step.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::Path};
 
 use mcp_proto::schema::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
 use crate::{known, show};
 
-/// A call and what has to come of it. In texts, `{name}` stands for what was kept under this name.
+/// A call and what has to come of it. In texts, `{name}` stands for what was kept under this name, and `{root}` for the
+/// folder that the server may look at.
 #[derive(Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) tool: &'static str,
@@ -61,8 +62,9 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    pub(crate) fn of(server: &str) -> Self {
-        Self { steps: known::steps(server), kept: HashMap::new() }
+    pub(crate) fn of(server: &str, folder: &Path) -> Self {
+        let kept = HashMap::from([("root", folder.display().to_string())]);
+        Self { steps: known::steps(server, folder), kept }
     }
 
     pub(crate) fn knows(&self, tool: &str) -> bool {
@@ -75,7 +77,7 @@ impl Script {
     }
 
     pub(crate) fn arguments(&self, step: &Step) -> Value {
-        serde_json::from_str(&self.fill_in(step.arguments)).unwrap_or_default()
+        self.fill_in_all(serde_json::from_str(step.arguments).unwrap_or_default())
     }
 
     /// Checks what came of a step. `logged` waits for log messages.
@@ -109,6 +111,17 @@ impl Script {
             }
         }
         Ok(())
+    }
+
+    fn fill_in_all(&self, value: Value) -> Value {
+        match value {
+            Value::String(text) => self.fill_in(&text).into(),
+            Value::Array(items) => items.into_iter().map(|item| self.fill_in_all(item)).collect(),
+            Value::Object(members) => {
+                members.into_iter().map(|(name, value)| (name, self.fill_in_all(value))).collect()
+            }
+            other => other,
+        }
     }
 
     fn fill_in(&self, text: &str) -> String {

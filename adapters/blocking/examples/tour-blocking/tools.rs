@@ -35,7 +35,7 @@ type Called = (Result<CallToolResult, CallError>, usize);
 
 pub(crate) fn visit(tour: &mut Tour) {
     tour.report.heading("tools");
-    let mut script = Script::of(&tour.client.server().server_info.name);
+    let mut script = Script::of(&tour.client.server().server_info.name, &tour.folder);
     let mut seen = HashSet::new();
     for _ in 0..ROUNDS {
         let changes = tour.heard.counts().tools_changed;
