@@ -4,6 +4,15 @@ import assert from 'node:assert/strict';
 
 export const PATIENCE = 10_000;
 
+/** From this revision on there is no session: every request says who asks. */
+export const MODERN = '2026-07-28';
+
+const KEYS = {
+  version: 'io.modelcontextprotocol/protocolVersion',
+  info: 'io.modelcontextprotocol/clientInfo',
+  capabilities: 'io.modelcontextprotocol/clientCapabilities',
+};
+
 const NOTIFICATIONS = [
   'notifications/message',
   'notifications/resources/updated',
@@ -13,47 +22,56 @@ const NOTIFICATIONS = [
   'notifications/elicitation/complete',
 ];
 
-/** A transport that records what passes through another one. */
+/** What passes through a transport. The transport stays the one that the SDK knows, which looks at what it is given. */
 class Wire {
   /** Every message: `{ from: 'client' | 'server', message }`. */
   log = [];
   /** Requests written by hand, which the SDK knows nothing of: id to what takes the reply. */
   byHand = new Map();
 
-  constructor(inner, version) {
-    this.inner = inner;
+  constructor(transport, version) {
     this.version = version;
+    /** Writes a message of which nobody takes note. */
+    this.write = transport.send.bind(transport);
+    const start = transport.start.bind(transport);
+    transport.send = (message, options) => this.send(message, options);
+    transport.start = async () => {
+      await start();
+      this.exit = new Promise((resolve) => transport._process.once('exit', (code, signal) => resolve({ code, signal })));
+    };
+    let hear;
+    Object.defineProperty(transport, 'onmessage', {
+      get: () => hear && ((message, extra) => this.receive(message, extra, hear)),
+      set: (heard) => (hear = heard),
+    });
   }
 
-  async start() {
-    this.inner.onclose = () => this.onclose?.();
-    this.inner.onerror = (error) => this.onerror?.(error);
-    this.inner.onmessage = (message, extra) => {
-      this.log.push({ from: 'server', message });
-      const waiting = 'method' in message ? undefined : this.byHand.get(message.id);
-      if (waiting === undefined) {
-        this.onmessage?.(message, extra);
-      } else {
-        this.byHand.delete(message.id);
-        waiting(message);
-      }
-    };
-    await this.inner.start();
-    this.process = this.inner._process;
-    this.exit = new Promise((resolve) => this.process.once('exit', (code, signal) => resolve({ code, signal })));
+  receive(message, extra, hear) {
+    this.log.push({ from: 'server', message });
+    const waiting = 'method' in message ? undefined : this.byHand.get(message.id);
+    if (waiting === undefined) return hear(message, extra);
+    this.byHand.delete(message.id);
+    waiting(message);
   }
 
   async send(message, options) {
-    if (message.method === 'initialize' && this.version !== undefined) {
+    if (message.method === 'initialize' && this.version < MODERN) {
       message = { ...message, params: { ...message.params, protocolVersion: this.version } };
     }
     this.log.push({ from: 'client', message });
-    await this.inner.send(message, options);
+    await this.write(message, options);
   }
+}
 
-  async close() {
-    await this.inner.close();
-  }
+const INFO = { name: 'interop', version: '1.0.0' };
+
+/** What comes of a promise, unless it takes too long. */
+export function within(limit, promise) {
+  let timer;
+  const late = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`not done after ${limit} ms`)), limit);
+  });
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 /** Capabilities of every client made here. */
@@ -73,15 +91,17 @@ export class Peer {
   #heard = new Set();
   #nextByHand = 1;
 
-  /** Starts `command` and opens a session. `sdk` is what differs between the generations. */
-  static async open(sdk, { command, args, version }) {
+  /** Starts `command` and connects to it. `sdk` is what differs between the generations. */
+  static async open(sdk, { command, args, version, mode }) {
     const peer = new Peer();
     peer.sdk = sdk;
+    peer.version = version;
+    peer.isModern = version >= MODERN;
     const transport = sdk.transport({ command, args, stderr: 'pipe' });
     peer.stderr = '';
     transport.stderr.on('data', (chunk) => (peer.stderr = (peer.stderr + chunk).slice(-10_000)));
     peer.wire = new Wire(transport, version);
-    peer.client = sdk.client({ name: 'interop', version: '1.0.0' }, { capabilities: CAPABILITIES });
+    peer.client = sdk.client(INFO, { capabilities: CAPABILITIES }, mode);
     peer.client.onerror = (error) => peer.errors.push(error);
     for (const method of ['sampling/createMessage', 'elicitation/create', 'roots/list']) {
       sdk.onRequest(peer.client, method, async (params, extra) => {
@@ -96,8 +116,13 @@ export class Peer {
         for (const look of peer.#heard) look();
       });
     }
-    await peer.client.connect(peer.wire, { timeout: PATIENCE });
+    await peer.client.connect(transport, { timeout: PATIENCE });
     return peer;
+  }
+
+  /** The era and the revision of this connection. */
+  get agreed() {
+    return this.sdk.agreed?.(this.client) ?? { era: 'legacy', version: this.initialized.protocolVersion };
   }
 
   /** The result of `initialize` as it came. */
@@ -120,9 +145,21 @@ export class Peer {
       ?.message;
   }
 
+  /** What the server asked with this method, in either era: the params of its requests, or of those in its results. */
+  asked(method, from = 0) {
+    const messages = this.wire.log.slice(from).filter((entry) => entry.from === 'server').map(({ message }) => message);
+    const requests = messages.flatMap(({ result, ...message }) => [message, ...Object.values(result?.inputRequests ?? {})]);
+    return requests.filter((request) => request.method === method).map(({ params }) => params);
+  }
+
   /** Calls a tool. */
   call(name, args, options) {
     return this.sdk.callTool(this.client, args === undefined ? { name } : { name, arguments: args }, options);
+  }
+
+  /** What every request of the modern era says, with these capabilities. */
+  envelope(capabilities = CAPABILITIES) {
+    return { [KEYS.version]: this.version, [KEYS.info]: INFO, [KEYS.capabilities]: capabilities };
   }
 
   /** One page of a list. */
@@ -152,16 +189,38 @@ export class Peer {
     return entry.message.error;
   }
 
-  /** Sends a request that the SDK knows nothing of, and gives back the whole response. */
-  byHand(method, params, id = `by hand ${this.#nextByHand++}`) {
+  /**
+   * Sends a request that the SDK knows nothing of, and gives back the whole response. In the modern era it says what
+   * every request says, as far as it does not say so itself.
+   */
+  byHand(method, params, id) {
+    const meta = this.isModern ? { _meta: { ...this.envelope(), ...params?._meta } } : {};
+    return this.bare(method, this.isModern ? { ...params, ...meta } : params, id);
+  }
+
+  /** The same with exactly these params. */
+  bare(method, params, id = `by hand ${this.#nextByHand++}`) {
     const reply = new Promise((resolve) => this.wire.byHand.set(id, resolve));
     const message = { jsonrpc: '2.0', id, method, ...(params === undefined ? {} : { params }) };
     return this.wire.send(message).then(() => reply);
   }
 
+  /** The smallest request of the era. */
+  get smallest() {
+    return this.isModern ? 'server/discover' : 'ping';
+  }
+
   /** Waits for everything that the server had queued. */
-  async settle() {
-    await this.client.ping({ timeout: PATIENCE });
+  async settle(patience = PATIENCE) {
+    const { error } = await within(patience, this.byHand(this.smallest));
+    assert.equal(error, undefined);
+  }
+
+  /** Has the server tell of changes, which it does unasked in a session. Gives back what ends that. */
+  async watch(filter) {
+    if (!this.isModern) return async () => {};
+    const subscription = await this.client.listen(filter);
+    return () => subscription.close();
   }
 
   /** The next notification of a method, counted from `since`, for which `fits` holds. */
@@ -183,14 +242,17 @@ export class Peer {
     });
   }
 
-  /** Ends the session and says how the server ended. */
-  async close() {
-    await this.client.close();
-    return this.wire.exit;
+  /** Ends the connection, once, and says how the server ended. */
+  close() {
+    this.ended ??= this.client.close().then(() => this.wire.exit);
+    return this.ended;
   }
 }
 
-/** Confirms what must hold for every session, whatever was done with it. */
+/** Whether a request is one of the modern era. */
+const claims = (request) => request.params?._meta?.[KEYS.version] !== undefined;
+
+/** Confirms what must hold for every connection, whatever was done with it. */
 export function checkSession(peer) {
   const answered = new Map();
   const cancelled = new Set();
@@ -209,18 +271,49 @@ export function checkSession(peer) {
       progress.set(progressToken, value);
     } else if (!('method' in message)) {
       const other = from === 'client' ? 'server' : 'client';
-      assert(asked[other].has(message.id), `${from} answered ${JSON.stringify(message)}, which nobody asked`);
+      const request = asked[other].get(message.id);
+      assert(request, `${from} answered ${JSON.stringify(message)}, which nobody asked`);
       const key = `${from} ${typeof message.id} ${message.id}`;
       assert(!answered.has(key), `${from} answered ${message.id} twice`);
       assert(from === 'client' || !cancelled.has(message.id), `the server answered ${message.id} after it was cancelled`);
       answered.set(key, message);
+      if (from === 'server' && message.result !== undefined) checkResult(request, message.result);
     }
   }
-  for (const [id, { method }] of asked.client) {
-    assert(answered.has(`server ${typeof id} ${id}`) || cancelled.has(id), `${method} (${id}) was never answered`);
+  for (const [id, request] of asked.client) {
+    assert(answered.has(`server ${typeof id} ${id}`) || cancelled.has(id), `${request.method} (${id}) was never answered`);
   }
   for (const [id, { method }] of asked.server) {
     assert(answered.has(`client ${typeof id} ${id}`), `the client never answered ${method} (${id})`);
   }
+  if (peer.isModern) assert.deepEqual([...asked.server.values()], [], 'the server asked without being asked');
   assert.deepEqual(peer.errors.map(String), [], 'the SDK complained');
+}
+
+const ASKING = ['tools/call', 'prompts/get', 'resources/read'];
+const CACHEABLE = [
+  'server/discover',
+  'tools/list',
+  'prompts/list',
+  'resources/list',
+  'resources/templates/list',
+  'resources/read',
+];
+
+/** Confirms that a result has what the era asks for, and nothing of the other one. */
+function checkResult(request, result) {
+  const { resultType, ttlMs, cacheScope } = result;
+  const shown = `the result of ${request.method}: ${JSON.stringify(result)}`;
+  if (!claims(request)) {
+    for (const name of ['resultType', 'cacheScope', 'ttlMs']) assert(!(name in result), shown);
+    return;
+  }
+  assert(resultType === 'complete' || (resultType === 'input_required' && ASKING.includes(request.method)), shown);
+  assert.equal(result._meta?.['io.modelcontextprotocol/serverInfo']?.name, 'everything', shown);
+  if (resultType === 'complete' && CACHEABLE.includes(request.method)) {
+    assert(Number.isInteger(ttlMs) && ttlMs >= 0, shown);
+    assert(['public', 'private'].includes(cacheScope), shown);
+  } else {
+    assert(ttlMs === undefined && cacheScope === undefined, shown);
+  }
 }

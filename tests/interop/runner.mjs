@@ -1,35 +1,29 @@
 // Runs the task list on one generation of the SDK.
-import { checkSession, Peer } from './peer.mjs';
+import { checkSession, MODERN, Peer, within } from './peer.mjs';
 import { tasks } from './tasks/index.mjs';
 
 const LATEST = '2025-11-25';
+const MODES = ['legacy', 'auto', 'modern'];
 const LIMIT = 30_000;
 
-const USAGE = 'usage: node client-vN.mjs [--version V] [--only NAME] -- COMMAND ARGS...';
+const USAGE = `usage: node client-vN.mjs [--mode ${MODES.join('|')}] [--version V] [--only NAME] -- COMMAND ARGS...`;
 
 function parse(args) {
-  const options = { version: LATEST };
+  const options = { mode: 'legacy' };
   while (args.length > 0 && args[0] !== '--') {
     const [name, value] = args.splice(0, 2);
-    if (!['--version', '--only'].includes(name) || value === undefined) throw new Error(USAGE);
+    if (!['--mode', '--version', '--only'].includes(name) || value === undefined) throw new Error(USAGE);
     options[name.slice(2)] = value;
   }
   const [, command, ...rest] = args;
-  if (command === undefined) throw new Error(USAGE);
-  return { ...options, command, args: rest };
+  if (command === undefined || !MODES.includes(options.mode)) throw new Error(USAGE);
+  const version = options.mode === 'legacy' ? LATEST : MODERN;
+  return { version, ...options, command, args: rest };
 }
 
 /** Whether a task belongs into a run: revisions are dates, which compare as text. */
 function applies({ since = '', until = '9', tasks = false }, sdk, version) {
   return since <= version && version <= until && (!tasks || sdk.tasks !== undefined);
-}
-
-function within(limit, promise) {
-  let timer;
-  const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not done after ${limit} ms`)), limit);
-  });
-  return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
 export async function main(sdk) {
@@ -40,7 +34,7 @@ export async function main(sdk) {
     console.error(error.message);
     process.exit(2);
   }
-  const { version, command, args, only } = options;
+  const { mode, version, command, args, only } = options;
   let passed = 0;
   let failed = 0;
   const report = (name, error) => {
@@ -62,9 +56,9 @@ export async function main(sdk) {
   };
 
   const opened = [];
-  /** Opens one more session with a server of its own, with further arguments. */
+  /** Opens one more connection, to a server of its own with further arguments. */
   const open = async (more = []) => {
-    const peer = await Peer.open(sdk, { command, args: [...args, ...more], version });
+    const peer = await Peer.open(sdk, { command, args: [...args, ...more], version, mode });
     opened.push(peer);
     return peer;
   };
@@ -77,8 +71,8 @@ export async function main(sdk) {
       }
     }
     for (const [number, peer] of opened.entries()) {
-      await attempt(`session ${number + 1} ends by itself and in order`, async () => {
-        await peer.settle();
+      await attempt(`connection ${number + 1} ends by itself and in order`, async () => {
+        if (peer.ended === undefined) await peer.settle();
         const { code, signal } = await peer.close();
         if (code !== 0) throw new Error(`the server ended with status ${code}, signal ${signal}`);
         checkSession(peer);

@@ -8,5 +8,8 @@ import './logging.mjs';
 import './questions.mjs';
 import './lists.mjs';
 import './background.mjs';
+import './stateless.mjs';
+import './rounds.mjs';
+import './listening.mjs';
 
 export { tasks } from './task.mjs';

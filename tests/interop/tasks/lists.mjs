@@ -3,8 +3,9 @@ import assert from 'node:assert/strict';
 import { task, text } from './task.mjs';
 
 /** Triggers a change twice: the entry appears or disappears, and then everything is as before. */
-async function changes(peer, { tool, notification, names, entry }) {
+async function changes(peer, { tool, notification, filter, names, entry }) {
   const before = await names();
+  const leave = await peer.watch({ [filter]: true });
   for (const round of [1, 2]) {
     const since = peer.notifications.length;
     await peer.call(tool);
@@ -14,13 +15,14 @@ async function changes(peer, { tool, notification, names, entry }) {
     assert.equal(now.includes(entry), there, `${entry} in round ${round}`);
     assert.deepEqual(now.filter((name) => name !== entry), before.filter((name) => name !== entry));
   }
+  await leave();
 }
 
 task('tools come and go', async (peer) => {
   const names = async () => (await peer.all('tools/list', 'tools')).map(({ name }) => name);
   const entry = 'test_dynamic_tool';
-  const change = { tool: 'test_trigger_tool_change', notification: 'notifications/tools/list_changed', names, entry };
-  await changes(peer, change);
+  const [tool, notification] = ['test_trigger_tool_change', 'notifications/tools/list_changed'];
+  await changes(peer, { tool, notification, filter: 'toolsListChanged', names, entry });
   assert.equal((await peer.refusal(() => peer.call(entry))).code, -32602);
   await peer.call('test_trigger_tool_change');
   assert.equal(text(await peer.call(entry)), 'dynamic');
@@ -30,13 +32,15 @@ task('tools come and go', async (peer) => {
 task('prompts come and go', async (peer) => {
   const names = async () => (await peer.all('prompts/list', 'prompts')).map(({ name }) => name);
   const notification = 'notifications/prompts/list_changed';
-  await changes(peer, { tool: 'test_trigger_prompt_change', notification, names, entry: 'test_dynamic_prompt' });
+  const [tool, filter] = ['test_trigger_prompt_change', 'promptsListChanged'];
+  await changes(peer, { tool, notification, filter, names, entry: 'test_dynamic_prompt' });
 });
 
 task('resources come and go', async (peer) => {
   const names = async () => (await peer.all('resources/list', 'resources')).map(({ uri }) => uri);
   const notification = 'notifications/resources/list_changed';
-  await changes(peer, { tool: 'test_trigger_resource_change', notification, names, entry: 'test://dynamic-resource' });
+  const [tool, filter] = ['test_trigger_resource_change', 'resourcesListChanged'];
+  await changes(peer, { tool, notification, filter, names, entry: 'test://dynamic-resource' });
 });
 
 // req: PAGE-001 PAGE-003

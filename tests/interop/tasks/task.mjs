@@ -1,5 +1,10 @@
 // What the tasks are written with.
 import assert from 'node:assert/strict';
+import { MODERN } from '../peer.mjs';
+
+/** When a task makes sense: only in sessions, or only without. */
+export const IN_SESSIONS = { until: '2025-11-25' };
+export const WITHOUT_SESSIONS = { since: MODERN };
 
 /** `{ name, body, when }`; `when` says since and until which revision a task makes sense. */
 export const tasks = [];
