@@ -2,6 +2,7 @@
 //!
 //! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
 //! - [`message`]: messages as JSON
+//! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
@@ -13,6 +14,7 @@ pub mod citations;
 pub mod coverage;
 pub mod link;
 pub mod message;
+pub mod modern;
 pub mod requirements;
 pub mod solo;
 pub mod workspace;

@@ -78,7 +78,7 @@ fn what_has_ended_cannot_be_cancelled() {
         let mut client = Solo::ready_client(version);
         let options = RequestOptions::within(Duration::from_secs(1));
         for way in 0..4 {
-            let call = client.call_with("vendor/a", options);
+            let call = client.call_with("vendor/a", options.clone());
             match way {
                 0 => client.feed(&result(call.as_u64(), json!({}))),
                 1 => client.feed(&error(call.as_u64(), 1, "m")),
@@ -150,9 +150,11 @@ fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
     let options = RequestOptions::within(Duration::from_secs(1));
     let raw = Json::new(&json!({"name": "t", "task": {}})).expect("it is JSON");
     for times_out in [false, true] {
-        let typed = client.conn.request(client.now, &tool, options).expect("it was declared");
-        let named =
-            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options).expect("declared");
+        let typed = client.conn.request(client.now, &tool, options.clone()).expect("it was declared");
+        let named = client
+            .conn
+            .request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options.clone())
+            .expect("declared");
         assert_eq!(client.sent().len(), 2);
         if times_out {
             client.advance(Duration::from_secs(1));
@@ -164,14 +166,17 @@ fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
         assert_eq!(client.sent(), NOTHING, "only tasks/cancel would end the task");
     }
     // The word means nothing in a method of somebody's own, nor where there are no tasks.
-    let call = client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options).expect("ready");
+    let call =
+        client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options.clone()).expect("ready");
     client.sent();
     client.conn.cancel(call, None).expect("it is in flight");
     assert_eq!(client.sent(), [cancelled(call.as_u64())]);
     for version in ProtocolVersion::LEGACY.into_iter().filter(|version| *version < ProtocolVersion::V2025_11_25) {
         let mut client = Solo::ready_client(version);
-        let call =
-            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options).expect("ready");
+        let call = client
+            .conn
+            .request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options.clone())
+            .expect("ready");
         client.sent();
         client.conn.cancel(call, None).expect("it is in flight");
         assert_eq!(client.sent(), [cancelled(call.as_u64())], "{version}");

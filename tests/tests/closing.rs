@@ -281,7 +281,7 @@ fn both_ends_close_whoever_begins_and_whatever_is_under_way() {
     {
         let mut bed = Bed::ready_over(link);
         let options = RequestOptions::default();
-        bed.client.conn.request_raw(bed.now, "vendor/a", None, options).expect("ready");
+        bed.client.conn.request_raw(bed.now, "vendor/a", None, options.clone()).expect("ready");
         bed.server.conn.request_raw(bed.now, "vendor/b", None, options).expect("ready");
         bed.settle();
         if client_begins {

@@ -184,7 +184,7 @@ fn our_ids_are_numbers_that_only_grow_however_calls_end() {
     let options = RequestOptions::within(Duration::from_secs(1));
     let mut last = 0;
     for round in 0..5 {
-        let call = client.conn.request_raw(client.now, "tools/list", None, options).expect("it is ready");
+        let call = client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
         let sent = client.sent();
         let id = sent[0]["id"].as_u64().expect("an integer");
         assert!(id > last, "{id} behind {last}");
@@ -201,7 +201,7 @@ fn our_ids_are_numbers_that_only_grow_however_calls_end() {
         client.sent();
         if round == 4 {
             // One that never left has used up its id, too.
-            let call = client.conn.request_raw(client.now, "tools/list", None, options).expect("it is ready");
+            let call = client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
             client.conn.cancel(call, None).expect("it is in flight");
             assert_eq!(client.sent(), [Value::Null; 0]);
             assert!(client.call("tools/list").as_u64() > call.as_u64());

@@ -43,7 +43,7 @@ fn ping(client: &mut Client) -> Value {
 fn a_ping_carries_nothing_but_itself() {
     fn check<E>(mut solo: Solo<E>) {
         let options = RequestOptions { progress: true, ..RequestOptions::default() };
-        let typed = solo.conn.request(solo.now, &PingParams::default(), options).expect("it is allowed");
+        let typed = solo.conn.request(solo.now, &PingParams::default(), options.clone()).expect("it is allowed");
         let named = solo.conn.request_raw(solo.now, "ping", None, options).expect("it is allowed");
         assert_eq!(solo.sent(), [typed, named].map(|call: CallId| request(call.as_u64(), "ping")));
         solo.feed(&result(typed.as_u64(), json!({})));

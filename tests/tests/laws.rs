@@ -133,6 +133,7 @@ fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &
                 idle_timeout: Some(Duration::from_millis(u64::from(kind) * 10 + 1)),
                 total_timeout: Some(Duration::from_secs(2)),
                 progress: kind & 0x80 != 0,
+                ..RequestOptions::default()
             };
             if let Ok(call) = conn.request_raw(now, method, None, options) {
                 ledger.calls.insert(call);

@@ -134,7 +134,7 @@ fn try_to_send<E>(conn: &mut Connection<E>, ask: Method, note: Method) -> Sends 
     let options = RequestOptions::default();
     let log = LogMessageParams::new(LoggingLevel::Info, Json::new("x").expect("a text"));
     [
-        conn.request_raw(now, ask.as_str(), None, options).map(|_| ()),
+        conn.request_raw(now, ask.as_str(), None, options.clone()).map(|_| ()),
         conn.notify_raw(note.as_str(), None),
         conn.request(now, &PingParams::default(), options).map(|_| ()),
         conn.notify(&log),

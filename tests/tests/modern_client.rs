@@ -308,18 +308,6 @@ fn questions_that_were_not_offered_end_the_call() {
     }
 }
 
-#[test]
-fn rounds_are_bounded() {
-    let mut client = modern();
-    let (_, mut request) = call(&mut client);
-    for _ in 0..16 {
-        client.feed(&result(&request, json!({"resultType": "input_required", "requestState": "more"})));
-        request = one(client.sent());
-    }
-    client.feed(&result(&request, json!({"resultType": "input_required", "requestState": "more"})));
-    assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]));
-}
-
 const QUESTION: &str = r#"{"resultType":"input_required","inputRequests":{"r":{"method":"roots/list"}}}"#;
 
 // req: M-MRTR-035

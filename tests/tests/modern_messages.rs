@@ -326,13 +326,16 @@ fn a_client_asks_only_for_what_the_server_has() {
         "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}),
     ));
     client.take_events();
-    let options = RequestOptions::default();
+    let options = RequestOptions::default;
     let (prompts, resource) = (ListPromptsParams::default(), ReadResourceParams::new("a:b"));
-    assert_eq!(client.conn.request(client.now, &prompts, options), Err(SendError::Undeclared(Capability::Prompts)));
-    assert_eq!(client.conn.request(client.now, &resource, options), Err(SendError::Undeclared(Capability::Resources)));
+    assert_eq!(client.conn.request(client.now, &prompts, options()), Err(SendError::Undeclared(Capability::Prompts)));
+    assert_eq!(
+        client.conn.request(client.now, &resource, options()),
+        Err(SendError::Undeclared(Capability::Resources))
+    );
     let completion = Method::Complete.as_str();
-    let raw = client.conn.request_raw(client.now, completion, None, options);
+    let raw = client.conn.request_raw(client.now, completion, None, options());
     assert_eq!(raw, Err(SendError::Undeclared(Capability::Completions)));
     assert_eq!(client.sent(), NOTHING);
-    assert!(client.conn.request(client.now, &ListToolsParams::default(), options).is_ok());
+    assert!(client.conn.request(client.now, &ListToolsParams::default(), options()).is_ok());
 }

@@ -34,12 +34,12 @@ fn a_call_carries_the_token_that_is_watched_whatever_its_params_say() {
         let mut meta = Meta::new();
         meta.set("progressToken", "mine").expect("a text");
         let typed = CallToolParams { meta: Some(meta), ..CallToolParams::new("t") };
-        let options = RequestOptions::default();
+        let options = RequestOptions::default;
         let calls = [
-            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options),
-            client.conn.request(client.now, &typed, options),
-            client.conn.request(client.now, &CallToolParams::new("t"), options),
-            client.conn.request_raw(client.now, "vendor/a", None, options),
+            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&raw)), options()),
+            client.conn.request(client.now, &typed, options()),
+            client.conn.request(client.now, &CallToolParams::new("t"), options()),
+            client.conn.request_raw(client.now, "vendor/a", None, options()),
         ]
         .map(|call| call.expect("it is ready"));
         let sent = client.sent();

@@ -61,9 +61,9 @@ fn no_call_is_without_a_deadline_unless_that_was_said() {
     assert!(default.idle_timeout.is_some() && default.total_timeout.is_some() && default.progress);
     let (now, conn) = (client.now, &mut client.conn);
     let calls = [
-        conn.request(now, &ListToolsParams::default(), default),
-        conn.request(now, &CallToolParams::new("t"), default),
-        conn.request(now, &PingParams::default(), default),
+        conn.request(now, &ListToolsParams::default(), default.clone()),
+        conn.request(now, &CallToolParams::new("t"), default.clone()),
+        conn.request(now, &PingParams::default(), default.clone()),
         conn.request_raw(now, "vendor/a", None, default),
         conn.request_raw(now, "ping", None, RequestOptions::within(SECOND)),
         conn.request_raw(now, "vendor/a", None, options(None, SECOND)),
@@ -121,7 +121,7 @@ fn only_its_own_progress_keeps_a_call_alive() {
 fn both_times_count_from_the_question_and_not_from_its_leaving() {
     let mut client = Solo::ready_client(ProtocolVersion::V2025_06_18);
     let within = RequestOptions::within(SECOND);
-    let queued = client.conn.request_raw(client.now, "vendor/a", None, within).expect("it is ready");
+    let queued = client.conn.request_raw(client.now, "vendor/a", None, within.clone()).expect("it is ready");
     client.now = client.now + SECOND / 2;
     let other = client.conn.request_raw(client.now, "vendor/b", None, within).expect("it is ready");
     client.advance(SECOND / 2);

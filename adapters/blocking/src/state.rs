@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
-    protocol::Phase,
     rpc::Timestamp,
 };
 
@@ -78,10 +77,6 @@ impl<E> State<E> {
 
     /// Whether a request would not be refused as too much.
     pub(crate) fn has_room(&self) -> bool {
-        if self.connection.phase() >= Phase::Draining {
-            return true;
-        }
-        let (usage, limits) = (self.connection.usage(), &self.connection.settings().limits);
-        usage.outbox_bytes < limits.outbox_bytes && usage.calls < limits.calls
+        self.connection.has_room()
     }
 }

@@ -104,7 +104,7 @@ fn progress_keeps_a_call_alive_up_to_its_total_time() {
         let options = RequestOptions {
             idle_timeout: Some(Duration::from_millis(200)),
             total_timeout: Some(Duration::from_millis(600)),
-            progress: true,
+            ..RequestOptions::default()
         };
         let start = Instant::now();
         let pending = ask(&client.peer.with_options(options), "test/any", "{}");

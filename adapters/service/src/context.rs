@@ -162,8 +162,10 @@ impl<E: Role> Context<E> {
     /// Asks the peer on behalf of this request, and waits.
     pub(crate) fn ask<R: Request<Result: 'static>>(&self, question: &R) -> Result<R::Result, CallError> {
         self.check()?;
-        let peer =
-            self.options.map_or_else(|| self.peer().patient_for::<R>(), |options| self.peer().with_options(options));
+        let peer = match self.options.clone() {
+            Some(options) => self.peer().with_options(options),
+            None => self.peer().patient_for::<R>(),
+        };
         let pending = self.when_there_is_room(|| peer.request(question))?;
         if !self.work.ask(pending.id()) {
             pending.cancel(Some(NO_LONGER_NEEDED));
@@ -204,7 +206,7 @@ impl<E: Role> Context<E> {
 
 impl<E: Role> Clone for Context<E> {
     fn clone(&self) -> Self {
-        Self { options: self.options, ..Self::new(self.shared.clone(), self.link.clone(), self.work.clone()) }
+        Self { options: self.options.clone(), ..Self::new(self.shared.clone(), self.link.clone(), self.work.clone()) }
     }
 }
 

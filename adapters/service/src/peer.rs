@@ -40,9 +40,9 @@ impl<E: 'static> Peer<E> {
 
     /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
     pub(crate) fn patient_for<R: Request>(&self) -> Self {
-        match (R::METHOD, self.options) {
+        match (R::METHOD, &self.options) {
             (Method::CreateMessage | Method::Elicit, None) => {
-                let options = self.link.run(|conn, _| conn.settings().request);
+                let options = self.link.run(|conn, _| conn.settings().request.clone());
                 self.with_options(RequestOptions { idle_timeout: None, ..options })
             }
             _ => self.clone(),
@@ -109,7 +109,7 @@ impl<E: 'static> Peer<E> {
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
         let (call, waiter) = self.link.run(|conn, now| {
-            let options = self.options.unwrap_or(conn.settings().request);
+            let options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
             let call = request(conn, now, options)?;
             Ok::<_, SendError>((call, self.calls.enter(call, follows)))
         })?;
@@ -169,14 +169,14 @@ impl<E: 'static> Peer<E> {
         &self.calls
     }
 
-    pub(crate) const fn options(&self) -> Option<RequestOptions> {
-        self.options
+    pub(crate) fn options(&self) -> Option<RequestOptions> {
+        self.options.clone()
     }
 }
 
 impl<E> Clone for Peer<E> {
     fn clone(&self) -> Self {
-        Self { link: self.link.clone(), calls: self.calls.clone(), options: self.options }
+        Self { link: self.link.clone(), calls: self.calls.clone(), options: self.options.clone() }
     }
 }
 

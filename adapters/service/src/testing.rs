@@ -13,7 +13,7 @@ use std::{
 use mcp_proto::{
     codec::Frame,
     connection::{Client, ClientConfig, ClientEnd, Connection, Event, Server, ServerConfig, ServerEnd},
-    protocol::{Capability, Phase, ProtocolVersion, VersionSet},
+    protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::Timestamp,
     wire::{ErrorObject, Json, RawJson},
 };
@@ -146,10 +146,7 @@ impl<E: Send + 'static> Link<E> for End<E> {
 
     fn wait_for_room(&self) {
         loop {
-            let has_room = self.with_conn(|conn| {
-                conn.phase() == Phase::Closed || conn.usage().outbox_bytes < conn.settings().limits.outbox_bytes
-            });
-            if has_room {
+            if self.with_conn(|conn| conn.has_room()) {
                 return;
             }
             thread::sleep(Duration::from_millis(1));

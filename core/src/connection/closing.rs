@@ -86,7 +86,7 @@ impl Engine {
         }
         for id in self.calls.ids() {
             self.drop_questions(id);
-            self.rounds.end(id);
+            self.repeats.end(id);
             let call = self.calls.retire(id);
             if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Keepalive, Limits, RequestOptions};
+use super::{Backoff, Keepalive, Limits, RequestOptions};
 use crate::{
     protocol::VersionSet,
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
@@ -19,6 +19,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What `RequestOptions::default()` stands for in this application.
     pub request: RequestOptions,
+    /// How long to wait before a request is sent again that the peer has put off (2026-07-28).
+    pub backoff: Backoff,
     /// Pings for a quiet peer. Default: none.
     pub keepalive: Option<Keepalive>,
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
@@ -40,6 +42,7 @@ impl Default for Settings {
             versions: VersionSet::LEGACY,
             limits: Limits::default(),
             request: RequestOptions::default(),
+            backoff: Backoff::default(),
             keepalive: None,
             handshake_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(5),

@@ -4,7 +4,7 @@ use alloc::string::String;
 
 use crate::{
     protocol::{Era, ProtocolVersion},
-    schema::{ClientCapabilities, Implementation, LoggingLevel},
+    schema::{ClientCapabilities, Implementation, LoggingLevel, TraceContext},
     wire::RequestId,
 };
 
@@ -21,6 +21,8 @@ pub struct RequestContext<'a> {
     pub log_level: Option<LoggingLevel>,
     /// The token under which it wants to hear of progress.
     pub progress_token: Option<&'a RequestId>,
+    /// The distributed trace that it belongs to.
+    pub trace: Option<&'a TraceContext>,
 }
 
 impl RequestContext<'_> {

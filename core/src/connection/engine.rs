@@ -5,21 +5,13 @@ use core::fmt;
 
 use super::{
     ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
-    Wake,
-    batch::Batch,
-    changes::Changes,
-    keepalive::Pings,
-    modern::Modern,
-    probe::Identity,
-    receive::Origin,
-    rounds::{Question, Rounds},
-    subscriptions::Subscriptions,
-    tasks::Followed,
+    Wake, batch::Batch, changes::Changes, keepalive::Pings, modern::Modern, probe::Identity, receive::Origin,
+    repeat::Repeats, rounds::Question, subscriptions::Subscriptions, tasks::Followed,
 };
 use crate::{
     protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
     rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, Timestamp},
-    schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel},
+    schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
     wire::{Json, RequestId},
 };
 
@@ -55,6 +47,8 @@ pub(super) struct RequestTag {
     pub(super) level: Option<LoggingLevel>,
     /// What a request of the modern era says of itself.
     pub(super) modern: Option<Box<Modern>>,
+    /// The distributed trace that it belongs to.
+    pub(super) trace: Option<Box<TraceContext>>,
     /// It came as part of a result, and its answer goes into the next request.
     pub(super) question: Option<Question>,
 }
@@ -62,7 +56,17 @@ pub(super) struct RequestTag {
 impl RequestTag {
     pub(super) fn new(token: Option<RequestId>, origin: Origin) -> Self {
         let Origin { batch, bytes } = origin;
-        Self { token, last_progress: None, queued: 0, batch, bytes, level: None, modern: None, question: None }
+        Self {
+            token,
+            last_progress: None,
+            queued: 0,
+            batch,
+            bytes,
+            level: None,
+            modern: None,
+            trace: None,
+            question: None,
+        }
     }
 }
 
@@ -140,7 +144,7 @@ pub(super) struct Engine {
     pub(super) pings: Option<Pings>,
     pub(super) followed: Followed,
     pub(super) subscriptions: Subscriptions,
-    pub(super) rounds: Rounds,
+    pub(super) repeats: Repeats,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) drain: Option<(Timestamp, CloseReason)>,
@@ -176,7 +180,7 @@ impl Engine {
             pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
             followed: Followed::default(),
             subscriptions: Subscriptions::default(),
-            rounds: Rounds::default(),
+            repeats: Repeats::new(settings.hash_seed),
             clock: now,
             drain: None,
             noise: 0,
@@ -265,7 +269,8 @@ impl Engine {
         let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
         let ping = self.pings.as_ref().and_then(Pings::due).map(|at| Deadline { at, wake: Wake::Keepalive });
         let drain = self.drain.as_ref().map(|(at, _)| Deadline { at: *at, wake: Wake::Drain });
-        [call, ping, drain].into_iter().flatten().min_by_key(|deadline| deadline.at)
+        let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
+        [call, retry, ping, drain].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {
@@ -273,6 +278,7 @@ impl Engine {
         while let Some((id, total)) = self.calls.expired(now) {
             self.time_out(now, id, total);
         }
+        self.send_due(now);
         self.keep_alive(now);
         if self.drain.as_ref().is_some_and(|(at, _)| *at <= now) {
             self.finish_draining();
@@ -333,7 +339,8 @@ impl Engine {
             tasks: self.followed.len(),
             changes: self.changes.len(),
             subscriptions: self.subscriptions.len(),
-            rounds: self.rounds.len(),
+            kept: self.repeats.len(),
+            call_bytes: self.repeats.bytes(),
         }
     }
 }

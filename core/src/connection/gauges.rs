@@ -48,6 +48,8 @@ pub struct Usage {
     pub changes: usize,
     /// Subscriptions that the peer has opened (2026-07-28).
     pub subscriptions: usize,
-    /// Requests of ours that may be answered with questions (2026-07-28).
-    pub rounds: usize,
+    /// Requests of ours that are kept because they may have to be sent again (2026-07-28).
+    pub kept: usize,
+    /// What they take, in bytes.
+    pub call_bytes: usize,
 }

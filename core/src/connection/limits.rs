@@ -1,14 +1,17 @@
 //! How much a connection may hold.
 
+use alloc::sync::Arc;
 use core::time::Duration;
+
+use crate::schema::{LoggingLevel, TraceContext};
 
 /// Bounds of one connection. Memory stays under what they add up to:
 ///
 /// [`outbox_bytes`](Self::outbox_bytes) + [`control_bytes`](Self::control_bytes) + one frame for what waits to be
 /// written; [`calls`](Self::calls) and [`requests`](Self::requests) times a few hundred bytes for the tables;
-/// [`request_bytes`](Self::request_bytes) for what the application keeps of requests it works on; and
-/// [`frame_bytes`](Self::frame_bytes) with one chunk in the line decoder. Buffers grow by doubling, so an allocator may
-/// have to provide twice as much.
+/// [`request_bytes`](Self::request_bytes) for what the application keeps of requests it works on;
+/// [`call_bytes`](Self::call_bytes) + one frame for what is kept of requests of ours; and [`frame_bytes`](Self::frame_bytes) with one chunk
+/// in the line decoder. Buffers grow by doubling, so an allocator may have to provide twice as much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -18,6 +21,9 @@ pub struct Limits {
     pub json_depth: u32,
     /// Requests of ours in flight. Default 16,384.
     pub calls: usize,
+    /// Bytes of requests of ours in flight that are kept because they may have to be sent again, and of what came to
+    /// them meanwhile (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the peer.
+    pub call_bytes: usize,
     /// Requests of the peer in flight, those included that it cancelled and that are still worked on.
     /// Default 16,384: enough for a client that fires all it has, small against the memory of its params.
     pub requests: usize,
@@ -55,6 +61,7 @@ impl Default for Limits {
             frame_bytes: 16 << 20,
             json_depth: 128,
             calls: 16_384,
+            call_bytes: 64 << 20,
             requests: 16_384,
             request_bytes: 64 << 20,
             outbox_bytes: 64 << 20,
@@ -71,10 +78,10 @@ impl Default for Limits {
     }
 }
 
-/// How long a request may take.
+/// How a request is made: how long it may take, and what it says beside its params.
 ///
 /// Both times count from the call of `request`, so time in the outbox counts too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestOptions {
     /// How long the peer may be silent about this request; its progress starts the time anew.
     /// `None` means forever, and has to be said. Default 60 seconds.
@@ -84,6 +91,11 @@ pub struct RequestOptions {
     pub total_timeout: Option<Duration>,
     /// Whether to ask for progress. Without it nothing moves the idle deadline. Default true.
     pub progress: bool,
+    /// The least severe log messages to be sent about this request (2026-07-28; in a session, see `logging/setLevel`).
+    /// Default: none at all.
+    pub log_level: Option<LoggingLevel>,
+    /// Which distributed trace the request belongs to. Default: none.
+    pub trace: Option<Arc<TraceContext>>,
 }
 
 impl Default for RequestOptions {
@@ -91,22 +103,52 @@ impl Default for RequestOptions {
         Self {
             idle_timeout: Some(Duration::from_secs(60)),
             total_timeout: Some(Duration::from_secs(30 * 60)),
-            progress: true,
+            ..Self::forever()
         }
     }
 }
 
 impl RequestOptions {
-    /// Both times `timeout`: progress does not prolong it.
+    /// Both times `timeout`: progress does not prolong it, and is not asked for.
     #[must_use]
     pub const fn within(timeout: Duration) -> Self {
-        Self { idle_timeout: Some(timeout), total_timeout: Some(timeout), progress: false }
+        Self {
+            idle_timeout: Some(timeout),
+            total_timeout: Some(timeout),
+            progress: false,
+            log_level: None,
+            trace: None,
+        }
     }
 
     /// No deadline at all. The request ends when it is answered or cancelled, or with the connection.
     #[must_use]
     pub const fn forever() -> Self {
-        Self { idle_timeout: None, total_timeout: None, progress: true }
+        Self { idle_timeout: None, total_timeout: None, progress: true, log_level: None, trace: None }
+    }
+}
+
+/// Pauses that become longer, for what the peer has put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first pause. Each further one is twice as long. Default 250 milliseconds.
+    pub first: Duration,
+    /// The longest one. Default 8 seconds.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(250), most: Duration::from_secs(8) }
+    }
+}
+
+impl Backoff {
+    /// The `n`th pause; none for 0.
+    #[must_use]
+    pub fn pause(self, n: u32) -> Duration {
+        let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
+        1u32.checked_shl(doubled).map_or(self.most, |factor| self.first.saturating_mul(factor)).min(self.most)
     }
 }
 

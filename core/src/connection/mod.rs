@@ -19,6 +19,7 @@ mod modern;
 mod poll;
 mod probe;
 mod receive;
+mod repeat;
 mod rounds;
 mod send;
 mod splice;
@@ -35,7 +36,7 @@ pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use gauges::{Stats, Usage};
-pub use limits::{Keepalive, Limits, RequestOptions};
+pub use limits::{Backoff, Keepalive, Limits, RequestOptions};
 pub use poll::{Deadline, Route, Transmit, Wake};
 
 use crate::{
@@ -146,13 +147,15 @@ impl Connection<ServerEnd> {
     #[must_use]
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
+        let (progress_token, trace) = (entry.tag.token.as_ref(), entry.tag.trace.as_deref());
         if let Some(modern) = &entry.tag.modern {
             return Some(RequestContext {
                 version: modern.version,
                 client_capabilities: &modern.capabilities,
                 client_info: modern.info.as_ref(),
                 log_level: modern.log_level,
-                progress_token: entry.tag.token.as_ref(),
+                progress_token,
+                trace,
             });
         }
         let client = self.client()?;
@@ -161,7 +164,8 @@ impl Connection<ServerEnd> {
             client_capabilities: &client.capabilities,
             client_info: Some(&client.client_info),
             log_level: self.engine.log_level,
-            progress_token: entry.tag.token.as_ref(),
+            progress_token,
+            trace,
         })
     }
 }
@@ -399,6 +403,13 @@ impl<E> Connection<E> {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         self.engine.is_drained()
+    }
+
+    /// Whether a request would not be refused as [`SendError::Busy`]. Whoever waits for that looks again after output
+    /// has left and after answers have come. True once the connection closes, since there is nothing to wait for then.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.engine.phase >= Phase::Draining || self.engine.has_room_for_request().is_ok()
     }
 
     /// How far it is.

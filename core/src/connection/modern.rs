@@ -14,7 +14,10 @@ use super::{
 };
 use crate::{
     protocol::{Kind, Method, MethodName, Phase, ProtocolVersion, Role, VersionSet, check},
-    schema::{ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, UnsupportedProtocolVersion, keys},
+    schema::{
+        ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, TraceContext, UnsupportedProtocolVersion,
+        keys,
+    },
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
 };
 
@@ -107,7 +110,8 @@ impl Engine {
             return None;
         }
         let token = meta.member(keys::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
-        let tag = RequestTag { modern: Some(Box::new(modern)), ..RequestTag::new(token, origin) };
+        let trace = TraceContext::of(meta).map(Box::new);
+        let tag = RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, origin);
         }

@@ -43,6 +43,8 @@ pub struct Deadline {
 pub enum Wake {
     /// A request runs out of time.
     RequestTimeout,
+    /// A request that the peer has put off is due again.
+    Retry,
     /// A ping is due.
     Keepalive,
     /// The time for last answers is up.

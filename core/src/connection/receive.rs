@@ -1,6 +1,6 @@
 //! What the peer sends: each frame is checked, entered into the tables, and becomes at most one event.
 
-use alloc::{borrow::Cow, string::String};
+use alloc::{borrow::Cow, boxed::Box, string::String};
 
 use super::{
     CancelCause, CloseReason, Event, Outcome, Progress, Violation,
@@ -11,7 +11,7 @@ use crate::{
     codec::{Frame, FrameEnd},
     protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
     rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
-    schema::{SetLevelParams, keys},
+    schema::{SetLevelParams, TraceContext, keys},
     wire::{
         Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
         encode::{self, MissingId},
@@ -269,7 +269,8 @@ impl Engine {
             }
         }
         let token = meta.as_ref().and_then(|meta| id_in(meta, "progressToken"));
-        let tag = RequestTag { level, ..RequestTag::new(token, origin) };
+        let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
+        let tag = RequestTag { level, trace, ..RequestTag::new(token, origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
@@ -440,6 +441,10 @@ impl Engine {
         let call = self.calls.by_wire(number).unwrap_or(CallId::from_raw(number));
         match self.calls.get(call) {
             Some(entry) if entry.progress && entry.sent => self.calls.touch(now, call),
+            Some(entry) if entry.waits => {
+                self.stats.late += 1;
+                return None;
+            }
             None if self.followed.contains(call) => {}
             // It was asked for once, and the call has ended: it crossed the end.
             None => {
@@ -501,7 +506,7 @@ impl Engine {
     /// The end of a call that was answered.
     pub(super) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let entry = self.calls.retire(call)?;
-        self.rounds.end(call);
+        self.repeats.end(call);
         match (entry.tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
                 self.probe_refused(self.clock, again, error);

@@ -2,7 +2,6 @@
 //! request is sent again with the answers. For the application it stays one call.
 
 use alloc::{
-    collections::BTreeMap,
     format,
     string::{String, ToString},
     vec::Vec,
@@ -10,37 +9,56 @@ use alloc::{
 
 use super::{
     CancelCause, Event, Outcome,
-    engine::{CallTag, Engine, RequestTag},
+    engine::{Engine, RequestTag},
     receive::Origin,
     splice,
 };
 use crate::{
     protocol::{Capability, Method, MethodName, ProtocolVersion},
-    rpc::{CallId, Lane, Owner, ReplyKey, State},
+    rpc::{CallId, ReplyKey, State},
     wire::{
-        ErrorObject, RawJson, RequestId, encode,
+        ErrorObject, RawJson, RequestId,
         scan::{MAX_DEPTH, Scanner},
     },
 };
 
-/// What is kept of a request that may be answered with questions.
-#[derive(Clone, Debug)]
+/// What a request was answered with, if that were questions.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Round {
-    method: Method,
-    /// The params as the application gave them.
-    params: Vec<u8>,
-    /// How often it was sent.
-    sent: u32,
+    /// How often that was so.
+    count: u32,
+    /// How often in a row there was nothing to answer, but only a state to come back with.
+    put_off: u32,
     /// The state that the latest result came with, as JSON.
     state: Option<String>,
     /// The questions of the latest result: their names as JSON, and the answers that are there.
     answers: Vec<(String, Option<Vec<u8>>)>,
 }
 
-/// Calls that may be answered with questions.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rounds {
-    calls: BTreeMap<CallId, Round>,
+impl Round {
+    pub(super) fn weight(&self) -> usize {
+        let answer = |(name, answer): &(String, Option<Vec<u8>>)| name.len() + answer.as_ref().map_or(0, Vec::len);
+        self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
+    }
+
+    /// Adds what belongs to the latest result to the params of the next request. It belongs to no other one.
+    pub(super) fn add(&mut self, params: &mut Vec<u8>) {
+        if let Some(state) = self.state.take() {
+            splice::set(params, 0, "requestState", &state);
+        }
+        if self.answers.is_empty() {
+            return;
+        }
+        let mut answers = Vec::new();
+        for (name, answer) in self.answers.drain(..) {
+            answers.push(if answers.is_empty() { b'{' } else { b',' });
+            answers.extend_from_slice(name.as_bytes());
+            answers.push(b':');
+            answers.extend_from_slice(&answer.unwrap_or_default());
+        }
+        answers.push(b'}');
+        splice::set(params, 0, "inputResponses", core::str::from_utf8(&answers).unwrap_or("{}"));
+    }
 }
 
 /// A question of a call.
@@ -48,20 +66,6 @@ pub(super) struct Rounds {
 pub(super) struct Question {
     pub(super) call: CallId,
     index: usize,
-}
-
-impl Rounds {
-    pub(super) fn begin(&mut self, call: CallId, method: Method, params: Vec<u8>) {
-        self.calls.insert(call, Round { method, params, sent: 1, state: None, answers: Vec::new() });
-    }
-
-    pub(super) fn end(&mut self, call: CallId) {
-        self.calls.remove(&call);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.calls.len()
-    }
 }
 
 impl Engine {
@@ -78,7 +82,7 @@ impl Engine {
         match kind.as_deref() {
             None | Some("complete") => self.finish_call(call, Outcome::Result(result)),
             Some("task") if task => self.finish_call(call, Outcome::Result(result)),
-            Some("input_required") if self.rounds.calls.contains_key(&call) => {
+            Some("input_required") if self.may_ask(call) => {
                 if self.ask(call, &result).is_err() {
                     self.stats.violations += 1;
                     self.drop_questions(call);
@@ -93,43 +97,55 @@ impl Engine {
         }
     }
 
+    /// Whether a request may be answered with questions.
+    fn may_ask(&self, call: CallId) -> bool {
+        self.repeats.get(call).is_some_and(|kept| kept.method.known().is_some_and(Method::may_ask))
+    }
+
     /// Hands the questions of a result to the application.
     fn ask(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
         let state = result.member("requestState");
-        let requests = result.member("inputRequests");
-        if state.is_none() && requests.is_none() {
+        let questions = result.member("inputRequests").as_ref().map_or_else(|| Ok(Vec::new()), questions)?;
+        if state.as_ref().map_or(questions.is_empty(), |state| !state.get().starts_with('"')) {
             return Err(());
         }
-        let limits = self.limits();
-        let (most_rounds, most_questions) = (limits.rounds, limits.questions);
-        let questions = requests.as_ref().map_or_else(|| Ok(Vec::new()), questions)?;
-        let Some(round) = self.rounds.calls.get_mut(&call) else { return Err(()) };
-        if round.sent > most_rounds || questions.len() > most_questions {
-            return Err(());
-        }
-        round.state = state.map(|state| state.get().to_string());
-        round.answers = questions.iter().map(|question| (question.name.clone(), None)).collect();
         // All are looked at before the first is asked.
         for question in &questions {
-            let role = crate::protocol::Role::Client;
             let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY).ok_or(())?;
-            if self.role() != role
-                || !self.local.contains(needed)
-                || self.undeclared_form(question.method, question.params.as_ref()).is_some()
+            if !self.local.contains(needed) || self.undeclared_form(question.method, question.params.as_ref()).is_some()
             {
                 return Err(());
             }
         }
+        let limits = self.limits();
+        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
+        if questions.len() > most_questions {
+            return Err(());
+        }
+        let round = self.repeats.change(call, |kept| {
+            let round = &mut kept.round;
+            round.count += 1;
+            round.put_off = if questions.is_empty() { round.put_off + 1 } else { 0 };
+            round.state = state.map(|state| state.get().to_string());
+            round.answers = questions.iter().map(|question| (question.name.clone(), None)).collect();
+            (round.count, round.put_off)
+        });
+        let (count, put_off) = round.ok_or(())?;
+        if count > most_rounds || self.repeats.bytes() > most_bytes {
+            return Err(());
+        }
         if questions.is_empty() {
-            self.ask_again(call);
+            // The first time may be a matter of where the server keeps things.
+            self.send_later(call, put_off - 1);
             return Ok(());
         }
         self.calls.suspend(call);
         for (index, question) in questions.into_iter().enumerate() {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
-            let tag =
-                RequestTag { question: Some(Question { call, index }), ..RequestTag::new(None, Origin::default()) };
-            let key = self.admit(id, tag, Origin::default()).map_err(|_| ())?;
+            let origin =
+                Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
+            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(None, origin) };
+            let key = self.admit(id, tag, origin).map_err(|_| ())?;
             self.events.push_back(Event::Request {
                 key,
                 method: MethodName::Known(question.method),
@@ -142,77 +158,34 @@ impl Engine {
     /// The application has answered a question.
     pub(super) fn answer_question(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
         self.release(key);
-        let Some(round) = self.rounds.calls.get_mut(&question.call) else { return };
-        match answer {
+        let outcome = match answer {
             Ok(text) => {
-                if let Some((_, answer)) = round.answers.get_mut(question.index) {
-                    *answer = Some(text);
-                }
-                if round.answers.iter().all(|(_, answer)| answer.is_some()) {
-                    self.ask_again(question.call);
+                let complete = self.repeats.change(question.call, |kept| {
+                    let answers = &mut kept.round.answers;
+                    if let Some((_, answer)) = answers.get_mut(question.index) {
+                        *answer = Some(text);
+                    }
+                    answers.iter().all(|(_, answer)| answer.is_some())
+                });
+                let fits = self.repeats.bytes() <= self.limits().call_bytes;
+                match complete {
+                    Some(true) if fits => return self.send_again(question.call),
+                    Some(false) if fits => return,
+                    Some(_) => Outcome::Error(ErrorObject::internal("The answers are larger than the limit")),
+                    None => return,
                 }
             }
             // There is no way to tell the server that a question was refused, so the call ends here.
-            Err(error) => {
-                let error = error.clone();
-                self.drop_questions(question.call);
-                let event = self.finish_call(question.call, Outcome::Error(error));
-                self.events.extend(event.map(Event::into_owned));
-            }
-        }
-    }
-
-    /// Sends the request again, under a new id, with the answers.
-    fn ask_again(&mut self, call: CallId) {
-        let Some(version) = self.modern_version(CallTag::User { method: None, task: false }) else { return };
-        let Some(round) = self.rounds.calls.get_mut(&call) else { return };
-        round.sent += 1;
-        let mut params = round.params.clone();
-        if params.is_empty() {
-            params.extend_from_slice(b"{}");
-        }
-        if let Some(state) = round.state.take() {
-            splice::set(&mut params, 0, "requestState", &state);
-        }
-        if !round.answers.is_empty() {
-            let mut answers = Vec::new();
-            for (name, answer) in round.answers.drain(..) {
-                answers.push(if answers.is_empty() { b'{' } else { b',' });
-                answers.extend_from_slice(name.as_bytes());
-                answers.push(b':');
-                answers.extend_from_slice(&answer.unwrap_or_default());
-            }
-            answers.push(b'}');
-            splice::set(&mut params, 0, "inputResponses", core::str::from_utf8(&answers).unwrap_or("{}"));
-        }
-        let method = round.method;
-        let (clock, max_len) = (self.clock, self.limits().frame_bytes);
-        let wire = self.calls.next_id();
-        let progress = self.calls.get(call).is_some_and(|call| call.progress);
-        let Some(identity) = self.side.identity() else { return };
-        super::probe::identify(&mut params, 0, version, identity);
-        if progress {
-            splice::progress_token(&mut params, 0, wire.as_u64());
-        }
-        let queued: Result<_, ()> = self.outbox.push(Lane::Request, Owner::Call(wire), max_len, |out| {
-            encode::open_request(out, &RequestId::from(wire.as_u64()), method.as_str());
-            out.extend_from_slice(b",\"params\":");
-            out.extend_from_slice(&params);
-            out.push(b'}');
-            Ok(())
-        });
-        if matches!(queued, Ok(Some(_))) {
-            self.calls.reissue(clock, call);
-        } else {
-            let error = ErrorObject::internal("The answers are larger than the limit");
-            let event = self.finish_call(call, Outcome::Error(error));
-            self.events.extend(event.map(Event::into_owned));
-        }
+            Err(error) => Outcome::Error(error.clone()),
+        };
+        self.drop_questions(question.call);
+        let event = self.finish_call(question.call, outcome);
+        self.events.extend(event.map(Event::into_owned));
     }
 
     /// Nobody waits for the answers to a call's questions any more.
     pub(super) fn drop_questions(&mut self, call: CallId) {
-        if self.rounds.calls.get(&call).is_none_or(|round| round.answers.is_empty()) {
+        if self.repeats.get(call).is_none_or(|kept| kept.round.answers.is_empty()) {
             return;
         }
         for key in self.requests.keys(State::Open) {
@@ -244,7 +217,11 @@ fn questions(requests: &RawJson<'_>) -> Result<Vec<Asked>, ()> {
             .filter(|method| matches!(method, Method::Elicit | Method::CreateMessage | Method::ListRoots))
             .ok_or(())?;
         let params = request.member("params").map(RawJson::into_owned);
-        asked.push(Asked { name: format!("\"{}\"", name.inner), method, params });
+        let name = format!("\"{}\"", name.inner);
+        if asked.iter().any(|asked: &Asked| asked.name == name) {
+            return Err(());
+        }
+        asked.push(Asked { name, method, params });
     }
     Ok(asked)
 }

@@ -6,7 +6,7 @@ use super::{
     CloseReason, Event, Outcome, RequestOptions, SendError,
     batch::Part,
     engine::{CallTag, Engine},
-    probe, splice,
+    repeat::{Extra, splice_all},
 };
 use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
@@ -55,6 +55,13 @@ impl Engine {
         if self.pending_bytes() >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
     }
 
+    /// Whether there is room for another request of the application.
+    pub(super) fn has_room_for_request(&self) -> Result<(), SendError> {
+        let limits = self.limits();
+        let full = self.calls.len() >= limits.calls || self.repeats.bytes() >= limits.call_bytes;
+        if full { Err(SendError::Busy) } else { self.has_room() }
+    }
+
     pub(super) fn request(
         &mut self,
         now: Timestamp,
@@ -65,10 +72,7 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
         self.may_send(method, Kind::Request, needs)?;
-        self.has_room()?;
-        if self.calls.len() >= self.limits().calls {
-            return Err(SendError::Busy);
-        }
+        self.has_room_for_request()?;
         let tag = CallTag::User { method: method.known(), task };
         let mut options = options;
         // A ping carries nothing but itself.
@@ -88,43 +92,36 @@ impl Engine {
     ) -> Result<CallId, SendError> {
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
+        let extra = Extra::of(&options);
+        let mut kept = self.repeats.buffer();
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
-        // What may be answered with questions is sent again with the answers.
-        let keep = match tag {
-            CallTag::User { method: Some(method), .. } if modern.is_some() && method.may_ask() => Some(method),
-            _ => None,
-        };
-        let mut given = Vec::new();
+        let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
         let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
             encode::open_request(out, &RequestId::from(id.as_u64()), method);
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
             params(out)?;
-            if keep.is_some() {
-                given = out[start..].to_vec();
+            if keep {
+                kept.extend_from_slice(&out[start..]);
             }
-            if (options.progress || modern.is_some()) && out.len() == start {
+            if out.len() == start && (options.progress || modern.is_some() || extra.has_trace()) {
                 out.extend_from_slice(b"{}");
             }
-            if let Some((version, identity)) = modern {
-                probe::identify(out, start, version, identity);
-            }
-            if options.progress {
-                splice::progress_token(out, start, id.as_u64());
-            }
+            splice_all(out, start, modern, &extra, options.progress.then_some(id));
             if out.len() == start {
                 out.truncate(before);
             }
             out.push(b'}');
             Ok::<_, SendError>(())
-        })?;
-        if queued.is_none() {
-            return Err(SendError::TooLarge);
+        });
+        if !matches!(queued, Ok(Some(_))) || !keep {
+            self.repeats.give_back(core::mem::take(&mut kept));
         }
+        queued?.ok_or(SendError::TooLarge)?;
         let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
-        if let Some(method) = keep {
-            self.rounds.begin(call, method, given);
+        if keep {
+            self.repeats.begin(call, MethodName::new(method).into_owned(), kept, extra);
         }
         Ok(call)
     }
@@ -198,10 +195,10 @@ impl Engine {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
         self.drop_questions(id);
-        self.rounds.end(id);
+        self.repeats.end(id);
         let Some(call) = self.calls.retire(id) else { return };
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
-        if taken_back || matches!(call.tag, CallTag::User { task: true, .. }) {
+        if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
             return;
         }
         let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {

@@ -28,8 +28,10 @@ impl CallId {
 #[derive(Clone, Debug)]
 pub(crate) struct Call<T> {
     pub(crate) tag: T,
-    /// The frame has left the outbox.
+    /// The frame has left the outbox, and is not answered.
     pub(crate) sent: bool,
+    /// It waits for this side, and nothing of it is under way.
+    pub(crate) waits: bool,
     /// Progress moves the idle deadline.
     pub(crate) progress: bool,
     /// The id that it was last sent under: its own, or a later one.
@@ -100,8 +102,16 @@ impl<T> Outgoing<T> {
         let id = self.next_id;
         self.next_id += 1;
         let idle_at = idle.map(|idle| now + idle);
-        let call =
-            Call { tag, sent: false, progress, wire: id, idle, idle_at, total_at: total.map(|total| now + total) };
+        let call = Call {
+            tag,
+            sent: false,
+            waits: false,
+            progress,
+            wire: id,
+            idle,
+            idle_at,
+            total_at: total.map(|total| now + total),
+        };
         if let Some(at) = call.deadline() {
             self.deadlines.set(at, id);
             self.with_deadline += 1;
@@ -121,14 +131,14 @@ impl<T> Outgoing<T> {
         self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
     }
 
-    /// The call waits for its own side: the peer cannot be too slow.
+    /// The call was answered, and waits for its own side to be sent again: the peer cannot be too slow.
     pub(crate) fn suspend(&mut self, id: CallId) {
-        self.relax(id, |call| call.idle_at = None);
+        self.relax(id, |call| (call.sent, call.waits, call.idle_at) = (false, true, None));
     }
 
-    /// The call may last for ever.
+    /// The call may last for ever, until it is sent again.
     pub(crate) fn unlimit(&mut self, id: CallId) {
-        self.relax(id, |call| (call.idle, call.idle_at, call.total_at) = (None, None, None));
+        self.relax(id, |call| (call.idle_at, call.total_at) = (None, None));
     }
 
     fn relax(&mut self, id: CallId, relax: impl FnOnce(&mut Call<T>)) {
@@ -147,7 +157,7 @@ impl<T> Outgoing<T> {
         self.aliases.remove(&call.wire);
         self.aliases.insert(wire, id.0);
         let had = call.deadline().is_some();
-        (call.wire, call.sent, call.idle_at) = (wire, false, call.idle.map(|idle| now + idle));
+        (call.wire, call.sent, call.waits, call.idle_at) = (wire, false, false, call.idle.map(|idle| now + idle));
         if let Some(at) = call.deadline() {
             self.with_deadline += usize::from(!had);
             self.deadlines.set(at, id.0);

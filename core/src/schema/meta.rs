@@ -31,6 +31,13 @@ pub mod keys {
     pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
     /// The `subscriptions/listen` request that a notification belongs to. Since 2026-07-28.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
+    /// The distributed trace that a message belongs to. Since 2026-07-28, as the next two; see
+    /// [`TraceContext`](super::TraceContext).
+    pub const TRACEPARENT: &str = "traceparent";
+    /// What the systems add that trace.
+    pub const TRACESTATE: &str = "tracestate";
+    /// What the application adds for whoever comes later.
+    pub const BAGGAGE: &str = "baggage";
 }
 
 /// The members of `_meta`, in their order, values as they came.

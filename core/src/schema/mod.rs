@@ -33,6 +33,7 @@ mod subscriptions;
 mod tasks;
 pub mod tasks_extension;
 mod tools;
+mod trace;
 
 #[cfg(feature = "arbitrary")]
 mod arbitrary;
@@ -105,6 +106,7 @@ pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
     ToolExecution, ToolsListChangedParams, is_object_schema,
 };
+pub use trace::{InvalidTrace, TraceContext};
 
 /// The params of a request.
 pub trait Request: Encode + DeserializeOwned {

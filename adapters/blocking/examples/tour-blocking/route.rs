@@ -209,7 +209,7 @@ impl Tour {
     /// Asks to hear of changes, and goes on: the answer is the end of it. Gives back what ends it sooner.
     fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Canceller> {
         let before = self.heard.counts().acknowledged;
-        let forever = RequestOptions { idle_timeout: None, total_timeout: None, progress: false };
+        let forever = RequestOptions { progress: false, ..RequestOptions::forever() };
         let listening = match self.client.with_options(forever).request(&SubscriptionsListenParams::new(filter)) {
             Ok(listening) => listening,
             Err(error) => {

@@ -18,11 +18,13 @@ use crate::{
 };
 
 /// A tool that says nothing for so long, or takes so long in all, is given up.
-const PATIENCE: RequestOptions = RequestOptions {
-    idle_timeout: Some(Duration::from_secs(20)),
-    total_timeout: Some(Duration::from_secs(120)),
-    progress: true,
-};
+fn patience() -> RequestOptions {
+    RequestOptions {
+        idle_timeout: Some(Duration::from_secs(20)),
+        total_timeout: Some(Duration::from_secs(120)),
+        ..RequestOptions::default()
+    }
+}
 
 /// How long tasks are kept.
 const KEPT: Duration = Duration::from_secs(60);
@@ -115,7 +117,7 @@ fn title(tool: &Tool, arguments: &Value, as_task: bool) -> String {
 }
 
 fn call(tour: &mut Tour, tool: &Tool, arguments: &Value, as_task: bool) -> Called {
-    let (client, has_session) = (tour.client.with_options(PATIENCE), tour.has_session());
+    let (client, has_session) = (tour.client.with_options(patience()), tour.has_session());
     let mut count = 0;
     let mut on_progress = |progress: Progress<'_>| {
         count += 1;

@@ -81,6 +81,7 @@ impl<T: DeserializeOwned + 'static, E: 'static> TaskHandle<T, E> {
             idle_timeout: None,
             total_timeout: kept.or(RequestOptions::default().total_timeout),
             progress: false,
+            ..RequestOptions::default()
         });
         let pending = self.peer.with_options(options).request(&GetTaskPayloadParams::new(self.id()))?;
         if let Some(call) = self.followed.call {

@@ -1,0 +1,237 @@
+//! Requests of ours that may have to be sent again (2026-07-28): with answers, in another revision, or after a while. For
+//! the application each of them stays one call.
+
+use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+
+use super::{
+    Outcome, RequestOptions,
+    engine::{CallTag, Engine},
+    probe,
+    rounds::Round,
+    splice,
+};
+use crate::{
+    protocol::{MethodName, ProtocolVersion},
+    rpc::{CallId, Lane, Owner, Timestamp},
+    schema::{LoggingLevel, TraceContext, keys},
+    wire::{ErrorObject, RequestId, encode},
+};
+
+/// Buffers for params that wait for the next request, so that it need not allocate one.
+const SPARE: usize = 64;
+
+/// A buffer that is larger than this is not kept.
+const SPARE_BYTES: usize = 4096;
+
+/// What is kept of a request until it has ended.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    pub(super) method: MethodName<'static>,
+    /// The params as the application gave them.
+    pub(super) params: Vec<u8>,
+    extra: Extra,
+    /// What it was answered with, if that were questions.
+    pub(super) round: Round,
+    /// When it is to be sent again.
+    due: Option<Timestamp>,
+}
+
+impl Kept {
+    fn weight(&self) -> usize {
+        self.params.len() + self.round.weight()
+    }
+}
+
+/// What a request says beside its params, each time it is sent.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Extra {
+    level: Option<LoggingLevel>,
+    trace: Option<Arc<TraceContext>>,
+}
+
+impl Extra {
+    pub(super) fn of(options: &RequestOptions) -> Self {
+        Self { level: options.log_level, trace: options.trace.clone() }
+    }
+
+    pub(super) const fn has_trace(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// Adds it to the params that begin at `start` and end with `out`.
+    pub(super) fn add(&self, out: &mut Vec<u8>, start: usize, modern: bool) {
+        // In a session the level is a matter of the session.
+        if let Some(level) = self.level.as_ref().filter(|_| modern) {
+            splice::set_meta(out, start, keys::LOG_LEVEL, &alloc::format!("\"{level}\""));
+        }
+        for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
+            let mut text = Vec::new();
+            encode::text(&mut text, value);
+            splice::set_meta(out, start, name, core::str::from_utf8(&text).unwrap_or("null"));
+        }
+    }
+}
+
+/// The requests that are kept.
+#[derive(Clone, Debug)]
+pub(super) struct Repeats {
+    calls: HashMap<CallId, Kept, FixedState>,
+    /// What is to be sent again, and when.
+    due: BTreeSet<(Timestamp, CallId)>,
+    /// What all of it weighs.
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Repeats {
+    pub(super) fn new(seed: u64) -> Self {
+        let calls = HashMap::with_hasher(FixedState::with_seed(seed));
+        Self { calls, due: BTreeSet::new(), bytes: 0, spare: Vec::new() }
+    }
+
+    /// An empty buffer.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// A buffer that is not needed any more.
+    pub(super) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE && (1..=SPARE_BYTES).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    pub(super) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
+        let kept = Kept { method, params, extra, round: Round::default(), due: None };
+        self.bytes += kept.weight();
+        self.calls.insert(call, kept);
+    }
+
+    pub(super) fn end(&mut self, call: CallId) {
+        let Some(kept) = self.calls.remove(&call) else { return };
+        self.bytes -= kept.weight();
+        if let Some(due) = kept.due {
+            self.due.remove(&(due, call));
+        }
+        self.give_back(kept.params);
+    }
+
+    pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
+        self.calls.get(&call)
+    }
+
+    /// The one way to change what is kept: its weight may change, too.
+    pub(super) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+        let kept = self.calls.get_mut(&call)?;
+        self.bytes -= kept.weight();
+        let result = f(kept);
+        self.bytes += kept.weight();
+        Some(result)
+    }
+
+    /// Has a call sent again at this time.
+    fn wait(&mut self, call: CallId, until: Timestamp) {
+        let Some(kept) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = kept.due.replace(until) {
+            self.due.remove(&(due, call));
+        }
+        self.due.insert((until, call));
+    }
+
+    pub(super) fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Takes the next call that is to be sent again now.
+    fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
+        let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.pop_first();
+        if let Some(kept) = self.calls.get_mut(&call) {
+            kept.due = None;
+        }
+        Some(call)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Engine {
+    /// The peer has put a call off: it is sent again after the `n`th pause.
+    pub(super) fn send_later(&mut self, call: CallId, n: u32) {
+        self.calls.suspend(call);
+        match self.settings().backoff.pause(n) {
+            pause if pause.is_zero() => self.send_again(call),
+            pause => self.repeats.wait(call, self.clock + pause),
+        }
+    }
+
+    /// Sends again what is due.
+    pub(super) fn send_due(&mut self, now: Timestamp) {
+        while let Some(call) = self.repeats.take_due(now) {
+            self.send_again(call);
+        }
+    }
+
+    /// Sends a request again under a new id, with whatever has come to it meanwhile.
+    pub(super) fn send_again(&mut self, call: CallId) {
+        let modern = self
+            .modern_version(CallTag::User { method: None, task: false })
+            .and_then(|version| Some((version, self.side.identity()?)));
+        let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
+        let progress = self.calls.get(call).is_some_and(|call| call.progress);
+        let mut params = self.repeats.buffer();
+        let Some((method, extra)) = self.repeats.change(call, |kept| {
+            params.extend_from_slice(&kept.params);
+            if params.is_empty() {
+                params.extend_from_slice(b"{}");
+            }
+            kept.round.add(&mut params);
+            (kept.method.clone(), kept.extra.clone())
+        }) else {
+            return;
+        };
+        splice_all(&mut params, 0, modern, &extra, progress.then_some(wire));
+        let queued: Result<_, ()> = self.outbox.push(Lane::Request, Owner::Call(wire), max_len, |out| {
+            encode::open_request(out, &RequestId::from(wire.as_u64()), method.as_str());
+            out.extend_from_slice(b",\"params\":");
+            out.extend_from_slice(&params);
+            out.push(b'}');
+            Ok(())
+        });
+        self.repeats.give_back(params);
+        if matches!(queued, Ok(Some(_))) {
+            self.calls.reissue(self.clock, call);
+        } else {
+            let error = ErrorObject::internal("The answers are larger than the limit");
+            let event = self.finish_call(call, Outcome::Error(error));
+            self.events.extend(event.map(super::Event::into_owned));
+        }
+    }
+}
+
+/// What a request says beside its params: who sends it, what it wants beside its answer.
+pub(super) fn splice_all(
+    out: &mut Vec<u8>,
+    start: usize,
+    modern: Option<(ProtocolVersion, &probe::Identity)>,
+    extra: &Extra,
+    token: Option<CallId>,
+) {
+    extra.add(out, start, modern.is_some());
+    if let Some((version, identity)) = modern {
+        probe::identify(out, start, version, identity);
+    }
+    if let Some(token) = token {
+        splice::progress_token(out, start, token.as_u64());
+    }
+}

@@ -1,0 +1,262 @@
+//! Distributed traces: which of them a request belongs to.
+//!
+//! Spec: [W3C Trace Context](https://www.w3.org/TR/trace-context/), [W3C Baggage](https://www.w3.org/TR/baggage/), and
+//! [`_meta`](https://modelcontextprotocol.io/specification/2026-07-28/basic#meta), which has room for them.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+
+use super::{Meta, keys};
+use crate::wire::{
+    RawJson,
+    scan::{MAX_DEPTH, Scanner},
+};
+
+/// Bytes of `baggage`, as many as everybody has to pass on.
+const MAX_BAGGAGE: usize = 8192;
+
+/// Bytes of `tracestate`: 32 entries of 256 characters for a name and for a value, and what is between them.
+const MAX_STATE: usize = 32 * 514;
+
+/// Which distributed trace a request belongs to: `traceparent`, `tracestate` and `baggage` in its `_meta`.
+///
+/// The values have the forms that the W3C gives them. What a peer sends in another form is taken for absent, and
+/// `tracestate` means nothing without a `traceparent`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TraceContext {
+    parent: Option<String>,
+    state: Option<String>,
+    baggage: Option<String>,
+}
+
+/// A value does not have the form that the W3C gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidTrace {
+    /// `traceparent` is not like `00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01`.
+    Parent,
+    /// `tracestate` is too long, has characters that it must not have, or comes without a `traceparent`.
+    State,
+    /// `baggage` is too long, or has characters that it must not have.
+    Baggage,
+}
+
+impl fmt::Display for InvalidTrace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parent => "not a traceparent",
+            Self::State => "not a tracestate",
+            Self::Baggage => "not a baggage",
+        })
+    }
+}
+
+impl core::error::Error for InvalidTrace {}
+
+impl TraceContext {
+    /// A part of no trace.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { parent: None, state: None, baggage: None }
+    }
+
+    /// A part of the trace and of the operation that `traceparent` names.
+    ///
+    /// # Errors
+    /// If it does not have the form of one.
+    pub fn within(traceparent: impl Into<String>) -> Result<Self, InvalidTrace> {
+        let parent = traceparent.into();
+        if !is_parent(&parent) {
+            return Err(InvalidTrace::Parent);
+        }
+        Ok(Self { parent: Some(parent), ..Self::new() })
+    }
+
+    /// The same with a `tracestate`: what the systems that trace add for each other.
+    ///
+    /// # Errors
+    /// If it does not have the form of one, or there is no `traceparent`.
+    pub fn with_state(mut self, tracestate: impl Into<String>) -> Result<Self, InvalidTrace> {
+        let state = tracestate.into();
+        if self.parent.is_none() || !is_text(&state, MAX_STATE) {
+            return Err(InvalidTrace::State);
+        }
+        self.state = Some(state);
+        Ok(self)
+    }
+
+    /// The same with a `baggage`: what the application adds for whoever comes later.
+    ///
+    /// # Errors
+    /// If it does not have the form of one.
+    pub fn with_baggage(mut self, baggage: impl Into<String>) -> Result<Self, InvalidTrace> {
+        let baggage = baggage.into();
+        if !is_text(&baggage, MAX_BAGGAGE) {
+            return Err(InvalidTrace::Baggage);
+        }
+        self.baggage = Some(baggage);
+        Ok(self)
+    }
+
+    /// What `_meta` says; `None` if it says nothing of a trace.
+    pub(crate) fn of(meta: &RawJson<'_>) -> Option<Self> {
+        let mut scanner = Scanner::new(meta.get(), MAX_DEPTH);
+        scanner.expect(b'{').ok()?;
+        let [mut parent, mut state, mut baggage] = [const { None::<String> }; 3];
+        let mut first = true;
+        while let Some(name) = scanner.next_member(first).ok()? {
+            first = false;
+            let value = RawJson::trusted(scanner.value(1).ok()?);
+            match &*name.text() {
+                keys::TRACEPARENT => parent = value.decode().ok(),
+                keys::TRACESTATE => state = value.decode().ok(),
+                keys::BAGGAGE => baggage = value.decode().ok(),
+                _ => {}
+            }
+        }
+        Self::read([parent, state, baggage])
+    }
+
+    fn read([parent, state, baggage]: [Option<String>; 3]) -> Option<Self> {
+        let mut this = parent.and_then(|parent| Self::within(parent).ok()).unwrap_or_default();
+        this.state = state.filter(|state| this.parent.is_some() && is_text(state, MAX_STATE));
+        this.baggage = baggage.filter(|baggage| is_text(baggage, MAX_BAGGAGE));
+        (this != Self::default()).then_some(this)
+    }
+
+    /// The names and values of what there is.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let names = [keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE];
+        let values = [&self.parent, &self.state, &self.baggage];
+        names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
+    /// `traceparent`: the trace, and the operation in it that has caused the request.
+    #[must_use]
+    pub fn parent(&self) -> Option<&str> {
+        self.parent.as_deref()
+    }
+
+    /// `tracestate`.
+    #[must_use]
+    pub fn state(&self) -> Option<&str> {
+        self.state.as_deref()
+    }
+
+    /// `baggage`.
+    #[must_use]
+    pub fn baggage(&self) -> Option<&str> {
+        self.baggage.as_deref()
+    }
+
+    /// The id of the trace: 32 hexadecimal digits.
+    #[must_use]
+    pub fn trace_id(&self) -> Option<&str> {
+        self.parent.as_deref()?.get(3..35)
+    }
+
+    /// The id of the operation that has caused the request: 16 hexadecimal digits.
+    #[must_use]
+    pub fn parent_id(&self) -> Option<&str> {
+        self.parent.as_deref()?.get(36..52)
+    }
+
+    /// Whether whoever has caused the request may have recorded that.
+    #[must_use]
+    pub fn is_sampled(&self) -> bool {
+        let flags = self.parent.as_deref().and_then(|parent| u8::from_str_radix(parent.get(53..55)?, 16).ok());
+        flags.is_some_and(|flags| flags & 1 == 1)
+    }
+}
+
+impl Meta {
+    /// Which distributed trace the message belongs to.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        TraceContext::read([keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE].map(|name| self.decode(name)))
+    }
+
+    /// Says which distributed trace the message belongs to, and nothing else than that.
+    ///
+    /// # Errors
+    /// None in practice: every text can be written as JSON.
+    pub fn set_trace(&mut self, trace: &TraceContext) -> Result<(), serde_json::Error> {
+        for name in [keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE] {
+            self.remove(name);
+        }
+        trace.members().try_for_each(|(name, value)| self.set(name, &value.to_string()))
+    }
+}
+
+/// `version-trace-parent-flags`, in lower case. Later versions may have more behind that.
+fn is_parent(text: &str) -> bool {
+    let mut fields = text.split('-');
+    let mut field = |len: usize| {
+        let is_hex =
+            |field: &&str| field.len() == len && field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        fields.next().filter(is_hex)
+    };
+    let (Some(version), Some(trace), Some(parent), Some(_)) = (field(2), field(32), field(16), field(2)) else {
+        return false;
+    };
+    let is_something = |id: &str| id.bytes().any(|byte| byte != b'0');
+    let has_more = fields.next().is_some();
+    version != "ff" && !(version == "00" && has_more) && is_something(trace) && is_something(parent)
+}
+
+/// A list as a header holds it: something, not too much, and nothing but visible ASCII with blanks between.
+fn is_text(text: &str, max: usize) -> bool {
+    !text.is_empty() && text.len() <= max && text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+
+    // req: M-META-025
+    #[test]
+    fn values_have_the_forms_of_the_w3c() {
+        let trace = TraceContext::within(PARENT).expect("the example of the W3C");
+        assert_eq!(trace.trace_id(), Some("0af7651916cd43dd8448eb211c80319c"));
+        assert_eq!((trace.parent_id(), trace.is_sampled()), (Some("b7ad6b7169203331"), true));
+        let table = [
+            (PARENT, true),
+            ("01-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00-more", true),
+            ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more", false),
+            ("ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", false),
+            ("00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", false),
+            ("00-00000000000000000000000000000000-b7ad6b7169203331-01", false),
+            ("00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", false),
+            ("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331", false),
+            ("0-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", false),
+            ("", false),
+        ];
+        for (parent, good) in table {
+            assert_eq!(TraceContext::within(parent).is_ok(), good, "{parent}");
+        }
+        assert_eq!(TraceContext::new().with_state("a=b"), Err(InvalidTrace::State));
+        assert_eq!(trace.clone().with_state("a=\u{e4}"), Err(InvalidTrace::State));
+        assert_eq!(trace.clone().with_baggage("a=b\nc"), Err(InvalidTrace::Baggage));
+        assert_eq!(trace.clone().with_baggage("a".repeat(MAX_BAGGAGE + 1)), Err(InvalidTrace::Baggage));
+        let full = trace.with_state("a=b").and_then(|trace| trace.with_baggage("c=d"));
+        assert_eq!(full.map(|full| full.members().count()), Ok(3));
+    }
+
+    // req: M-META-025
+    #[test]
+    fn what_has_another_form_is_taken_for_absent() {
+        let of = |meta: &str| TraceContext::of(&RawJson::trusted(meta));
+        assert_eq!(of("{}"), None);
+        assert_eq!(of(r#"{"traceparent":5,"tracestate":"a=b"}"#), None);
+        let good = alloc::format!(r#"{{"x":{{}},"trace\u0073tate":"a=b","traceparent":"{PARENT}","baggage":"\n"}}"#);
+        let trace = of(&good).expect("it is there");
+        assert_eq!((trace.parent(), trace.state(), trace.baggage()), (Some(PARENT), Some("a=b"), None));
+        let mut meta: Meta = serde_json::from_str(&good).expect("an object");
+        assert_eq!(meta.trace(), Some(trace.clone()));
+        meta.set_trace(&TraceContext::new().with_baggage("c=d").expect("a baggage")).expect("JSON");
+        assert_eq!(serde_json::to_string(&meta).expect("JSON"), r#"{"x":{},"baggage":"c=d"}"#);
+        meta.set_trace(&trace).expect("JSON");
+        assert_eq!(meta.trace(), Some(trace));
+    }
+}

@@ -1,0 +1,108 @@
+//! What a request says beside its params, if its options say so: the log level and the trace that it belongs to.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::{ClientEnd, Connection, RequestOptions},
+    protocol::ProtocolVersion,
+    schema::{CallToolParams, LoggingLevel, Meta, TraceContext},
+};
+use mcp_tests::{
+    modern::{answer, speaking},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+
+fn trace() -> Arc<TraceContext> {
+    let trace = TraceContext::within(PARENT).and_then(|trace| trace.with_state("a=\"b\""));
+    Arc::new(trace.and_then(|trace| trace.with_baggage("c=d")).expect("good values"))
+}
+
+fn options() -> RequestOptions {
+    RequestOptions { log_level: Some(LoggingLevel::Warning), trace: Some(trace()), ..RequestOptions::default() }
+}
+
+fn ask(client: &mut Solo<ClientEnd>, params: &CallToolParams) -> Value {
+    client.conn.request(client.now, params, options()).expect("it is ready");
+    client.sent_one()
+}
+
+fn said(request: &Value) -> [&Value; 4] {
+    let meta = &request["params"]["_meta"];
+    ["traceparent", "tracestate", "baggage", LEVEL].map(|key| &meta[key])
+}
+
+// req: M-META-025 M-MRTR-034
+#[test]
+fn a_request_says_what_its_options_say_each_time_it_is_sent() {
+    let values = [json!(PARENT), json!("a=\"b\""), json!("c=d"), json!("warning")];
+    let mut client = Solo::modern_client();
+    let request = ask(&mut client, &CallToolParams::new("t"));
+    assert_eq!(said(&request), values.each_ref());
+    client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": "s"})));
+    let again = client.sent_one();
+    assert_eq!(said(&again), values.each_ref());
+    assert_ne!(again["params"]["_meta"]["progressToken"], request["params"]["_meta"]["progressToken"]);
+    // What the params say themselves gives way.
+    let mut meta = Meta::new();
+    meta.set("traceparent", "mine").and_then(|()| meta.set("baggage", "mine")).expect("JSON");
+    let request = ask(&mut client, &CallToolParams { meta: Some(meta), ..CallToolParams::new("t") });
+    assert_eq!(said(&request), values.each_ref());
+    // Without options there is nothing of the kind.
+    client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
+    assert_eq!(said(&client.sent_one()), [&Value::Null; 4]);
+}
+
+#[test]
+fn in_a_session_there_is_a_trace_and_no_level_of_a_request() {
+    for version in ProtocolVersion::LEGACY {
+        let mut client = Solo::ready_client(version);
+        let request = ask(&mut client, &CallToolParams::new("t"));
+        assert_eq!(said(&request), [&json!(PARENT), &json!("a=\"b\""), &json!("c=d"), &Value::Null]);
+        let options = RequestOptions { progress: false, ..options() };
+        client.conn.request_raw(client.now, "vendor/a", None, options).expect("it is ready");
+        assert_eq!(client.sent_one()["params"]["_meta"]["traceparent"], PARENT);
+    }
+}
+
+// req: M-META-025
+#[test]
+fn a_server_knows_the_trace_and_the_level_of_each_request() {
+    let meta = |request: &mut Value, level: &Value| {
+        request["params"]["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+            "traceparent": PARENT, "tracestate": "a=\"b\"", "baggage": "c=d", LEVEL: level
+        });
+    };
+    let mut config = full_server();
+    config.settings.versions = speaking(mcp_proto::protocol::VersionSet::ALL).settings.versions;
+    let mut server = Solo::server(config);
+    let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}});
+    meta(&mut request, &json!("warning"));
+    let key = server.ask(&request);
+    let seen = |conn: &Connection<_>, key| {
+        let context = conn.context(key).expect("it is open");
+        (context.trace.cloned(), context.log_level)
+    };
+    assert_eq!(seen(&server.conn, key), (Some((*trace()).clone()), Some(LoggingLevel::Warning)));
+    // The next one says nothing.
+    let mut silent = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "t"}});
+    silent["params"]["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
+        "traceparent": "not a traceparent"
+    });
+    let key = server.ask(&silent);
+    assert_eq!(seen(&server.conn, key), (None, None));
+
+    for version in ProtocolVersion::LEGACY {
+        let mut server = Solo::ready_server(version);
+        let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "t"}});
+        request["params"]["_meta"] = json!({"traceparent": PARENT, "tracestate": "a=\"b\"", "baggage": "c=d"});
+        let key = server.ask(&request);
+        assert_eq!(seen(&server.conn, key).0, Some((*trace()).clone()));
+    }
+}
