@@ -50,6 +50,18 @@ pub fn check_meta_key(key: &str) -> Result<(), InvalidMetaKey> {
     Ok(())
 }
 
+/// Checks the name of an extension (2026-07-28): a key with a prefix, which may be one of the specification.
+///
+/// # Errors
+/// If the name breaks the grammar of keys or has no prefix.
+pub fn check_extension_name(name: &str) -> Result<(), InvalidMetaKey> {
+    match check_meta_key(name) {
+        _ if !name.contains('/') => Err(InvalidMetaKey::Prefix),
+        Err(InvalidMetaKey::Reserved) => Ok(()),
+        checked => checked,
+    }
+}
+
 /// Whether the prefix of `key` belongs to the specification in `version`.
 ///
 /// Up to 2025-03-26 there is no such rule. In 2025-06-18 it is a prefix in which one label follows `mcp` or
@@ -124,7 +136,19 @@ mod tests {
         }
     }
 
-    // req: META-008 META-009
+    // req: M-VERS-009
+    #[test]
+    fn extensions_have_a_prefix() {
+        for good in ["io.modelcontextprotocol/tasks", "com.example/barn", "x/y", "com.mcp.tools/a", "com.example/"] {
+            assert_eq!(check_extension_name(good), Ok(()), "{good}");
+        }
+        for bad in ["", "tasks", "progressToken", "com.example", "/tasks", "9a/b", "com..example/a"] {
+            assert_eq!(check_extension_name(bad), Err(Prefix), "{bad}");
+        }
+        assert_eq!(check_extension_name("com.example/a b"), Err(Name));
+    }
+
+    // req: META-008 META-009 M-META-023
     #[test]
     fn each_revision_reserves_its_own_prefixes() {
         use ProtocolVersion::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};

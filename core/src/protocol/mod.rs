@@ -8,6 +8,6 @@ mod version;
 
 pub use capability::{Capability, CapabilitySet};
 pub use lifecycle::{Phase, Refusal, Role, check};
-pub use meta::{InvalidMetaKey, check_meta_key, is_reserved_meta_key};
+pub use meta::{InvalidMetaKey, check_extension_name, check_meta_key, is_reserved_meta_key};
 pub use method::{Kind, Method, MethodName, Party};
 pub use version::{Era, ProtocolVersion, VersionSet, negotiate};

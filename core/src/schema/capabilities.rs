@@ -5,7 +5,7 @@
 //!
 //! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
 
-use super::{Map, macros::*};
+use super::{Extensions, Map, macros::*};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
     wire::JsonObject,
@@ -29,7 +29,7 @@ object! {
         /// What is not in the specification.
         "experimental" => experimental: optional Map<JsonObject>;
         /// Extensions and their settings. Since 2026-07-28.
-        "extensions" => extensions: optional Map<JsonObject>, since(V2026_07_28);
+        "extensions" => extensions: optional Extensions, since(V2026_07_28);
     }
 }
 
@@ -51,7 +51,7 @@ object! {
         /// What is not in the specification.
         "experimental" => experimental: optional Map<JsonObject>;
         /// Extensions and their settings. Since 2026-07-28.
-        "extensions" => extensions: optional Map<JsonObject>, since(V2026_07_28);
+        "extensions" => extensions: optional Extensions, since(V2026_07_28);
     }
 }
 
@@ -180,7 +180,7 @@ object! {
     }
 }
 
-fn declared(extensions: Option<&Map<JsonObject>>) -> bool {
+fn declared(extensions: Option<&Extensions>) -> bool {
     extensions.is_some_and(|extensions| extensions.get(TASKS_EXTENSION).is_some())
 }
 

@@ -14,6 +14,7 @@ mod discover;
 mod elicitation;
 mod encode;
 mod errors;
+mod extensions;
 mod form;
 mod format;
 mod input_required;
@@ -63,6 +64,7 @@ pub use elicitation::{
 };
 pub use encode::{At, Encode};
 pub use errors::{MissingRequiredClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired};
+pub use extensions::Extensions;
 pub use form::{
     BooleanSchema, ElicitSchema, EnumOption, LegacyTitledEnumSchema, NumberKind, NumberSchema, PrimitiveSchema,
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,

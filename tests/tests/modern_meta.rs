@@ -1,0 +1,249 @@
+//! What every request and every result of 2026-07-28 says of itself in `_meta`, and what is made of it.
+
+use mcp_proto::{
+    connection::{ClientConfig, Event, RequestOptions, ServerConfig, ServerEnd},
+    protocol::{ProtocolVersion, VersionSet},
+    schema::{
+        CallToolParams, Extensions, Implementation, ListToolsParams, Meta, SubscriptionFilter,
+        SubscriptionsListenParams, keys,
+    },
+    wire::JsonObject,
+};
+use mcp_tests::{
+    message::{CAPABILITIES, VERSION, cancelled, listen, modern, modern_with, notification, request_with, result},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+fn one(mut sent: Vec<Value>) -> Value {
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.remove(0)
+}
+
+// req: M-META-017 M-BASE-010
+#[test]
+fn every_result_says_who_gives_it() {
+    let mut config = full_server();
+    config.info = Implementation { title: Some("Barn".into()), ..Implementation::new("barn", "2.1.0") };
+    config.settings.versions = VersionSet::ALL;
+    let info = json!({"name": "barn", "version": "2.1.0", "title": "Barn"});
+    let mut server = Solo::server(config);
+    server.feed(&modern(0, "server/discover", json!({})));
+    let mut results = server.sent();
+    for (method, result) in [
+        ("tools/list", json!({"tools": []})),
+        ("tools/call", json!({"content": [], "_meta": {"com.example/own": 1}})),
+        ("tools/call", json!({"resultType": "input_required", "requestState": "s", "_meta": {}})),
+        ("resources/read", json!({"contents": []})),
+        ("prompts/get", json!({"messages": []})),
+        ("completion/complete", json!({"completion": {"values": []}})),
+        ("vendor/own", json!({})),
+    ] {
+        let key = server.ask(&modern(1, method, json!({})));
+        server.answer(key, &result);
+        results.extend(server.sent());
+    }
+    assert_eq!(results.len(), 8);
+    for answer in &results {
+        assert_eq!(answer["result"]["_meta"][keys::SERVER_INFO], info, "{answer}");
+        assert!(answer["result"]["resultType"].is_string(), "{answer}");
+    }
+    assert_eq!(results[2]["result"]["_meta"]["com.example/own"], 1, "it stands beside what the application says");
+}
+
+fn extensions<const N: usize>(given: [(&str, &str); N]) -> Extensions {
+    let mut extensions = Extensions::new();
+    for (name, settings) in given {
+        extensions.insert(name, JsonObject::parse(settings).expect("an object")).expect("a good name");
+    }
+    extensions
+}
+
+/// The capabilities that a request declares.
+fn declared(request: &Value) -> &Value {
+    &request["params"]["_meta"][CAPABILITIES]
+}
+
+// req: M-META-002 M-META-030 M-ROOT-001 M-SAMP-001 M-SAMP-002 M-ELIC-001 M-VERS-010 M-ROOT-006
+#[test]
+fn every_request_says_what_its_sender_can_do() {
+    let mut config = full_client();
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    config.capabilities.extensions = Some(extensions([("com.example/barn", r#"{"depth":2}"#)]));
+    let expected = json!({"roots": {}, "sampling": {"context": {}, "tools": {}}, "elicitation": {"form": {}, "url": {}},
+        "extensions": {"com.example/barn": {"depth": 2}}});
+    let mut client = Solo::client(config);
+    let probe = one(client.sent());
+    assert_eq!(*declared(&probe), expected, "what is of sessions only is not there");
+    client.feed(&result(
+        probe["id"].clone(),
+        json!({"supportedVersions": ["2026-07-28"], "resultType": "complete",
+        "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}),
+    ));
+    client.take_events();
+    let options = RequestOptions::default();
+    client.conn.request(client.now, &ListToolsParams::default(), options).expect("it is ready");
+    client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it is ready");
+    let listen = SubscriptionsListenParams::new(SubscriptionFilter::default());
+    client.conn.request(client.now, &listen, options).expect("it is ready");
+    client.conn.request_raw(client.now, "vendor/own", None, options).expect("it is ready");
+    let mut requests = client.sent();
+    client.feed(&result(requests[1]["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
+    requests.extend(client.sent());
+    assert_eq!(requests.len(), 5);
+    for request in &requests {
+        assert_eq!(*declared(request), expected, "{request}");
+        assert_eq!(request["params"]["_meta"][VERSION], "2026-07-28");
+    }
+    // Whoever can do nothing says that.
+    let mut config = ClientConfig::new(Implementation::new("plain", "1"));
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    assert_eq!(*declared(&one(Solo::client(config).sent())), json!({}));
+}
+
+// req: M-VERS-002 M-VERS-004 M-VERS-008 M-VERS-014
+#[test]
+fn a_version_is_the_same_or_another() {
+    let mut server = Solo::speaking(VersionSet::ALL);
+    for odd in [
+        "",
+        "2026",
+        "2026-07",
+        "2026-7-28",
+        "2026-07-28 ",
+        " 2026-07-28",
+        "2026-07-28\u{0}",
+        "2026-07-280",
+        "2026-07-28-draft",
+        "2026-07-27",
+        "2026-07-29",
+        "2027-01-01",
+        "9999-99-99",
+        "latest",
+        "2025-11-25",
+        "2024-11-05",
+        "\u{ff12}026-07-28",
+    ] {
+        server.feed(&modern_with(1, "tools/list", json!({}), json!({VERSION: odd})));
+        let error = one(server.sent())["error"].clone();
+        assert_eq!((&error["code"], &error["data"]["requested"]), (&json!(-32022), &json!(odd)), "{odd:?}");
+        server.take_events();
+        // The next request decides for itself.
+        let key = server.ask(&modern_with(1, "tools/list", json!({}), json!({VERSION: "2026-07-28"})));
+        server.answer(key, &json!({"tools": []}));
+        assert!(one(server.sent()).get("result").is_some());
+    }
+}
+
+// req: M-VERS-003 M-DISC-003 M-DISC-012 M-DISC-013
+#[test]
+fn a_refusal_names_what_discovery_names() {
+    let since = |first| VersionSet::since(first);
+    for versions in
+        [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL, since(ProtocolVersion::V2025_11_25)]
+    {
+        let mut server = Solo::speaking(versions);
+        server.feed(&modern(1, "server/discover", json!({})));
+        let listed = one(server.sent())["result"]["supportedVersions"].clone();
+        assert!(listed.as_array().expect("a list").iter().all(Value::is_string));
+        assert_eq!(listed[0], "2026-07-28");
+        for method in ["server/discover", "tools/list", "vendor/own", "subscriptions/listen"] {
+            server.feed(&modern_with(2, method, json!({}), json!({VERSION: "2031-01-01"})));
+            let error = one(server.sent())["error"].clone();
+            assert_eq!((&error["code"], &error["data"]["supported"]), (&json!(-32022), &listed), "{method}");
+        }
+    }
+}
+
+// req: M-VERS-009 M-VERS-010
+#[test]
+fn extensions_of_a_server_are_declared_with_their_settings() {
+    let mut config = ServerConfig::new(Implementation::new("s", "1"));
+    config.settings.versions = VersionSet::ALL;
+    config.capabilities.extensions =
+        Some(extensions([("com.example/barn", r#"{"doors":[1,2]}"#), ("com.example/plain", "{}")]));
+    for bad in ["barn", "com.example barn/x", "com.example/"] {
+        let mut refused = Extensions::new();
+        assert_eq!(refused.insert(bad, JsonObject::empty()).is_ok(), bad == "com.example/", "{bad}");
+    }
+    let mut server = Solo::server(config);
+    server.feed(&modern(1, "server/discover", json!({})));
+    assert_eq!(
+        one(server.sent())["result"]["capabilities"],
+        json!({"extensions": {"com.example/barn": {"doors": [1, 2]}, "com.example/plain": {}}})
+    );
+    // A session has no word for them.
+    server.feed(&request_with(
+        "init",
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "old", "version": "1"}}),
+    ));
+    assert_eq!(one(server.sent())["result"]["capabilities"], json!({}));
+}
+
+/// What came before on the connection.
+type Past = fn(&mut Solo<ServerEnd>);
+
+// req: M-STDIO-011 M-STDIO-021 M-BASE-040 M-META-011 M-DUAL-039
+#[test]
+fn a_request_means_the_same_whatever_came_before() {
+    let pasts: [Past; 6] = [
+        |_| {},
+        |server| {
+            let meta = json!({CAPABILITIES: {"sampling": {}, "elicitation": {"url": {}}}, keys::LOG_LEVEL: "debug",
+                keys::CLIENT_INFO: {"name": "other", "version": "9"}, "progressToken": "p"});
+            let key = server.ask(&modern_with("other", "tools/call", json!({"name": "t"}), meta));
+            server.answer(key, &json!({"content": []}));
+        },
+        |server| {
+            let meta = json!({CAPABILITIES: {"roots": {}}, "progressToken": "q"});
+            server.ask(&modern_with("open", "tools/call", json!({"name": "t"}), meta));
+        },
+        |server| {
+            server.feed(&listen("s", json!({"toolsListChanged": true})));
+            server.feed(&listen("t", json!({"toolsListChanged": true})));
+            server.feed(&cancelled("t"));
+        },
+        |server| {
+            server.feed(&modern_with("bad", "tools/list", json!({}), json!({VERSION: "2031-01-01"})));
+            server.feed(&modern_with("bad", "tools/list", json!({}), json!({CAPABILITIES: []})));
+            server.feed_text("junk");
+        },
+        |server| {
+            server.feed(&request_with(
+                "init",
+                "initialize",
+                json!({"protocolVersion": "2025-06-18",
+                "capabilities": {"sampling": {}, "roots": {}}, "clientInfo": {"name": "old", "version": "1"}}),
+            ));
+            server.feed(&notification("notifications/initialized"));
+            let key = server.take_events().into_iter().next();
+            assert_eq!(key, Some(Event::Ready));
+            let key = server.ask(&request_with("level", "logging/setLevel", json!({"level": "debug"})));
+            server.answer(key, &json!({}));
+        },
+    ];
+    let meta = json!({CAPABILITIES: {"elicitation": {}}, keys::LOG_LEVEL: "error",
+        keys::CLIENT_INFO: {"name": "new", "version": "2"}});
+    let full = modern_with(7, "tools/call", json!({"name": "t"}), meta);
+    let bare = modern(7, "tools/call", json!({"name": "t"}));
+    for message in [full, bare] {
+        let seen = pasts.map(|past| {
+            let mut server = Solo::speaking(VersionSet::ALL);
+            past(&mut server);
+            server.sent();
+            server.take_events();
+            let key = server.ask(&message);
+            let context = server.conn.context(key).expect("it is open");
+            let context = format!("{:?} {context:?}", context.era());
+            server.conn.progress(key, 1.0, None, None).expect("nobody asked");
+            server.answer(key, &json!({"content": []}));
+            (context, server.sent_text())
+        });
+        assert!(seen[0].0.contains("V2026_07_28"), "{seen:?}");
+        for other in &seen[1..] {
+            assert_eq!(*other, seen[0]);
+        }
+    }
+}
