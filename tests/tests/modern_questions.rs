@@ -1,0 +1,163 @@
+//! Questions that travel in results (2026-07-28): whose results may be some, and what may be asked at all.
+
+use mcp_proto::{
+    connection::{ClientEnd, Event, Outcome, RequestOptions, Usage},
+    protocol::{Method, ProtocolVersion, VersionSet},
+    rpc::CallId,
+    schema::{CallToolParams, GetPromptParams, ReadResourceParams},
+};
+use mcp_tests::{
+    message::{modern, result},
+    solo::{Solo, full_client},
+};
+use serde_json::{Value, json};
+
+const NOTHING: [Value; 0] = [];
+
+fn one(mut sent: Vec<Value>) -> Value {
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.remove(0)
+}
+
+fn call(client: &mut Solo<ClientEnd>, name: &str) -> (CallId, Value) {
+    let call = client.conn.request(client.now, &CallToolParams::new(name), RequestOptions::default());
+    (call.expect("it is ready"), one(client.sent()))
+}
+
+// req: M-MRTR-003 M-MRTR-025 M-MRTR-037
+#[test]
+fn three_methods_ask_and_come_again_and_no_others() {
+    let options = RequestOptions::default();
+    for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::Kind::Request) {
+        let mut client = Solo::modern_client();
+        let asked = match method {
+            Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options),
+            Method::GetPrompt => client.conn.request(client.now, &GetPromptParams::new("p"), options),
+            Method::ReadResource => client.conn.request(client.now, &ReadResourceParams::new("a:b"), options),
+            _ => client.conn.request_raw(client.now, method.as_str(), None, options),
+        };
+        let Ok(asked) = asked else { continue };
+        let first = one(client.sent());
+        client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
+        let may_ask = [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(&method);
+        if may_ask {
+            let again = one(client.sent());
+            let mut expected = first.clone();
+            expected["id"] = again["id"].clone();
+            expected["params"]["_meta"]["progressToken"] = again["id"].clone();
+            expected["params"]["requestState"] = json!("s");
+            assert_eq!(again, expected, "{method}");
+        } else {
+            assert_eq!(
+                client.take_events(),
+                [Event::Response { call: asked, outcome: Outcome::Malformed }],
+                "{method}"
+            );
+            assert_eq!(client.sent(), NOTHING);
+        }
+    }
+}
+
+// req: M-MRTR-017
+#[test]
+fn a_server_that_has_asked_waits_for_nothing() {
+    let mut server = Solo::modern_server();
+    for id in 0..1000 {
+        let key = server.ask(&modern(id, "tools/call", json!({"name": "t"})));
+        server.answer(key, &json!({"resultType": "input_required", "requestState": "s"}));
+        assert_eq!(one(server.sent())["result"]["resultType"], "input_required");
+    }
+    assert_eq!(server.conn.usage(), Usage::default());
+    assert_eq!(server.conn.poll_timeout(), None);
+    // Whoever comes again comes as anybody else, under whichever id.
+    let key = server.ask(&modern(5, "tools/call", json!({"name": "t", "requestState": "s", "inputResponses": {}})));
+    server.answer(key, &json!({"content": []}));
+    assert_eq!(one(server.sent())["result"]["resultType"], "complete");
+}
+
+// req: M-CACHE-001 M-CACHE-004
+#[test]
+fn questions_cannot_be_kept_and_answers_say_for_how_long() {
+    for method in ["resources/read", "tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
+        let mut server = Solo::modern_server();
+        let key = server.ask(&modern(1, method, json!({"uri": "a:b"})));
+        server.answer(key, &json!({"contents": []}));
+        let hints = one(server.sent())["result"].clone();
+        assert_eq!((&hints["ttlMs"], &hints["cacheScope"]), (&json!(0), &json!("private")), "{method}");
+        let key = server.ask(&modern(2, method, json!({"uri": "a:b"})));
+        server.answer(key, &json!({"contents": [], "ttlMs": 5000, "cacheScope": "public"}));
+        let hints = one(server.sent())["result"].clone();
+        assert_eq!((&hints["ttlMs"], &hints["cacheScope"]), (&json!(5000), &json!("public")), "{method}");
+    }
+    let mut server = Solo::modern_server();
+    let key = server.ask(&modern(1, "resources/read", json!({"uri": "a:b"})));
+    server.answer(key, &json!({"resultType": "input_required", "requestState": "s"}));
+    let asks = one(server.sent())["result"].clone();
+    assert_eq!((asks.get("ttlMs"), asks.get("cacheScope")), (None, None));
+}
+
+// req: M-SAMP-007 M-ELIC-008 M-ELIC-011
+#[test]
+fn what_a_client_has_not_declared_is_not_asked_of_its_user() {
+    let form_params = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
+    let with = |mode: Value| {
+        let mut params = form_params.clone();
+        params["mode"] = mode;
+        json!({"method": "elicitation/create", "params": params})
+    };
+    let page = json!({"method": "elicitation/create",
+        "params": {"mode": "url", "message": "m", "url": "https://a/"}});
+    let plain = json!({"messages": [], "maxTokens": 5});
+    let sample = |name: &str, value: Value| {
+        let mut params = plain.clone();
+        params[name] = value;
+        json!({"method": "sampling/createMessage", "params": params})
+    };
+    let (form, url) = (json!({"elicitation": {"form": {}}}), json!({"elicitation": {"url": {}}}));
+    let (any, model) = (json!({"elicitation": {}}), json!({"sampling": {}}));
+    let tools = json!({"sampling": {"tools": {}}});
+    // What is declared, the question, whether it is asked.
+    let table = [
+        (&form, with(json!("form")), true),
+        (&form, json!({"method": "elicitation/create", "params": form_params}), true),
+        (&url, json!({"method": "elicitation/create", "params": form_params}), false),
+        (&form, with(Value::Null), true),
+        (&any, with(json!("form")), true),
+        (&any, page.clone(), false),
+        (&form, page.clone(), false),
+        (&form, with(json!("hologram")), false),
+        (&form, with(json!(5)), false),
+        (&url, page, true),
+        (&url, with(json!("form")), false),
+        (&model, with(json!("form")), false),
+        (&model, sample("temperature", json!(0.5)), true),
+        (&model, sample("tools", json!([])), false),
+        (&model, sample("toolChoice", json!({"mode": "none"})), false),
+        (&tools, sample("tools", json!([])), true),
+        (&tools, sample("toolChoice", json!({"mode": "none"})), true),
+        (&form, sample("temperature", json!(1)), false),
+        (&model, json!({"method": "roots/list"}), false),
+    ];
+    for (declared, question, is_asked) in table {
+        let mut config = full_client();
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+        config.capabilities = serde_json::from_value(declared.clone()).expect("capabilities");
+        let mut client = Solo::modern_client_with(config);
+        let (asking, request) = call(&mut client, "t");
+        let asks = json!({"resultType": "input_required", "inputRequests": {"q": question}});
+        client.feed(&result(request["id"].clone(), asks));
+        let events = client.take_events();
+        match &events[..] {
+            [Event::Request { key, .. }] if is_asked => {
+                client.answer(*key, &json!({}));
+                assert_eq!(one(client.sent())["params"]["inputResponses"], json!({"q": {}}));
+            }
+            [Event::Response { call: ended, outcome: Outcome::Malformed }] if !is_asked => {
+                assert_eq!(*ended, asking);
+                assert_eq!(client.sent(), NOTHING);
+                assert_eq!(client.conn.usage(), Usage::default());
+            }
+            _ => panic!("{declared} {question}: {events:?}"),
+        }
+    }
+}
