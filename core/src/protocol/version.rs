@@ -98,6 +98,13 @@ impl ProtocolVersion {
         self as u8 >= Self::V2025_11_25 as u8
     }
 
+    /// Whether an empty cursor leads nowhere. Some older servers end their lists with one; since 2026-07-28 it is a cursor
+    /// like any other.
+    #[must_use]
+    pub const fn takes_empty_cursor_for_none(self) -> bool {
+        matches!(self.era(), Era::Legacy)
+    }
+
     /// The error code for a resource that does not exist.
     #[must_use]
     pub const fn resource_not_found(self) -> i64 {

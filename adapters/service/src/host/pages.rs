@@ -30,7 +30,7 @@ type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Page<T> + Send>;
 
 /// Everything in a list of the server, page by page as far as it is looked at. Blocks for each page.
 ///
-/// A list ends without a cursor, or with an empty one. One that comes back to a cursor it has had, or that is longer than
+/// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
 /// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
 pub struct Pages<T> {
     link: Arc<dyn Link<ClientEnd>>,
@@ -93,7 +93,10 @@ impl<T> Pages<T> {
         if self.count > self.limits.items {
             return invalid("the list has too many items");
         }
-        self.next = match next.filter(|cursor| !cursor.is_empty()) {
+        let version = self.link.run(|conn, _| conn.version());
+        let leads_on =
+            |cursor: &str| !cursor.is_empty() || version.is_some_and(|version| !version.takes_empty_cursor_for_none());
+        self.next = match next.filter(|cursor| leads_on(cursor)) {
             None => Next::End,
             Some(cursor) if self.seen.insert(cursor.clone()) => Next::Cursor(cursor),
             Some(_) => return invalid("the list comes back to where it was"),

@@ -1,8 +1,13 @@
 use std::time::Duration;
 
-use mcp_proto::{protocol::ProtocolVersion, schema::LoggingLevel, wire::ErrorObject};
+use mcp_proto::{
+    protocol::{ProtocolVersion, VersionSet},
+    schema::LoggingLevel,
+    wire::ErrorObject,
+};
 use serde_json::json;
 
+use super::body;
 use crate::{
     CallError, Context, Host, PageLimits, Prompt, Resource, ResourceTemplate, Service, Tool,
     testing::{Pair, code},
@@ -27,17 +32,17 @@ const LISTS: [(&str, &str); 4] = [
     ("resources/templates/list", "resourceTemplates"),
 ];
 
-// req: PAGE-001 PAGE-003 PAGE-009 PAGE-010 RES-030
+// req: PAGE-001 PAGE-003 PAGE-009 PAGE-010 RES-030 M-PAGE-001 M-CACHE-003 M-CACHE-025
 #[test]
 fn every_list_comes_in_pages() {
     let service = long_service();
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
         let mut cursors = Vec::new();
         for (method, member) in LISTS {
             let (mut seen, mut params) = (Vec::new(), json!({}));
             loop {
-                let page = pair.ask(method, params).expect("a page");
+                let page = body(version, true, pair.ask(method, params));
                 let items = page[member].as_array().expect("an array");
                 assert!((1..=2).contains(&items.len()));
                 seen.extend(items.iter().cloned());
@@ -79,12 +84,18 @@ fn a_client_walks_through_all_pages() {
 }
 
 /// What a client makes of a server whose pages are as `next` says.
-fn walk(
+fn walk(limits: PageLimits, next: impl FnMut(usize) -> Option<String> + Send + 'static) -> (usize, Option<CallError>) {
+    walk_in(ProtocolVersion::LATEST_LEGACY, limits, next)
+}
+
+fn walk_in(
+    version: ProtocolVersion,
     limits: PageLimits,
     mut next: impl FnMut(usize) -> Option<String> + Send + 'static,
 ) -> (usize, Option<CallError>) {
     let mut page = 0;
-    let pair = Pair::scripted(&Host::builder("client", "1").build(), move |method, params| {
+    let host = Host::builder("client", "1").versions(VersionSet::only(version)).build();
+    let pair = Pair::scripted(&host, move |method, params| {
         assert_eq!(method, "tools/list");
         assert_eq!(params.get("cursor").is_some(), page > 0, "cursors come back");
         page += 1;
@@ -126,6 +137,18 @@ fn lists_that_never_end_are_left() {
     assert!(count == 7 && is_invalid(&error));
     let (count, error) = walk(PageLimits { time: Duration::ZERO, ..limits }, |page| Some(page.to_string()));
     assert!(count == 0 && is_invalid(&error));
+}
+
+// req: M-PAGE-002 M-PAGE-003 M-PAGE-004
+#[test]
+fn only_a_missing_cursor_ends_a_list() {
+    let modern = ProtocolVersion::V2026_07_28;
+    let limits = || PageLimits { pages: 50, ..PageLimits::default() };
+    assert_eq!(walk_in(modern, limits(), |page| (page == 1).then(String::new)), (2, None));
+    assert_eq!(walk_in(modern, limits(), |page| (page < 3).then(|| format!("{page} \"\\\u{e4}"))), (3, None));
+    // It is a cursor like any other, so it does not come twice.
+    let (count, error) = walk_in(modern, limits(), |_| Some(String::new()));
+    assert!(count <= 2 && matches!(error, Some(CallError::Invalid(_))), "{count} {error:?}");
 }
 
 #[test]

@@ -13,9 +13,26 @@ mod sessions;
 mod tasks;
 mod tools;
 
+use mcp_proto::protocol::{Era, ProtocolVersion};
 use serde_json::{Value, json};
 
 use crate::{Service, ServiceBuilder, Tool};
+
+/// What a result says of its subject, without what every result of 2026-07-28 says of itself: that it is one, who gives it,
+/// and, if `cacheable`, for how long it holds.
+fn body(version: ProtocolVersion, cacheable: bool, result: Result<Value, Value>) -> Value {
+    let mut result = result.expect("a result");
+    if version.era() == Era::Modern {
+        let members = result.as_object_mut().expect("an object");
+        assert_eq!(members.remove("resultType"), Some(json!("complete")));
+        let meta = members.remove("_meta").expect("it says who gives it");
+        assert_eq!(meta["io.modelcontextprotocol/serverInfo"], json!({"name": "test", "version": "1"}));
+        let hints = (members.remove("ttlMs"), members.remove("cacheScope"));
+        let expected = (json!(0), json!("private"));
+        assert_eq!(hints, if cacheable { (Some(expected.0), Some(expected.1)) } else { (None, None) });
+    }
+    result
+}
 
 /// A service with a tool that says the same again.
 fn echo() -> ServiceBuilder {
