@@ -56,7 +56,8 @@ impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     }
 }
 
-/// Data as a result: as structured content (2025-06-18), and the same as text. It is written as a JSON object.
+/// Data as a result: as structured content (2025-06-18), and the same as text. What is not written as a JSON object is
+/// structured content since 2026-07-28, and only text before.
 ///
 /// What it looks like can be declared with [`Tool::output`](super::Tool::output_schema).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -105,8 +105,9 @@ impl Tool {
         self
     }
 
-    /// What its structured results look like (2025-06-18): a JSON Schema, which is sent as it is and says
-    /// `"type": "object"` at its root.
+    /// What its structured results look like (2025-06-18): a JSON Schema, which is sent as it is. Before 2026-07-28 all of
+    /// them were objects: clients of a session see neither a schema that does not say `"type": "object"` at its root nor
+    /// results that are none, and have the text.
     ///
     /// With the feature `schemas` results are held against it before they leave.
     #[must_use]
@@ -137,10 +138,8 @@ impl Tool {
         }
         let tool = &self.about.name;
         let error = |why: String| RegisterError::Schema { tool: tool.clone(), why };
-        for schema in [Some(&self.about.input_schema), self.about.output_schema.as_ref()].into_iter().flatten() {
-            if !is_object_schema(schema) {
-                return Err(error("it does not say \"type\": \"object\" at its root".into()));
-            }
+        if !is_object_schema(&self.about.input_schema) {
+            return Err(error("it does not say \"type\": \"object\" at its root".into()));
         }
         #[cfg(feature = "schemas")]
         {
@@ -185,13 +184,16 @@ impl Tool {
         let Some(content) = &result.structured_content else {
             return Err(ErrorObject::internal("The tool has an output schema but no structured content"));
         };
+        if !content.is_object() && self.about.output_schema.as_ref().is_some_and(is_object_schema) {
+            return Err(ErrorObject::internal("The structured content is no object"));
+        }
         #[cfg(feature = "schemas")]
         if let Some(checker) = &self.checks.output {
             checker
                 .check_text(content.get())
                 .map_err(|why| ErrorObject::internal(format!("The result does not fit the output schema: {why}")))?;
         }
-        if content.is_object() { Ok(result) } else { Err(ErrorObject::internal("The structured content is no object")) }
+        Ok(result)
     }
 }
 

@@ -1,11 +1,11 @@
 use mcp_proto::{
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, Era, ProtocolVersion},
     schema::{AudioContent, CallToolResult, ContentBlock, ResourceLink, TaskSupport, ToolAnnotations},
     wire::{ErrorCode, ErrorObject},
 };
 use serde_json::{Value, json};
 
-use super::{echo, object};
+use super::{body, echo, object};
 use crate::{
     Changes, Context, Failure, Host, RegisterError, Service, Structured, Tool,
     testing::{Pair, code},
@@ -20,7 +20,7 @@ fn text(result: &Result<Value, Value>) -> (&str, bool) {
     (result["content"][0]["text"].as_str().expect("a text"), result["isError"] == json!(true))
 }
 
-// req: TOOL-001 TOOL-002 TOOL-003 TOOL-004 TOOL-005 TOOL-010 TOOL-039
+// req: TOOL-001 TOOL-002 TOOL-003 TOOL-004 TOOL-005 TOOL-010 TOOL-039 M-TOOL-001 M-TOOL-002 M-TOOL-006 M-TOOL-007
 #[test]
 fn tools_are_listed_as_the_revision_has_them() {
     let service = echo()
@@ -33,10 +33,10 @@ fn tools_are_listed_as_the_revision_has_them() {
         )
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         assert!(pair.to_server().capabilities().contains(Capability::Tools));
-        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        let listed = body(version, true, pair.ask("tools/list", json!({})));
         assert_eq!(listed.get("nextCursor"), None);
         assert_eq!(listed["tools"].as_array().map(Vec::len), Some(2));
         let bare = &listed["tools"][1];
@@ -47,10 +47,14 @@ fn tools_are_listed_as_the_revision_has_them() {
         assert_eq!(bare.get("annotations").is_some(), version >= ProtocolVersion::V2025_03_26);
         assert_eq!(bare["execution"]["taskSupport"] == "optional", version == ProtocolVersion::V2025_11_25);
         assert_eq!(listed["tools"][0].get("execution"), None);
+
+        let none = Service::builder("test", "1").tools_may_come().build().expect("a good service");
+        assert_eq!(body(version, true, self::pair(&none, version).ask("tools/list", json!({}))), json!({"tools": []}));
     }
 }
 
 // req: BASE-022 BASE-025 BASE-026 TOOL-015 TOOL-020 TOOL-021 TOOL-022 TOOL-023 TOOL-025 TOOL-037
+// req: M-BASE-028 M-BASE-029 M-BASE-030 M-TOOL-012 M-TOOL-018 M-TOOL-019 M-TOOL-034
 #[test]
 fn each_failure_has_its_form_in_each_revision() {
     let service = echo()
@@ -61,7 +65,7 @@ fn each_failure_has_its_form_in_each_revision() {
         .tool(Tool::new("silent", || ()))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let call = |name: &str, arguments: Value| pair.ask("tools/call", json!({"name": name, "arguments": arguments}));
 
@@ -69,7 +73,9 @@ fn each_failure_has_its_form_in_each_revision() {
         assert_eq!(call("silent", json!({})).expect("a result")["content"], json!([]));
         assert_eq!(text(&call("fails", json!({}))), ("no luck", true));
         assert_eq!(text(&call("mixed", json!({}))), ("disk", true));
-        assert_eq!(code(&call("refuses", json!({}))), -32099);
+        // 2026-07-28 has taken this code to itself.
+        let refused = if version.era() == Era::Modern { -32603 } else { -32099 };
+        assert_eq!(code(&call("refuses", json!({}))), refused);
         let panicked = call("panics", json!({}));
         assert_eq!(code(&panicked), -32603);
         assert!(!panicked.expect_err("an error").to_string().contains("secret"));
@@ -96,7 +102,7 @@ fn each_failure_has_its_form_in_each_revision() {
 #[test]
 fn no_arguments_can_be_said_in_three_ways() {
     let service = Service::builder("test", "1").tool(Tool::new("now", || "12:00")).build().expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         for params in
             [json!({"name": "now"}), json!({"name": "now", "arguments": null}), json!({"name": "now", "arguments": {}})]
@@ -124,7 +130,7 @@ fn names_are_checked_and_unique() {
     assert_eq!(service.add(Tool::new("echo", || ())), Err(RegisterError::Taken("echo".into())));
 }
 
-// req: TOOL-031 TOOL-033 TOOL-034 TOOL-035
+// req: TOOL-031 TOOL-033 TOOL-034 TOOL-035 M-TOOL-014 M-TOOL-016
 #[test]
 fn structured_results_keep_what_they_promise() {
     let schema = object(&json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}));
@@ -138,7 +144,7 @@ fn structured_results_keep_what_they_promise() {
         .tool(Tool::new("error", || CallToolResult::error("no")).output_schema(schema.clone()))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
         let good = call("good").expect("a result");
@@ -157,6 +163,35 @@ fn structured_results_keep_what_they_promise() {
     }
 }
 
+// req: M-TOOL-013 M-TOOL-014 M-TOOL-016
+#[test]
+fn structured_results_can_be_anything_once_the_revision_allows_it() {
+    let numbers = object(&json!({"type": "array", "items": {"type": "integer"}}));
+    let yields =
+        |name: &str, result: Value| Tool::new(name, move || Structured(result.clone())).output_schema(numbers.clone());
+    let service = Service::builder("test", "1")
+        .tool(yields("good", json!([1, 2])))
+        .tool(yields("wrong", json!(["one"])))
+        .tool(Tool::new("null", || Structured(Value::Null)))
+        .build()
+        .expect("a good service");
+    for version in ProtocolVersion::ALL {
+        let pair = pair(&service, version);
+        let is_modern = version.era() == Era::Modern;
+        let listed = pair.ask("tools/list", json!({})).expect("a list");
+        assert_eq!(listed["tools"][0].get("outputSchema").is_some(), is_modern);
+        let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
+        for (name, content) in [("good", json!([1, 2])), ("null", Value::Null)] {
+            let result = call(name).expect("a result");
+            assert_eq!(result.get("structuredContent"), is_modern.then_some(&content), "{name} {version}");
+            assert_eq!(result["content"], json!([{"type": "text", "text": content.to_string()}]));
+        }
+        if cfg!(feature = "schemas") {
+            assert_eq!(code(&call("wrong")), -32603);
+        }
+    }
+}
+
 // req: TOOL-016 TOOL-017 TOOL-018
 #[test]
 fn content_that_a_revision_does_not_have_is_not_sent() {
@@ -165,7 +200,7 @@ fn content_that_a_revision_does_not_have_is_not_sent() {
         .tool(Tool::new("link", || vec![ContentBlock::from(ResourceLink::new("a://b", "b"))]))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let call = |name: &str| pair.ask("tools/call", json!({"name": name}));
         for (name, since) in [("audio", ProtocolVersion::V2025_03_26), ("link", ProtocolVersion::V2025_06_18)] {
