@@ -4,6 +4,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::body;
 use crate::{
     Completing, Context, Failure, Host, Prompt, RegisterError, Service,
     testing::{Pair, code},
@@ -29,6 +30,7 @@ fn pair(service: &Service, version: ProtocolVersion) -> Pair {
 }
 
 // req: PROMPT-001 PROMPT-002 PROMPT-003 PROMPT-004 PROMPT-005 PROMPT-007 PROMPT-008 PROMPT-012 PROMPT-013 PROMPT-014 PROMPT-018
+// req: M-PROMPT-001 M-PROMPT-002 M-PROMPT-006 M-PROMPT-007 M-PROMPT-009
 #[test]
 fn prompts_are_listed_and_filled_in() {
     let service = Service::builder("test", "1")
@@ -43,10 +45,10 @@ fn prompts_are_listed_and_filled_in() {
         .prompt(Prompt::new("panics", || -> String { panic!("secret") }))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         assert!(pair.to_server().capabilities().contains(Capability::Prompts));
-        let listed = pair.ask("prompts/list", json!({})).expect("a list");
+        let listed = body(version, true, pair.ask("prompts/list", json!({})));
         let greet = &listed["prompts"][0];
         assert_eq!((&greet["name"], &greet["description"]), (&json!("greet"), &json!("Greets")));
         assert_eq!(greet["arguments"][0], json!({"name": "name", "required": true}));
@@ -55,9 +57,9 @@ fn prompts_are_listed_and_filled_in() {
 
         let get = |name: &str, arguments: Value| pair.ask("prompts/get", json!({"name": name, "arguments": arguments}));
         assert_eq!(
-            get("greet", json!({"name": "Ada", "times": "2"})),
-            Ok(json!({"description": "Greets", "messages":
-                [{"role": "user", "content": {"type": "text", "text": "Hello, Ada!Hello, Ada!"}}]}))
+            body(version, false, get("greet", json!({"name": "Ada", "times": "2"}))),
+            json!({"description": "Greets", "messages":
+                [{"role": "user", "content": {"type": "text", "text": "Hello, Ada!Hello, Ada!"}}]})
         );
         assert!(get("loose", json!({"word": "a", "other": "b"})).is_ok());
         let plain = get("plain", Value::Null).expect("a prompt");
@@ -99,7 +101,7 @@ fn messages_hold_what_the_revision_has() {
         .prompt(Prompt::new("audio", move || PromptMessage::user(audio.clone())))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let get = |name: &str| pair.ask("prompts/get", json!({"name": name}));
         assert_eq!(get("resource").expect("a prompt")["messages"][0]["content"]["type"], "resource");
@@ -112,7 +114,7 @@ fn messages_hold_what_the_revision_has() {
     }
 }
 
-// req: PROMPT-015 PROMPT-016 PROMPT-017
+// req: PROMPT-015 PROMPT-016 PROMPT-017 M-PROMPT-002
 #[test]
 fn changes_are_announced_where_they_were_declared() {
     let service = Service::builder("test", "1").prompts_may_come().build().expect("a good service");
@@ -121,6 +123,9 @@ fn changes_are_announced_where_they_were_declared() {
         joining.server.capabilities.prompts.as_mut().expect("prompts").list_changed = None;
     });
     assert_eq!(wide.ask("prompts/list", json!({})), Ok(json!({"prompts": []})));
+    let modern = pair(&service, ProtocolVersion::V2026_07_28);
+    let listed = body(ProtocolVersion::V2026_07_28, true, modern.ask("prompts/list", json!({})));
+    assert_eq!(listed, json!({"prompts": []}));
     [&wide, &narrow].iter().for_each(|pair| drop(pair.server.take_lines()));
     service.add(greeting("a")).expect("its name is free");
     assert!(service.remove_prompt("a") && !service.remove_prompt("a"));
@@ -130,7 +135,7 @@ fn changes_are_announced_where_they_were_declared() {
     assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
 }
 
-// req: COMPL-001 COMPL-002 COMPL-003 COMPL-004 COMPL-006 COMPL-008 COMPL-009 COMPL-012 COMPL-013 COMPL-015
+// req: COMPL-001 COMPL-002 COMPL-003 COMPL-004 COMPL-006 COMPL-008 COMPL-009 COMPL-012 COMPL-013 COMPL-015 M-COMPL-001 M-COMPL-005
 #[test]
 fn arguments_are_completed() {
     let service = Service::builder("test", "1")
@@ -152,7 +157,7 @@ fn arguments_are_completed() {
         .prompt(greeting("bare"))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let declared = pair.to_server().capabilities().contains(Capability::Completions);
         assert_eq!(declared, version >= ProtocolVersion::V2025_03_26);
@@ -168,7 +173,7 @@ fn arguments_are_completed() {
         };
         let expected = json!({"values": ["Ada!", "Alan!"], "total": 2, "hasMore": false});
         assert_eq!(complete("greet", "name", "A").expect("proposals")["completion"], expected);
-        let many = complete("greet", "times", "").expect("proposals");
+        let many = body(version, false, complete("greet", "times", ""));
         assert_eq!(many["completion"]["values"].as_array().map(Vec::len), Some(100));
         assert_eq!((&many["completion"]["total"], &many["completion"]["hasMore"]), (&json!(250), &json!(true)));
         assert_eq!(complete("bare", "name", "").expect("none")["completion"]["values"], json!([]));

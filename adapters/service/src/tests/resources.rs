@@ -1,11 +1,12 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::{
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, Era, ProtocolVersion},
     schema::{BlobResourceContents, ReadResourceResult, ResourceContents, ResourceUpdatedParams, TextResourceContents},
 };
 use serde_json::{Value, json};
 
+use super::body;
 use crate::{
     Changes, Context, Failure, Host, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder,
     sync::lock,
@@ -40,27 +41,29 @@ fn pair(service: &Service, version: ProtocolVersion) -> Pair {
 }
 
 // req: RES-001 RES-002 RES-003 RES-004 RES-011 RES-012
+// req: M-RES-001 M-RES-002 M-RES-006 M-RES-007 M-RES-008 M-RES-009
 #[test]
 fn resources_and_templates_are_listed() {
     let service = builder().build().expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let declared = pair.to_server().capabilities();
         assert!(declared.contains(Capability::Resources) && !declared.contains(Capability::ResourcesSubscribe));
-        let listed = pair.ask("resources/list", json!({})).expect("a list");
+        let listed = body(version, true, pair.ask("resources/list", json!({})));
         let text = &listed["resources"][0];
         assert_eq!((&text["uri"], &text["name"], &text["size"]), (&json!("test://text"), &json!("text"), &json!(9)));
         assert_eq!(text.get("title").is_some(), version >= ProtocolVersion::V2025_06_18);
         assert_eq!(listed["resources"].as_array().map(Vec::len), Some(3));
         assert_eq!(
-            pair.ask("resources/templates/list", json!({})),
-            Ok(json!({"resourceTemplates":
-                [{"uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json"}]}))
+            body(version, true, pair.ask("resources/templates/list", json!({}))),
+            json!({"resourceTemplates":
+                [{"uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json"}]})
         );
     }
 }
 
 // req: RES-007 RES-008 RES-009 RES-010 RES-023 RES-025 RES-026
+// req: M-BASE-036 M-RES-011 M-RES-012 M-RES-015 M-RES-016 M-RES-021 M-RES-024
 #[test]
 fn resources_are_read() {
     let several = ReadResourceResult::new([
@@ -71,10 +74,10 @@ fn resources_are_read() {
         .resource(Resource::new("test://several", "several", move || several.clone()))
         .build()
         .expect("a good service");
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::ALL {
         let pair = pair(&service, version);
         let read = |uri: &str| pair.ask("resources/read", json!({"uri": uri}));
-        let contents = |uri: &str| read(uri).expect("contents")["contents"].clone();
+        let contents = |uri: &str| body(version, true, read(uri))["contents"].clone();
         assert_eq!(
             contents("test://text"),
             json!([{"uri": "test://text", "mimeType": "text/plain", "text": "some text"}])
@@ -93,7 +96,8 @@ fn resources_are_read() {
             ["test://nothing", "test://template/abc/data", "test://template/404/data", "test://template//data"]
         {
             let error = read(missing).expect_err("there is none");
-            assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(-32002), &json!(missing)));
+            let code = if version.era() == Era::Modern { -32602 } else { -32002 };
+            assert_eq!((&error["code"], &error["data"]["uri"]), (&json!(code), &json!(missing)));
         }
         for invalid in ["", "text", "test://a b", "test://ä", "test://text\n", "../etc/passwd"] {
             assert_eq!(code(&read(invalid)), -32602, "{invalid:?}");
