@@ -4,8 +4,8 @@ use mcp_proto::{
     connection::{ClientConfig, Event, RequestOptions, ServerConfig, ServerEnd},
     protocol::{ProtocolVersion, VersionSet},
     schema::{
-        CallToolParams, Extensions, Implementation, ListToolsParams, Meta, SubscriptionFilter,
-        SubscriptionsListenParams, keys,
+        CallToolParams, Extensions, Implementation, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams,
+        keys,
     },
     wire::JsonObject,
 };
@@ -82,11 +82,11 @@ fn every_request_says_what_its_sender_can_do() {
     ));
     client.take_events();
     let options = RequestOptions::default();
-    client.conn.request(client.now, &ListToolsParams::default(), options).expect("it is ready");
-    client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it is ready");
+    client.conn.request(client.now, &ListToolsParams::default(), options.clone()).expect("it is ready");
+    client.conn.request(client.now, &CallToolParams::new("t"), options.clone()).expect("it is ready");
     let listen = SubscriptionsListenParams::new(SubscriptionFilter::default());
-    client.conn.request(client.now, &listen, options).expect("it is ready");
-    client.conn.request_raw(client.now, "vendor/own", None, options).expect("it is ready");
+    client.conn.request(client.now, &listen, options.clone()).expect("it is ready");
+    client.conn.request_raw(client.now, "vendor/own", None, options.clone()).expect("it is ready");
     let mut requests = client.sent();
     client.feed(&result(requests[1]["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
     requests.extend(client.sent());

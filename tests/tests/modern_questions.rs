@@ -31,10 +31,10 @@ fn three_methods_ask_and_come_again_and_no_others() {
     for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::Kind::Request) {
         let mut client = Solo::modern_client();
         let asked = match method {
-            Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options),
-            Method::GetPrompt => client.conn.request(client.now, &GetPromptParams::new("p"), options),
-            Method::ReadResource => client.conn.request(client.now, &ReadResourceParams::new("a:b"), options),
-            _ => client.conn.request_raw(client.now, method.as_str(), None, options),
+            Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options.clone()),
+            Method::GetPrompt => client.conn.request(client.now, &GetPromptParams::new("p"), options.clone()),
+            Method::ReadResource => client.conn.request(client.now, &ReadResourceParams::new("a:b"), options.clone()),
+            _ => client.conn.request_raw(client.now, method.as_str(), None, options.clone()),
         };
         let Ok(asked) = asked else { continue };
         let first = one(client.sent());
