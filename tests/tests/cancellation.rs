@@ -232,6 +232,41 @@ fn an_answer_that_has_not_left_is_taken_back() {
     }
 }
 
+// req: CANC-009 CANC-012
+#[test]
+fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
+    fn check<E>(mut solo: Solo<E>) {
+        let wrong = "notifications/cancelled";
+        for message in
+            [request(1, "ping"), request("1", "ping"), request(2, wrong), request(3, "ping"), request(2, wrong)]
+        {
+            solo.feed(&message);
+        }
+        for id in [json!(1), json!(2), json!(4), json!(1)] {
+            solo.feed(&cancelled(id));
+        }
+        let answered: Vec<_> = solo.sent().iter().map(|message| message["id"].clone()).collect();
+        assert_eq!(answered, [json!("1"), json!(3), json!(2)], "one cancellation is for one request");
+        assert_eq!((solo.conn.usage(), solo.conn.stats().cancelled), (Usage::default(), 2));
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version));
+        check(Solo::ready_server(version));
+    }
+
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    server.feed(&json!([request(1, "ping"), request(2, "initialize"), request(3, "vendor/a"), request(4, "ping")]));
+    let events = server.take_events();
+    let [Event::Violation(_), Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+    server.feed(&cancelled(1));
+    server.feed(&cancelled(2));
+    server.answer(key, &json!({}));
+    assert_eq!(server.sent(), [json!([result(4, json!({})), result(3, json!({}))])]);
+    server.feed(&json!([request(1, "ping"), notification("vendor/b")]));
+    server.feed(&cancelled(1));
+    assert_eq!((server.sent(), server.conn.usage()), (vec![], Usage::default()));
+}
+
 #[test]
 fn the_id_of_a_cancelled_request_is_free_while_its_handler_still_works() {
     let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);

@@ -7,7 +7,7 @@ use mcp_proto::{
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
     schema::{CallToolParams, ListToolsParams, PingParams},
-    wire::{ErrorObject, Json},
+    wire::{ErrorObject, Json, RequestId},
 };
 use mcp_tests::{
     bed::Bed,
@@ -387,6 +387,48 @@ fn an_acknowledged_subscription_lasts_until_someone_ends_it() {
     assert_eq!((sent["method"].as_str(), &sent["params"]["requestId"]), (Some("notifications/cancelled"), &id));
 
     let (mut client, call, _) = listening();
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
+}
+
+fn changed(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": id}}})
+}
+
+// req: M-SUBS-011
+#[test]
+fn a_subscription_is_heard_of_only_while_it_lives() {
+    let (mut client, call, id) = listening();
+    client.feed(&acknowledge(&id));
+    client.feed(&changed(&id));
+    assert_eq!(client.take_events().len(), 2);
+    client.conn.cancel(call, None).expect("it is in flight");
+    client.take_events();
+    for crossed in [acknowledge(&id), changed(&id)] {
+        client.feed(&crossed);
+        assert_eq!(client.take_events(), []);
+    }
+    assert_eq!((client.conn.stats().late, client.conn.stats().violations), (2, 0));
+    for never in [json!(99), json!("s")] {
+        let id: RequestId = serde_json::from_value(never.clone()).expect("an id");
+        let violation = Violation::UnknownSubscription(id);
+        client.feed(&changed(&never));
+        assert_eq!(client.take_events(), [Event::Violation(violation)]);
+    }
+    // What never belonged to a subscription is the application's to judge.
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}));
+    assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
+}
+
+#[test]
+fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
+    let mut client = modern();
+    let call =
+        client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
+    let id = one(client.sent())["id"].clone();
+    client.feed(&acknowledge(&id));
+    assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
     client.advance(Duration::from_secs(60));
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
 }

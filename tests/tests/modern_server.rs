@@ -245,6 +245,19 @@ fn a_modern_server_tells_an_old_client_what_it_speaks() {
 #[test]
 fn a_cancelled_request_says_nothing_more() {
     let mut server = dual();
+    // What the connection answers by itself is no exception.
+    server.feed(&request("a", "server/discover", json!({}), json!({})));
+    server.feed(&request(
+        "b",
+        "nothing/like/it",
+        json!({}),
+        json!({"io.modelcontextprotocol/protocolVersion": "2031-01-01"}),
+    ));
+    for id in ["a", "b"] {
+        server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}));
+    }
+    assert_eq!(server.sent(), Vec::<Value>::new());
+    server.take_events();
     server.feed(&request("a", "tools/call", json!({"name": "t"}), json!({"progressToken": 1})));
     let call = key(&server.take_events());
     server.conn.progress(call, 1.0, None, None).expect("it grows");
@@ -339,6 +352,19 @@ fn a_subscription_ends_from_either_side_and_holds_its_id_until_then() {
     assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
     assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
     assert!(server.conn.is_drained());
+}
+
+// req: M-SUBS-015
+#[test]
+fn a_subscription_that_the_client_has_cancelled_says_nothing_more() {
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let mut server = dual();
+    server.feed(&listen(1, json!({"toolsListChanged": true, "resourceSubscriptions": ["mem://a"]})));
+    server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+    server.conn.notify(&ResourceUpdatedParams::new("mem://a")).expect("it is declared");
+    server.feed(&cancelled);
+    assert_eq!(server.sent(), Vec::<Value>::new());
+    assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
 }
 
 #[test]

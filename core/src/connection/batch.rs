@@ -6,7 +6,7 @@ use super::{Event, Violation, engine::Engine, receive::Origin};
 use crate::{
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
-    wire::{Defect, ErrorObject, Members, Message, encode::one_line},
+    wire::{Defect, ErrorObject, Members, Message, RequestId, encode::one_line},
 };
 
 /// One answer of a batch.
@@ -61,7 +61,7 @@ impl Engine {
         if let Some(batch) = self.batches.get_mut(slot as usize) {
             batch.reading = false;
         }
-        self.tidy_batch(slot);
+        self.tidy_batch(slot as usize);
         None
     }
 
@@ -88,13 +88,23 @@ impl Engine {
             Some(index) => self.batch_bytes -= batch.parts.remove(index).weight(),
             None => batch.open -= 1,
         }
+        self.tidy_batch(slot as usize);
+    }
+
+    /// As [`batch_cancel`](Self::batch_cancel), for an answer of the connection's own; whether there was one.
+    pub(super) fn batch_take_back(&mut self, id: &RequestId) -> bool {
+        let answers = |part: &Part| part.key.is_none() && Message::answered(&part.text).as_ref() == Some(id);
+        let found = self.batches.iter().find_map(|(slot, batch)| Some((slot, batch.parts.iter().position(answers)?)));
+        let Some((slot, index)) = found else { return false };
+        self.batch_bytes -= self.batches[slot].parts.remove(index).weight();
         self.tidy_batch(slot);
+        true
     }
 
     /// A batch in which nobody is owed anything leaves nothing.
-    fn tidy_batch(&mut self, slot: u32) {
-        if self.batches.get(slot as usize).is_some_and(|batch| batch.is_complete() && batch.parts.is_empty()) {
-            self.batches.remove(slot as usize);
+    fn tidy_batch(&mut self, slot: usize) {
+        if self.batches.get(slot).is_some_and(|batch| batch.is_complete() && batch.parts.is_empty()) {
+            self.batches.remove(slot);
         }
     }
 

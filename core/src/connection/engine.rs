@@ -245,7 +245,7 @@ impl Engine {
     /// A frame has left the outbox.
     fn left(&mut self, owner: Owner) -> Route {
         match owner {
-            Owner::Nobody => Route::Connection,
+            Owner::Nobody | Owner::Answered => Route::Connection,
             Owner::Reply { key, last } => {
                 if let Some((entry, _)) = self.requests.get_mut(key) {
                     entry.tag.queued -= 1;

@@ -94,6 +94,8 @@ pub enum Violation<'a> {
     UnknownResponse(RequestId),
     /// Progress for a token that was never sent.
     UnknownProgress,
+    /// A message of a subscription that was never asked for.
+    UnknownSubscription(RequestId),
     /// The params of a notification do not fit its method.
     BadParams(Method),
     /// A method that the peer's side does not send.
@@ -130,6 +132,7 @@ impl Violation<'_> {
             Self::DuplicateId(id) => Violation::DuplicateId(id),
             Self::UnknownResponse(id) => Violation::UnknownResponse(id),
             Self::UnknownProgress => Violation::UnknownProgress,
+            Self::UnknownSubscription(id) => Violation::UnknownSubscription(id),
             Self::BadParams(method) => Violation::BadParams(method),
             Self::WrongDirection(method) => Violation::WrongDirection(method),
             Self::WrongKind(method) => Violation::WrongKind(method),
@@ -155,6 +158,7 @@ impl fmt::Display for Violation<'_> {
             Self::DuplicateId(id) => write!(f, "the id {} is in flight already", id.as_json()),
             Self::UnknownResponse(id) => write!(f, "a response to {}, which was never sent", id.as_json()),
             Self::UnknownProgress => f.write_str("progress for a token that was never sent"),
+            Self::UnknownSubscription(id) => write!(f, "{} is not a subscription", id.as_json()),
             Self::BadParams(method) => write!(f, "the params of {method} do not fit"),
             Self::WrongDirection(method) => write!(f, "{method} came from the wrong side"),
             Self::WrongKind(method) => write!(f, "{method} came as the wrong kind of message"),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
-    rpc::{Lane, Timestamp},
+    rpc::{Lane, Owner, Timestamp},
     schema::{At, InitializeParams, InitializeResult, UnsupportedProtocolVersion},
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, decode_params, encode},
 };
@@ -53,7 +53,7 @@ impl Engine {
         }
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
-        let _ = self.push_notification(crate::rpc::Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
+        let _ = self.push_notification(Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
         Some(Event::Ready)
     }
 
@@ -98,7 +98,8 @@ impl Engine {
         *client = Some(params);
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
-        self.answer(None, |out| {
+        // The handshake is not cancelled.
+        self.answer(None, Owner::Nobody, |out| {
             encode::open_response(out, id);
             // Everything in it came from typed values that this revision has.
             let _ = encode::value(out, &At(&result, Some(version)));

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     protocol::{Kind, Method, MethodName, Phase, ProtocolVersion, Role, VersionSet, check},
+    rpc::Owner,
     schema::{
         ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, TraceContext, UnsupportedProtocolVersion,
         keys,
@@ -183,7 +184,7 @@ impl Engine {
             instructions: config.instructions.clone(),
             ..DiscoverResult::new(self.spoken(), config.capabilities.clone())
         };
-        self.answer(origin.batch, |out| {
+        self.answer(origin.batch, Owner::Answered, |out| {
             encode::open_response(out, id);
             let start = out.len();
             // Everything in it came from typed values that this revision has.

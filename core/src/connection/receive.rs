@@ -149,7 +149,8 @@ impl Engine {
         }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
-        self.answer(origin.batch, |out| encode::error(out, id.ok_or(missing), error));
+        let owner = if id.is_some() { Owner::Answered } else { Owner::Nobody };
+        self.answer(origin.batch, owner, |out| encode::error(out, id.ok_or(missing), error));
     }
 
     pub(super) fn receive_message<'a>(
@@ -213,7 +214,7 @@ impl Engine {
         }
         match method.known() {
             Some(Method::Ping) if self.speaks_legacy() => {
-                self.answer(origin.batch, |out| {
+                self.answer(origin.batch, Owner::Answered, |out| {
                     encode::open_response(out, &id);
                     out.extend_from_slice(b"{}}");
                 });
@@ -383,24 +384,41 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
-                if known == Method::SubscriptionsAcknowledged
-                    && let Some(params) = &params
+                if let Some(params) = &params
+                    && let Some(event) = self.subscription_says(known, params)
                 {
-                    self.subscription_acknowledged(params);
+                    return event;
                 }
                 Some(Event::Notification { method, params })
             }
         }
     }
 
-    /// A subscription of ours is in force, and is answered only when it ends: it has no deadline any more.
-    fn subscription_acknowledged(&mut self, params: &RawJson<'_>) {
-        let meta = params.member("_meta");
-        let id: Option<RequestId> =
-            meta.as_ref().and_then(|meta| meta.member(keys::SUBSCRIPTION_ID)).and_then(|id| id.decode().ok());
-        if let Some(call) = id.and_then(|id| self.calls.by_wire(id.as_u64()?)) {
-            self.calls.unlimit(call);
+    /// Looks at what belongs to a subscription of ours. What is left of it if it is not for the application.
+    fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
+        if !self.is_modern_client() {
+            return None;
         }
+        let id = RequestId::from_token(params.member("_meta")?.member(keys::SUBSCRIPTION_ID)?.get())?;
+        match self.find_call(&id) {
+            Some(call) if self.listens(call) => {
+                if method == Method::SubscriptionsAcknowledged {
+                    // It is answered only when it ends.
+                    self.calls.unlimit(call);
+                }
+                None
+            }
+            None if self.has_ended(&id) => {
+                self.stats.late += 1;
+                Some(None)
+            }
+            _ => Some(self.violation(Violation::UnknownSubscription(id))),
+        }
+    }
+
+    fn listens(&self, call: CallId) -> bool {
+        let tag = self.calls.get(call).map(|call| call.tag);
+        matches!(tag, Some(CallTag::User { method: Some(Method::Listen), .. }))
     }
 
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
@@ -408,15 +426,16 @@ impl Engine {
         let id = id_in(&params, "requestId")?;
         if self.is_modern_client() {
             // The only thing that a server cancels is a subscription of ours.
-            let call = self.calls.by_wire(id.as_u64()?)?;
-            let listens = matches!(
-                self.calls.get(call).map(|entry| entry.tag),
-                Some(CallTag::User { method: Some(Method::Listen), .. })
-            );
-            return if listens { self.finish_call(call, Outcome::Cancelled) } else { None };
+            let call = self.find_call(&id)?;
+            return if self.listens(call) { self.finish_call(call, Outcome::Cancelled) } else { None };
         }
-        let key = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?))?;
+        let Some(key) = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?)) else {
+            let taken_back = self.outbox.take_back_answer(&id) || self.batch_take_back(&id);
+            self.stats.cancelled += u64::from(taken_back);
+            return None;
+        };
         if self.subscriptions.end(key) {
+            self.cancel_request(key);
             self.release(key);
             return None;
         }
@@ -470,9 +489,15 @@ impl Engine {
         Some(call)
     }
 
+    /// Whether a call of ours had this id, and has ended.
+    fn has_ended(&self, id: &RequestId) -> bool {
+        call_of(id)
+            .is_some_and(|(call, _)| self.calls.was_issued(call.as_u64(), FIRST_ID) && self.calls.get(call).is_none())
+    }
+
     fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
         match call_of(&id) {
-            Some((call, _)) if self.calls.was_issued(call.as_u64(), FIRST_ID) && self.calls.get(call).is_none() => {
+            Some((call, _)) if self.has_ended(&id) => {
                 self.stats.late += 1;
                 Some(Event::Late(call))
             }

@@ -348,7 +348,7 @@ impl Engine {
         Ok(())
     }
 
-    fn count_queued(&mut self, key: ReplyKey) {
+    pub(super) fn count_queued(&mut self, key: ReplyKey) {
         if let Some((entry, _)) = self.requests.get_mut(key) {
             entry.tag.queued += 1;
         }
@@ -365,7 +365,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let version = match owner {
             Owner::Reply { key, .. } => self.version_of(key),
-            Owner::Nobody | Owner::Call(_) => self.version,
+            Owner::Nobody | Owner::Answered | Owner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
@@ -394,7 +394,9 @@ impl Engine {
     }
 
     /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
-    pub(super) fn answer(&mut self, batch: Option<u32>, encode: impl FnOnce(&mut Vec<u8>)) {
+    ///
+    /// What is owned by [`Owner::Answered`] is taken back when the peer cancels the request after all.
+    pub(super) fn answer(&mut self, batch: Option<u32>, owner: Owner, encode: impl FnOnce(&mut Vec<u8>)) {
         let limits = self.limits();
         if self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes) {
             return self.end(CloseReason::PeerNotReading);
@@ -404,7 +406,7 @@ impl Engine {
             encode(&mut text);
             return self.batch_answer(batch, Part { key: None, text });
         }
-        let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
+        let _: Result<_, ()> = self.outbox.push(Lane::Control, owner, usize::MAX, |out| {
             encode(out);
             Ok(())
         });

@@ -1,6 +1,6 @@
 //! `subscriptions/listen` (2026-07-28), as a server sees it: changes flow only to whoever asked to hear of them.
 
-use alloc::collections::BTreeMap;
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
     Event, SendError, Violation,
@@ -32,7 +32,7 @@ impl Subscriptions {
     }
 
     /// Who listens to this change, in the order of their requests.
-    fn listeners(&self, method: Method, resource: Option<&str>) -> alloc::vec::Vec<RequestId> {
+    fn listeners(&self, method: Method, resource: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
         let listens = |filter: &SubscriptionFilter| match method {
             Method::ToolsListChanged => filter.tools_list_changed == Some(true),
             Method::PromptsListChanged => filter.prompts_list_changed == Some(true),
@@ -44,7 +44,7 @@ impl Subscriptions {
                 .any(|subscribed| resource.is_some_and(|uri| is_at_or_below(uri, subscribed))),
             _ => false,
         };
-        self.active.values().filter(|(_, filter)| listens(filter)).map(|(id, _)| id.clone()).collect()
+        self.active.iter().filter(|(_, (_, filter))| listens(filter)).map(|(key, (id, _))| (*key, id.clone())).collect()
     }
 }
 
@@ -88,7 +88,7 @@ impl Engine {
             Err(violation) => return self.violation(violation),
         };
         let honoured = self.honoured(wanted);
-        self.push_tagged(&id, Method::SubscriptionsAcknowledged, |out| {
+        self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
             out.extend_from_slice(b"{\"notifications\":");
             encode::value(out, &At(&honoured, version))?;
             out.push(b'}');
@@ -135,9 +135,9 @@ impl Engine {
                 }
             }
             Some(uri) => {
-                for id in self.subscriptions.listeners(method, Some(uri)) {
+                for (key, id) in self.subscriptions.listeners(method, Some(uri)) {
                     self.has_room()?;
-                    self.push_tagged(&id, method, |out| {
+                    self.push_tagged(key, &id, method, |out| {
                         out.extend_from_slice(b"{\"uri\":");
                         encode::text(out, uri);
                         out.push(b'}');
@@ -156,8 +156,8 @@ impl Engine {
 
     /// Announces a list that changed to whoever listens.
     pub(super) fn flush_change(&mut self, method: Method) {
-        for id in self.subscriptions.listeners(method, None) {
-            self.push_tagged(&id, method, |out| {
+        for (key, id) in self.subscriptions.listeners(method, None) {
+            self.push_tagged(key, &id, method, |out| {
                 out.extend_from_slice(b"{}");
                 Ok(())
             });
@@ -182,16 +182,20 @@ impl Engine {
 
     fn push_tagged(
         &mut self,
+        key: ReplyKey,
         id: &RequestId,
         method: Method,
-        params: impl FnOnce(&mut alloc::vec::Vec<u8>) -> super::send::Encoded,
+        params: impl FnOnce(&mut Vec<u8>) -> super::send::Encoded,
     ) {
         // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
-        let _ = self.push_notification(Owner::Nobody, method.as_str(), |out| {
+        let queued = self.push_notification(Owner::Reply { key, last: false }, method.as_str(), |out| {
             let start = out.len();
             params(out)?;
             splice::set_meta(out, start, keys::SUBSCRIPTION_ID, id.as_json());
             Ok(())
         });
+        if queued.is_ok() {
+            self.count_queued(key);
+        }
     }
 }

@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::fmt;
 
 use super::{CallId, ReplyKey};
-use crate::wire::encode::one_line;
+use crate::wire::{Message, RequestId, encode::one_line};
 
 /// Which queue a frame waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(crate) enum Lane {
 pub(crate) enum Owner {
     /// Nothing in particular.
     Nobody,
+    /// A request of the peer that is in no table: this is the connection's own answer.
+    Answered,
     /// A request of the peer, and whether this frame is its answer.
     Reply { key: ReplyKey, last: bool },
     /// A request of ours, which this frame is.
@@ -100,14 +102,33 @@ impl Queue {
     /// As [`take_back`](Self::take_back), for a lane of nothing but calls, which are in the order of their ids.
     fn take_back_call(&mut self, id: CallId) -> bool {
         let at = self.frames.partition_point(|frame| matches!(frame.owner, Owner::Call(queued) if queued < id));
-        let Some(frame) = self.frames.get_mut(at).filter(|frame| frame.owner == Owner::Call(id) && !frame.dead) else {
-            return false;
-        };
+        let found = self.frames.get(at).is_some_and(|frame| frame.owner == Owner::Call(id) && !frame.dead);
+        if found {
+            self.bury(at);
+        }
+        found
+    }
+
+    /// Takes back the first of the connection's own answers that is for the request with this id.
+    fn take_back_answer(&mut self, id: &RequestId) -> bool {
+        let mut at = self.head;
+        let found = self.frames.iter().position(|frame| {
+            let text = &self.bytes[at..at + frame.len];
+            at += frame.len;
+            frame.owner == Owner::Answered && !frame.dead && Message::answered(text).as_ref() == Some(id)
+        });
+        if let Some(index) = found {
+            self.bury(index);
+        }
+        found.is_some()
+    }
+
+    fn bury(&mut self, index: usize) {
+        let frame = &mut self.frames[index];
         frame.dead = true;
         self.dead_bytes += frame.len;
         self.live -= 1;
         self.compact_if_worth_it();
-        true
     }
 
     fn compact_if_worth_it(&mut self) {
@@ -136,6 +157,8 @@ impl Queue {
 pub(crate) struct Outbox {
     control: Queue,
     requests: Queue,
+    /// How many frames are [`Owner::Answered`].
+    answered: usize,
 }
 
 impl fmt::Debug for Queue {
@@ -187,12 +210,15 @@ impl Outbox {
         queue.bytes.push(b'\n');
         queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
         queue.live += 1;
+        self.answered += usize::from(owner == Owner::Answered);
         Ok(Some(len + 1))
     }
 
     /// Moves the next frame of a lane to the end of `out`.
     pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
-        self.queue(lane).pop(out)
+        let owner = self.queue(lane).pop(out)?;
+        self.answered -= usize::from(owner == Owner::Answered);
+        Some(owner)
     }
 
     /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
@@ -203,6 +229,13 @@ impl Outbox {
     /// Takes back the frame of a call that waits in the lane of requests; whether it was there.
     pub(crate) fn take_back_call(&mut self, id: CallId) -> bool {
         self.requests.take_back_call(id)
+    }
+
+    /// Takes back the connection's own answer to the request with this id; whether there was one.
+    pub(crate) fn take_back_answer(&mut self, id: &RequestId) -> bool {
+        let taken = self.answered > 0 && self.control.take_back_answer(id);
+        self.answered -= usize::from(taken);
+        taken
     }
 
     /// What waits, in bytes: the frames, and what it takes to keep track of them.

@@ -319,6 +319,14 @@ impl<'a> Message<'a> {
             malformed => malformed,
         }
     }
+
+    /// The request that the response with this text answers.
+    pub(crate) fn answered(text: &[u8]) -> Option<RequestId> {
+        match Message::beginning(core::str::from_utf8(text).ok()?).subject {
+            Subject::Response(id) => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// The members of a batch, as texts (2025-03-26).
