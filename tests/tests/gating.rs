@@ -87,9 +87,11 @@ const TABLE: [Row; 27] = {
 };
 
 /// What exists in 2026-07-28 only.
-const NOT_LEGACY: [Row; 3] = [
+const NOT_LEGACY: [Row; 5] = [
     ("server/discover", Sender::Client, MODERN, None),
     ("subscriptions/listen", Sender::Client, MODERN, None),
+    ("tasks/update", Sender::Client, MODERN, None),
+    ("notifications/tasks", Sender::Server, MODERN, None),
     ("notifications/subscriptions/acknowledged", Sender::Server, MODERN, None),
 ];
 

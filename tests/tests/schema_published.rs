@@ -33,7 +33,9 @@ fn main() -> ExitCode {
 
 fn trials(version: ProtocolVersion) -> Vec<Trial> {
     let published = published().map(|folder| folder.join(format!("schema/{version}.json")));
-    let schema = published.and_then(|path| fs::read_to_string(path).ok()).map(|text| Arc::new(corrected(value(&text))));
+    let schema = published.and_then(|path| fs::read_to_string(path).ok()).map(|text| corrected(value(&text)));
+    let schema = schema
+        .map(|schema| Arc::new(if version == ProtocolVersion::V2026_07_28 { with_tasks(schema) } else { schema }));
     let trial = |name: &str, test: fn(&Value, ProtocolVersion) -> Result<(), Failed>| {
         let given = schema.clone();
         Trial::test(format!("{version}::{name}"), move || test(given.as_ref().ok_or("no schema")?, version))
@@ -72,6 +74,76 @@ fn corrected(mut schema: Value) -> Value {
     schema
 }
 
+/// The schema with what the tasks extension adds to it, as its types in TypeScript say.
+fn with_tasks(mut schema: Value) -> Value {
+    let task = json!({
+        "type": "object",
+        "properties": {
+            "taskId": {"type": "string"}, "statusMessage": {"type": "string"},
+            "createdAt": {"type": "string", "format": "date-time"},
+            "lastUpdatedAt": {"type": "string", "format": "date-time"},
+            "ttlMs": {"type": ["integer", "null"]}, "pollIntervalMs": {"type": "integer"},
+        },
+        "required": ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"],
+    });
+    let none_of = |names: &[&str]| {
+        let there: Vec<_> = names.iter().map(|name| json!({"required": [name]})).collect();
+        json!({"anyOf": there})
+    };
+    let with = |status: &str, member: &str, others: [&str; 2], kind: Value| {
+        let properties = json!({"status": {"const": status}, member: kind});
+        json!({"properties": properties, "required": [member], "not": none_of(&others)})
+    };
+    let without = json!({
+        "properties": {"status": {"enum": ["working", "cancelled"]}},
+        "not": none_of(&["inputRequests", "result", "error"]),
+    });
+    let kinds = json!([
+        without,
+        with("input_required", "inputRequests", ["result", "error"], json!({"$ref": "#/$defs/InputRequests"})),
+        with("completed", "result", ["inputRequests", "error"], json!({"type": "object"})),
+        with("failed", "error", ["inputRequests", "result"], json!({"$ref": "#/$defs/Error"})),
+    ]);
+    let result =
+        |kind: &str| json!({"allOf": [{"$ref": "#/$defs/Result"}, {"properties": {"resultType": {"const": kind}}}]});
+    let request = |method: &str, properties: Value| {
+        let required: Vec<_> = properties.as_object().expect("members").keys().cloned().collect();
+        json!({"allOf": [{"$ref": "#/$defs/JSONRPCRequest"}], "required": ["params"], "properties": {
+            "method": {"const": method},
+            "params": {"allOf": [{"$ref": "#/$defs/RequestParams"}], "properties": properties, "required": required},
+        }})
+    };
+    let id = json!({"type": "string"});
+    let answers = json!({"$ref": "#/$defs/InputResponses"});
+    let statuses = json!(["working", "input_required", "completed", "failed", "cancelled"]);
+    let created = json!({
+        "properties": {"status": {"enum": statuses}}, "not": none_of(&["inputRequests", "result", "error", "task"]),
+    });
+    let whole = json!({"allOf": [task], "oneOf": kinds});
+    let added = json!({
+        "GetTaskRequest": request("tasks/get", json!({"taskId": id})),
+        "UpdateTaskRequest": request("tasks/update", json!({"taskId": id, "inputResponses": answers})),
+        "CancelTaskRequest": request("tasks/cancel", json!({"taskId": id})),
+        "CreateTaskResult": {"allOf": [result("task"), task, created]},
+        "GetTaskResult": {"allOf": [result("complete"), whole]},
+        "UpdateTaskResult": result("complete"),
+        "CancelTaskResult": result("complete"),
+        "TaskStatusNotification": {
+            "allOf": [{"$ref": "#/$defs/JSONRPCNotification"}],
+            "required": ["params"],
+            "properties": {
+                "method": {"const": "notifications/tasks"},
+                "params": {"allOf": [{"$ref": "#/$defs/NotificationParams"}, whole]},
+            },
+        },
+    });
+    for (name, definition) in added.as_object().expect("definitions") {
+        assert!(schema["$defs"].get(name).is_none(), "{name} is there already");
+        schema["$defs"][name] = definition.clone();
+    }
+    schema
+}
+
 /// The name that the published schema has for what belongs to a method.
 fn definition(method: Method, what: &str) -> String {
     let name = match (method, what) {
@@ -82,6 +154,10 @@ fn definition(method: Method, what: &str) -> String {
         (Method::ToolsListChanged, _) => "ToolListChanged",
         (Method::PromptsListChanged, _) => "PromptListChanged",
         (Method::ResourcesListChanged, _) => "ResourceListChanged",
+        (Method::ExtTaskChanged, _) => "TaskStatus",
+        (Method::ExtGetTask, _) => "GetTask",
+        (Method::ExtUpdateTask, _) => "UpdateTask",
+        (Method::ExtCancelTask, _) => "CancelTask",
         (method, what) => return format!("{method:?}{what}"),
     };
     format!("{name}{what}")
@@ -238,17 +314,28 @@ fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
 
 fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
     let mut judges = Judges::new(schema, "Result");
-    let questions =
-        (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, "InputRequiredResult")).transpose()?;
+    let modern =
+        |definition| (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, definition)).transpose();
+    let (questions, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
+    let (mut asked, mut became_tasks) = (0, 0);
     for sent in values::<ServerResult>(ClientRequest::METHODS.len(), version) {
         let sent = sent?;
         let method = sent.method();
         let result = round_trip(&sent, version, |text| ServerResult::decode(method, text))?;
-        if let ServerResult::InputRequired(..) = sent {
-            judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result)?;
-        } else {
-            judges.judge(method, &complete_result(result, method, version))?;
+        match sent {
+            ServerResult::InputRequired(..) => {
+                asked += 1;
+                judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result)?;
+            }
+            ServerResult::Task(..) => {
+                became_tasks += 1;
+                judge(tasks.as_ref().ok_or("a task of the extension before 2026-07-28")?, &result)?;
+            }
+            _ => judges.judge(method, &complete_result(result, method, version))?,
         }
+    }
+    if version == ProtocolVersion::V2026_07_28 {
+        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} questions, {became_tasks} tasks"))?;
     }
     judges.finish(version, ClientRequest::METHODS)
 }

@@ -574,7 +574,13 @@ fn params(method: Method) -> Value {
         Method::LogMessage => json!({"level": "info", "data": null}),
         Method::CreateMessage => json!({"messages": [], "maxTokens": 5}),
         Method::Elicit => json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}}),
-        Method::GetTask | Method::GetTaskResult | Method::CancelTask => json!({"taskId": "t"}),
+        Method::GetTask | Method::GetTaskResult | Method::CancelTask | Method::ExtGetTask | Method::ExtCancelTask => {
+            json!({"taskId": "t"})
+        }
+        Method::ExtUpdateTask => json!({"taskId": "t", "inputResponses": {}}),
+        Method::ExtTaskChanged => {
+            json!({"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttlMs": null})
+        }
         Method::TaskStatus => {
             json!({"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttl": null})
         }
@@ -680,7 +686,7 @@ fn types_of_other_revisions_are_refused() {
             MissingRequiredClientCapability = json!({"requiredCapabilities": {}}),
             tasks_extension::CreateTaskResult = extended, tasks_extension::GetTaskResult = extended,
             tasks_extension::TaskParams = extended, tasks_extension::GetTaskParams = extended,
-            tasks_extension::CancelTaskParams = extended,
+            tasks_extension::CancelTaskParams = extended, tasks_extension::Task = extended,
             tasks_extension::UpdateTaskParams = json!({"taskId": "t", "inputResponses": {}});
     }
 }

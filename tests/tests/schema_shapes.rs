@@ -694,38 +694,6 @@ fn a_task_goes_its_way() {
     }
 }
 
-// req: M-TASK-011 M-TASK-013 M-TASK-016 M-TASK-027 M-TASK-041 M-TASK-081
-#[test]
-fn tasks_of_the_extension() {
-    use tasks_extension as tasks;
-    let task = json!({"taskId": "t", "status": "completed", "statusMessage": "m", "createdAt": "2026-08-01T10:00:00Z",
-        "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 2000, "result": {"content": []}});
-    let created: tasks::CreateTaskResult = is(task.clone());
-    let written = value(&encode(&created, ProtocolVersion::V2026_07_28).expect("text"));
-    assert_eq!(written["resultType"], "task");
-    assert_eq!((&written["taskId"], &written["ttlMs"]), (&json!("t"), &json!(null)));
-    assert!(encode(&created, ProtocolVersion::V2025_11_25).is_err());
-    for name in ["taskId", "status", "createdAt", "lastUpdatedAt", "ttlMs"] {
-        let mut less = task.clone();
-        less.as_object_mut().expect("an object").remove(name);
-        fails::<tasks::CreateTaskResult>(less.clone());
-        fails::<tasks::GetTaskResult>(less.clone());
-        fails::<tasks::TaskParams>(less);
-    }
-    let mut stray = task;
-    stray["resultType"] = json!("task");
-    let read: tasks::GetTaskResult = is(stray);
-    assert_eq!(read.status, TaskStatus::Completed);
-    let result = read.result.expect("a result").decode::<CallToolResult>().expect("a tool result");
-    assert_eq!(result, CallToolResult::new([]));
-    shape::<tasks::UpdateTaskParams>(
-        json!({"taskId": "t", "inputResponses": {"a": {"action": "cancel"}}}),
-        &["taskId", "inputResponses"],
-    );
-    shape::<tasks::GetTaskParams>(json!({"taskId": "t"}), &["taskId"]);
-    shape::<tasks::CancelTaskParams>(json!({"taskId": "t"}), &["taskId"]);
-}
-
 // req: M-SUBS-001 M-SUBS-002 M-TASK-062
 #[test]
 fn subscriptions() {

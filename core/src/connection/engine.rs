@@ -9,7 +9,7 @@ use super::{
     repeat::Repeats, rounds::Question, subscriptions::Subscriptions, tasks::Followed,
 };
 use crate::{
-    protocol::{CapabilitySet, Method, Phase, ProtocolVersion, Role},
+    protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
     rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
     wire::{Json, RequestId},
@@ -211,6 +211,11 @@ impl Engine {
     pub(super) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
         let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.modern.as_ref());
         modern.map(|modern| modern.version).or(self.version)
+    }
+
+    /// What a name stands for in the era of this connection.
+    pub(super) fn method<'a>(&self, name: &'a str) -> MethodName<'a> {
+        MethodName::new(name).in_era(self.version.map_or(Era::Legacy, ProtocolVersion::era))
     }
 
     /// What an end has declared.

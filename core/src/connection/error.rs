@@ -104,6 +104,8 @@ pub enum Violation<'a> {
     WrongKind(Method),
     /// A request that this side has not declared a capability for, or that the revision does not have.
     NotSupported(Method),
+    /// A request that needs something of its sender which that has not declared, such as an extension.
+    Undeclared(Capability),
     /// A message before the handshake allows it.
     NotReady(MethodName<'a>),
     /// `initialize` for the second time; the first one stays.
@@ -137,6 +139,7 @@ impl Violation<'_> {
             Self::WrongDirection(method) => Violation::WrongDirection(method),
             Self::WrongKind(method) => Violation::WrongKind(method),
             Self::NotSupported(method) => Violation::NotSupported(method),
+            Self::Undeclared(capability) => Violation::Undeclared(capability),
             Self::NotReady(method) => Violation::NotReady(method.into_owned()),
             Self::SecondInitialize => Violation::SecondInitialize,
             Self::BatchSize => Violation::BatchSize,
@@ -163,6 +166,9 @@ impl fmt::Display for Violation<'_> {
             Self::WrongDirection(method) => write!(f, "{method} came from the wrong side"),
             Self::WrongKind(method) => write!(f, "{method} came as the wrong kind of message"),
             Self::NotSupported(method) => write!(f, "{method} was not offered"),
+            Self::Undeclared(capability) => {
+                write!(f, "a request that needs {}, which its sender has not declared", capability.path())
+            }
             Self::NotReady(method) => write!(f, "{method} came before the handshake allows it"),
             Self::SecondInitialize => f.write_str("initialize came twice"),
             Self::BatchSize => f.write_str("a batch with too many members, or none"),

@@ -41,7 +41,7 @@ pub use poll::{Deadline, Route, Transmit, Wake};
 
 use crate::{
     codec::Frame,
-    protocol::{CapabilitySet, Method, MethodName, Phase, ProtocolVersion},
+    protocol::{CapabilitySet, Method, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
@@ -255,7 +255,7 @@ impl<E> Connection<E> {
         params: Option<&RawJson<'_>>,
         options: RequestOptions,
     ) -> Result<CallId, SendError> {
-        let method = MethodName::new(method);
+        let method = self.engine.method(method);
         let can_be_task =
             method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
         let task = can_be_task && params.is_some_and(|params| params.member("task").is_some());
@@ -283,7 +283,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
     pub fn notify_raw(&mut self, method: &str, params: Option<&RawJson<'_>>) -> Result<(), SendError> {
-        let method = MethodName::new(method);
+        let method = self.engine.method(method);
         let logged = params.filter(|_| method.known() == Some(Method::LogMessage));
         let level = logged.and_then(|params| params.member("level")?.decode().ok());
         let resource: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());

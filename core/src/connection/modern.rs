@@ -13,11 +13,11 @@ use super::{
     splice,
 };
 use crate::{
-    protocol::{Kind, Method, MethodName, Phase, ProtocolVersion, Role, VersionSet, check},
+    protocol::{Era, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, Role, VersionSet, check},
     rpc::Owner,
     schema::{
-        ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, TraceContext, UnsupportedProtocolVersion,
-        keys,
+        ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, MissingRequiredClientCapability,
+        TraceContext, UnsupportedProtocolVersion, keys,
     },
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
 };
@@ -99,6 +99,7 @@ impl Engine {
             self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
             return None;
         }
+        let method = method.in_era(Era::Modern);
         let modern = match self.read_modern(&method, meta) {
             Ok(modern) => modern,
             Err(Refused { error, violation }) => {
@@ -151,9 +152,16 @@ impl Engine {
             }
             let (local, remote) = (self.local, capabilities.set());
             let declared = move |role| if role == Role::Server { local } else { remote };
-            if check(known, version, Role::Client, declared).is_err() {
-                let error = ErrorObject::method_not_found(known.as_str());
-                return Err(Refused { error, violation: Violation::NotSupported(known) });
+            match check(known, version, Role::Client, declared) {
+                Ok(()) => {}
+                Err(Refusal::Unshared(extension)) => {
+                    let error = MissingRequiredClientCapability::error([extension].into_iter().collect());
+                    return Err(Refused { error, violation: Violation::Undeclared(extension) });
+                }
+                Err(Refusal::WrongDirection | Refusal::NotInRevision | Refusal::Undeclared(_)) => {
+                    let error = ErrorObject::method_not_found(known.as_str());
+                    return Err(Refused { error, violation: Violation::NotSupported(known) });
+                }
             }
         }
         let log_level = match meta.member(keys::LOG_LEVEL) {

@@ -251,7 +251,9 @@ impl Engine {
             if let Err(refusal) = self.admits(known) {
                 let violation = match refusal {
                     Refusal::WrongDirection => Violation::WrongDirection(known),
-                    Refusal::NotInRevision | Refusal::Undeclared(_) => Violation::NotSupported(known),
+                    Refusal::NotInRevision | Refusal::Undeclared(_) | Refusal::Unshared(_) => {
+                        Violation::NotSupported(known)
+                    }
                 };
                 self.refuse(origin, Some(&id), &ErrorObject::method_not_found(known.as_str()));
                 return self.violation(violation);

@@ -42,7 +42,7 @@ impl Engine {
         check(method, version, self.role(), self.declared()).map_err(|refusal| match refusal {
             Refusal::WrongDirection => SendError::WrongDirection(method),
             Refusal::NotInRevision => SendError::NotInRevision { method, version },
-            Refusal::Undeclared(capability) => SendError::Undeclared(capability),
+            Refusal::Undeclared(capability) | Refusal::Unshared(capability) => SendError::Undeclared(capability),
         })?;
         match needs.iter().find(|needed| !self.peer.contains(*needed)) {
             Some(missing) => Err(SendError::Undeclared(missing)),

@@ -73,6 +73,14 @@ capabilities! {
     TasksExtension = "extensions.io.modelcontextprotocol/tasks",
 }
 
+impl Capability {
+    /// Whether it is an extension, which is there only for those requests whose sender has declared it, too.
+    #[must_use]
+    pub const fn is_extension(self) -> bool {
+        matches!(self, Self::TasksExtension)
+    }
+}
+
 /// A set of capabilities.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct CapabilitySet(u32);

@@ -85,6 +85,8 @@ pub enum Refusal {
     NotInRevision,
     /// The capability that it needs was not declared.
     Undeclared(Capability),
+    /// It belongs to an extension, which was not declared by whoever wants to use it.
+    Unshared(Capability),
 }
 
 /// Whether `sender` may send `method` in `version`, when the two ends have declared what they have.
@@ -110,5 +112,11 @@ pub fn check(
         Kind::Notification if method == Method::ElicitationComplete => sender.other(),
         Kind::Notification => sender,
     };
-    if declared(holder).contains(needed) { Ok(()) } else { Err(Refusal::Undeclared(needed)) }
+    if !declared(holder).contains(needed) {
+        return Err(Refusal::Undeclared(needed));
+    }
+    if needed.is_extension() && !declared(holder.other()).contains(needed) {
+        return Err(Refusal::Unshared(needed));
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use core::fmt;
 
-use super::{Capability, ProtocolVersion, VersionSet};
+use super::{Capability, Era, ProtocolVersion, VersionSet};
 
 /// Who sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,11 +48,14 @@ const ELICITING: VersionSet = VersionSet::between(ProtocolVersion::V2025_06_18, 
 macro_rules! methods {
     (@option) => { None };
     (@option $need:ident) => { Some(Capability::$need) };
-    ($($variant:ident = $name:literal, $kind:ident from $from:ident in $versions:ident $(, needs $need:ident)?;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $variant:ident = $name:literal, $kind:ident from $from:ident in $versions:ident $(, needs $need:ident)?;
+    )*) => {
         /// A method of the specification, in any revision.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Method { $(#[doc = concat!("`", $name, "`")] $variant,)* }
+        pub enum Method { $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)* }
 
         impl Method {
             /// Every method, in the order of the table.
@@ -64,8 +67,10 @@ macro_rules! methods {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The method with this name, compared byte for byte; `None` if the specification has none.
+            /// The method with this name, compared byte for byte; `None` if the specification has none. Of two methods
+            /// with one name it is that of the legacy era, see [`in_era`](Self::in_era).
             #[must_use]
+            #[allow(unreachable_patterns, reason = "methods of two eras can share a name")]
             pub fn parse(name: &str) -> Option<Self> {
                 match name { $($name => Some(Self::$variant),)* _ => None }
             }
@@ -91,7 +96,8 @@ struct Row {
     needs: Option<Capability>,
 }
 
-// The capability is that of the side which answers the request or sends the notification.
+// The capability is that of the side which answers the request or sends the notification. Where two eras share a name,
+// the method of the legacy era stands first.
 methods! {
     Initialize = "initialize", Request from Client in LEGACY;
     Initialized = "notifications/initialized", Notification from Client in LEGACY;
@@ -116,6 +122,12 @@ methods! {
     GetTaskResult = "tasks/result", Request from Both in NOVEMBER, needs Tasks;
     ListTasks = "tasks/list", Request from Both in NOVEMBER, needs TasksList;
     CancelTask = "tasks/cancel", Request from Both in NOVEMBER, needs TasksCancel;
+    /// of the tasks extension
+    ExtGetTask = "tasks/get", Request from Client in MODERN, needs TasksExtension;
+    /// of the tasks extension
+    ExtUpdateTask = "tasks/update", Request from Client in MODERN, needs TasksExtension;
+    /// of the tasks extension
+    ExtCancelTask = "tasks/cancel", Request from Client in MODERN, needs TasksExtension;
     Cancelled = "notifications/cancelled", Notification from Both in ALL;
     Progress = "notifications/progress", Notification from Both in ALL;
     LogMessage = "notifications/message", Notification from Server in ALL, needs Logging;
@@ -126,10 +138,25 @@ methods! {
     RootsListChanged = "notifications/roots/list_changed", Notification from Client in LEGACY, needs RootsListChanged;
     ElicitationComplete = "notifications/elicitation/complete", Notification from Server in NOVEMBER, needs ElicitationUrl;
     TaskStatus = "notifications/tasks/status", Notification from Both in NOVEMBER, needs Tasks;
+    /// of the tasks extension
+    ExtTaskChanged = "notifications/tasks", Notification from Server in MODERN, needs TasksExtension;
     SubscriptionsAcknowledged = "notifications/subscriptions/acknowledged", Notification from Server in MODERN;
 }
 
 impl Method {
+    /// The method that this name stands for in `era`: 2025-11-25 and the tasks extension have different methods of one
+    /// name.
+    #[must_use]
+    pub const fn in_era(self, era: Era) -> Self {
+        match (self, era) {
+            (Self::GetTask, Era::Modern) => Self::ExtGetTask,
+            (Self::CancelTask, Era::Modern) => Self::ExtCancelTask,
+            (Self::ExtGetTask, Era::Legacy) => Self::GetTask,
+            (Self::ExtCancelTask, Era::Legacy) => Self::CancelTask,
+            (method, _) => method,
+        }
+    }
+
     /// Whether it is answered.
     #[must_use]
     pub const fn kind(self) -> Kind {
@@ -143,8 +170,13 @@ impl Method {
     }
 
     /// What a client of 2026-07-28 hears of only if it listens.
-    pub(crate) const SUBSCRIBED: [Self; 4] =
-        [Self::ToolsListChanged, Self::PromptsListChanged, Self::ResourcesListChanged, Self::ResourceUpdated];
+    pub(crate) const SUBSCRIBED: [Self; 5] = [
+        Self::ToolsListChanged,
+        Self::PromptsListChanged,
+        Self::ResourcesListChanged,
+        Self::ResourceUpdated,
+        Self::ExtTaskChanged,
+    ];
 
     /// Whether its result may be questions, with whose answers it is sent again (2026-07-28).
     #[must_use]
@@ -172,7 +204,13 @@ impl Method {
         self.row().versions
     }
 
-    /// Whether its params can ask for a task instead of a result, in revisions that have tasks.
+    /// Whether its result may be a task of the extension, as the server likes (2026-07-28).
+    #[must_use]
+    pub const fn may_become_task(self) -> bool {
+        matches!(self, Self::CallTool)
+    }
+
+    /// Whether its params can ask for a task instead of a result (2025-11-25).
     #[must_use]
     pub const fn can_be_task(self) -> bool {
         matches!(self, Self::CallTool | Self::CreateMessage | Self::Elicit)
@@ -220,6 +258,15 @@ impl<'a> MethodName<'a> {
         match self {
             Self::Known(method) => method.as_str(),
             Self::Custom(name) => name,
+        }
+    }
+
+    /// What this name stands for in `era`, see [`Method::in_era`].
+    #[must_use]
+    pub fn in_era(self, era: Era) -> Self {
+        match self {
+            Self::Known(method) => Self::Known(method.in_era(era)),
+            custom @ Self::Custom(_) => custom,
         }
     }
 

@@ -65,7 +65,8 @@ pub(super) fn optional<T: ArbitraryAt>(
 }
 
 /// `value`, if the revision has room for it.
-pub(super) fn admitted<T>(value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
+pub(super) fn admitted<T>(mut value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
+    rule.mend(&mut value);
     if version.is_none_or(|version| !rule.versions().contains(version) || rule.admits(&value, version)) {
         Ok(value)
     } else {
@@ -182,6 +183,12 @@ impl ArbitraryAt for String {
 }
 
 impl ArbitraryAt for bool {
+    fn arbitrary_at(u: &mut Unstructured<'_>, _version: Option<ProtocolVersion>) -> Result<Self> {
+        u.arbitrary()
+    }
+}
+
+impl ArbitraryAt for i64 {
     fn arbitrary_at(u: &mut Unstructured<'_>, _version: Option<ProtocolVersion>) -> Result<Self> {
         u.arbitrary()
     }

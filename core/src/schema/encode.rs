@@ -47,7 +47,7 @@ macro_rules! in_every_revision {
     };
 }
 
-in_every_revision!(String, bool, u64, Number, Json, JsonObject, RequestId);
+in_every_revision!(String, bool, i64, u64, Number, Json, JsonObject, RequestId);
 
 impl<T: Encode> Encode for Vec<T> {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
@@ -79,6 +79,7 @@ pub(crate) struct Rule<T> {
     fits: Option<fn(&T, ProtocolVersion) -> bool>,
     fallback: Option<fn() -> T>,
     format: Option<Format>,
+    mend: Option<fn(&mut T)>,
 }
 
 impl<T> Rule<T> {
@@ -92,6 +93,7 @@ impl<T> Rule<T> {
             fits: None,
             fallback: None,
             format: None,
+            mend: None,
         }
     }
 
@@ -115,7 +117,7 @@ impl<T> Rule<T> {
 
     /// Where `method` exists, also inside of another message.
     pub(crate) const fn method(mut self, method: Method) -> Self {
-        self.versions = super::messages::versions(method);
+        self.versions = self.versions.intersection(super::messages::versions(method));
         self
     }
 
@@ -156,6 +158,12 @@ impl<T> Rule<T> {
         self
     }
 
+    /// How a random value becomes one that [`has_to`](Self::has_to) lets through, where few of them are.
+    pub(crate) const fn mended(mut self, mend: fn(&mut T)) -> Self {
+        self.mend = Some(mend);
+        self
+    }
+
     /// The revisions that have the member.
     pub(crate) const fn versions(&self) -> VersionSet {
         self.versions
@@ -184,6 +192,14 @@ impl<T> Rule<T> {
     /// Whether `version` wants the member in every object.
     pub(crate) fn must_be_there(&self, version: ProtocolVersion) -> bool {
         self.versions.contains(version) && (self.needed || self.fallback.is_some())
+    }
+
+    /// Makes a random value one that the rule admits.
+    #[cfg(feature = "arbitrary")]
+    pub(crate) fn mend(&self, value: &mut T) {
+        if let Some(mend) = self.mend {
+            mend(value);
+        }
     }
 
     /// What the text or number has to look like.

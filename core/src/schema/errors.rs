@@ -4,7 +4,11 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{ClientCapabilities, ElicitUrlParams, macros::*};
+use super::{At, ClientCapabilities, ElicitUrlParams, macros::*};
+use crate::{
+    protocol::{CapabilitySet, ProtocolVersion},
+    wire::{ErrorCode, ErrorObject, Json},
+};
 
 object! {
     /// The data of the error -32022, and of the answer -32602 to `initialize`: these revisions are spoken here.
@@ -21,6 +25,21 @@ object! {
     pub struct MissingRequiredClientCapability: data, since(V2026_07_28) {
         /// What is missing.
         "requiredCapabilities" => required_capabilities: required ClientCapabilities;
+    }
+}
+
+impl MissingRequiredClientCapability {
+    /// The error -32021 for a request whose sender has not declared what it needs.
+    #[must_use]
+    pub fn error(missing: CapabilitySet) -> ErrorObject {
+        let names: Vec<_> = missing.iter().map(|missing| missing.path()).collect();
+        let message = String::from("Missing required client capability: ") + &names.join(", ");
+        let error = ErrorObject::new(ErrorCode::MISSING_CLIENT_CAPABILITY, message);
+        let missing: ClientCapabilities = missing.iter().collect();
+        match Json::new(&At(&Self::new(missing), Some(ProtocolVersion::LATEST))) {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        }
     }
 }
 

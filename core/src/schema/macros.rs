@@ -52,9 +52,13 @@ macro_rules! object {
     };
     (
         $(#[$attr:meta])*
-        pub struct $Name:ident: params($method:ident) { $($body:tt)* } $(gates { $($gates:tt)* })?
+        pub struct $Name:ident: params($method:ident) $(, $rule:ident $(($($args:tt)*))?)* { $($body:tt)* }
+        $(gates { $($gates:tt)* })?
     ) => {
-        object! { @meta strict, [method(crate::protocol::Method::$method)], [], $(#[$attr])* $Name { $($body)* } }
+        object! {
+            @meta strict, [method(crate::protocol::Method::$method) $($rule($($($args)*)?))*], [],
+            $(#[$attr])* $Name { $($body)* }
+        }
 
         impl crate::schema::Notification for $Name {
             const METHOD: crate::protocol::Method = crate::protocol::Method::$method;

@@ -10,7 +10,12 @@ use super::{
     ProgressParams, PromptsListChangedParams, ReadResourceParams, Request, ResourceUpdatedParams,
     ResourcesListChangedParams, ResultType, RootsListChangedParams, SetLevelParams, SubscribeParams,
     SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TaskStatusParams, ToolsListChangedParams,
-    UnsubscribeParams, encode::absent,
+    UnsubscribeParams,
+    encode::absent,
+    tasks_extension::{
+        CancelTaskParams as ExtCancelTaskParams, CreateTaskResult as ExtCreateTaskResult,
+        GetTaskParams as ExtGetTaskParams, TaskParams as ExtTaskParams, UpdateTaskParams as ExtUpdateTaskParams,
+    },
 };
 use crate::protocol::{Method, ProtocolVersion, VersionSet};
 
@@ -63,7 +68,9 @@ macro_rules! messages {
             ServerResult { $($cr($cr_params),)* $($br($br_params),)* }
             {
                 /// A question instead of an answer. Since 2026-07-28.
-                InputRequired(Method, InputRequiredResult) if asks
+                InputRequired(Method, InputRequiredResult) if InputRequired among ASKING;
+                /// A task instead of an answer. Part of the tasks extension of 2026-07-28.
+                Task(Method, ExtCreateTaskResult) if Task among BECOMING_TASKS;
             }
         }
         messages! {
@@ -145,14 +152,14 @@ macro_rules! messages {
 
     (
         @results $(#[$doc:meta])* $Name:ident { $($Variant:ident($Params:ident),)* }
-        { $($(#[$question_doc:meta])* $Question:ident(Method, $Asked:ident) if $asks:ident)? }
+        { $($(#[$other_doc:meta])* $Other:ident(Method, $Body:ident) if $kind:ident among $methods:ident;)* }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq)]
         #[allow(clippy::large_enum_variant, reason = "messages are handed on one by one")]
         pub enum $Name {
             $(#[doc = concat!("The answer to [`Method::", stringify!($Variant), "`]")] $Variant(<$Params as Request>::Result),)*
-            $($(#[$question_doc])* $Question(Method, $Asked),)?
+            $($(#[$other_doc])* $Other(Method, $Body),)*
         }
 
         impl $Name {
@@ -161,9 +168,9 @@ macro_rules! messages {
             /// # Errors
             /// If the other side has no such method, and what the type of the result has against it.
             pub fn decode(method: Method, result: &str) -> Result<Self, serde_json::Error> {
-                $(if $asks(method, result) {
-                    return serde_json::from_str(result).map(|question| Self::$Question(method, question));
-                })?
+                $(if $methods.contains(&method) && ResultType::of(result) == Some(ResultType::$kind) {
+                    return serde_json::from_str(result).map(|other| Self::$Other(method, other));
+                })*
                 match method {
                     $(Method::$Variant => serde_json::from_str(result).map(Self::$Variant),)*
                     other => Err(misplaced(other, stringify!($Name))),
@@ -175,7 +182,7 @@ macro_rules! messages {
             pub const fn method(&self) -> Method {
                 match self {
                     $(Self::$Variant(_) => Method::$Variant,)*
-                    $(Self::$Question(method, _) => *method,)?
+                    $(Self::$Other(method, _) => *method,)*
                 }
             }
         }
@@ -185,7 +192,7 @@ macro_rules! messages {
                 check(self.method(), version)?;
                 match self {
                     $(Self::$Variant(result) => result.encode_at(version, serializer),)*
-                    $(Self::$Question(_, question) => question.encode_at(version, serializer),)?
+                    $(Self::$Other(_, other) => other.encode_at(version, serializer),)*
                 }
             }
         }
@@ -210,10 +217,10 @@ macro_rules! messages {
                     $((
                         VersionSet::only(ProtocolVersion::V2026_07_28),
                         |u, version| {
-                            let question = super::ArbitraryAt::arbitrary_at(u, version)?;
-                            Ok(Self::$Question(*u.choose(&ASKING)?, question))
+                            let other = super::ArbitraryAt::arbitrary_at(u, version)?;
+                            Ok(Self::$Other(*u.choose(&$methods)?, other))
                         },
-                    ),)?
+                    ),)*
                 ])
             }
         }
@@ -237,6 +244,9 @@ messages! {
             Listen(SubscriptionsListenParams),
             Complete(CompleteParams),
             SetLevel(SetLevelParams),
+            ExtGetTask(ExtGetTaskParams),
+            ExtUpdateTask(ExtUpdateTaskParams),
+            ExtCancelTask(ExtCancelTaskParams),
         }
         server {
             ListRoots(ListRootsParams),
@@ -264,6 +274,7 @@ messages! {
             ResourceUpdated(ResourceUpdatedParams),
             ElicitationComplete(ElicitationCompleteParams),
             SubscriptionsAcknowledged(SubscriptionsAcknowledgedParams),
+            ExtTaskChanged(ExtTaskParams),
         }
         both {
             Cancelled(CancelledParams),
@@ -276,10 +287,8 @@ messages! {
 /// The methods whose results can be questions.
 const ASKING: [Method; 3] = [Method::CallTool, Method::GetPrompt, Method::ReadResource];
 
-/// Whether a result of `method` is a question.
-fn asks(method: Method, result: &str) -> bool {
-    ASKING.contains(&method) && ResultType::of(result) == Some(ResultType::InputRequired)
-}
+/// The methods whose results can be tasks of the extension.
+const BECOMING_TASKS: [Method; 1] = [Method::CallTool];
 
 /// Checks that `version` has the method.
 fn check<E: serde_core::ser::Error>(method: Method, version: Option<ProtocolVersion>) -> Result<(), E> {
@@ -297,6 +306,14 @@ fn misplaced(method: Method, place: &str) -> serde_json::Error {
 mod tests {
     use super::*;
     use crate::protocol::{Kind, Party};
+
+    #[test]
+    fn other_results_are_those_of_the_table() {
+        for method in Method::ALL.iter().copied() {
+            assert_eq!(ASKING.contains(&method), method.may_ask(), "{method}");
+            assert_eq!(BECOMING_TASKS.contains(&method), method.may_become_task(), "{method}");
+        }
+    }
 
     #[test]
     fn every_method_has_its_place() {

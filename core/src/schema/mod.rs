@@ -152,4 +152,9 @@ pub trait Notification: Encode + DeserializeOwned {
     fn resource(&self) -> Option<&str> {
         None
     }
+
+    /// The id of the task that it is about, if it is about one of the [extension](tasks_extension).
+    fn task(&self) -> Option<&str> {
+        None
+    }
 }

@@ -13,13 +13,13 @@ use mcp_proto::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
         CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
-        ListToolsParams, ListToolsResult, Meta, PromptReference, ReadResourceParams, ResourceTemplateReference,
-        SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
+        ListToolsParams, ListToolsResult, Meta, MissingRequiredClientCapability, PromptReference, ReadResourceParams,
+        ResourceTemplateReference, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
     },
     wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
 };
 
-use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::missing_capability};
+use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable};
 use crate::{
     Context, Job, RequestInfo, Role,
     custom::Custom,
@@ -174,7 +174,7 @@ impl Shared<ServerEnd> {
         if missing == CapabilitySet::EMPTY {
             return None;
         }
-        let error = missing_capability(missing);
+        let error = MissingRequiredClientCapability::error(missing);
         Some(match info.version.era() {
             Era::Modern => Err(error),
             Era::Legacy => Ok(CallToolResult::error(error.message)),

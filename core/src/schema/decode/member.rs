@@ -46,6 +46,7 @@ impl<'de, T: Member> Deserialize<'de> for Seed<T> {
 impl<T: Member> Member for Vec<T> {}
 impl Member for Number {}
 impl Member for RequestId {}
+impl Member for i64 {}
 
 impl Member for bool {
     fn parse(text: &str) -> Option<Self> {

@@ -10,10 +10,10 @@ use mcp_proto::{
     connection::SendError,
     protocol::{CapabilitySet, Method, ProtocolVersion},
     schema::{
-        ClientCapabilities, Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses,
-        MissingRequiredClientCapability, Request,
+        Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses, MissingRequiredClientCapability,
+        Request,
     },
-    wire::{ErrorCode, ErrorObject, Json, JsonObject, RawJson},
+    wire::{ErrorObject, JsonObject, RawJson},
 };
 use serde_core::{Serializer, de::DeserializeOwned};
 
@@ -152,7 +152,7 @@ impl Rounds {
         }
         // A handler can do without an answer, but if it fails, then because of that.
         if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
-            return Err(missing_capability(lacking));
+            return Err(MissingRequiredClientCapability::error(lacking));
         }
         answer.map(Finished::Complete)
     }
@@ -170,18 +170,6 @@ fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answ
     let member = params.and_then(|params| params.member(name));
     let read = member.map(|member| member.decode()).transpose();
     read.map_err(|error| ErrorObject::invalid_params(format!("Invalid params: {name}: {error}")))
-}
-
-/// -32021: the client has to be able to do this.
-pub(super) fn missing_capability(missing: CapabilitySet) -> ErrorObject {
-    let names: Vec<_> = missing.iter().map(|missing| missing.path()).collect();
-    let message = format!("Missing required client capability: {}", names.join(", "));
-    let error = ErrorObject::new(ErrorCode::MISSING_CLIENT_CAPABILITY, message);
-    let missing: ClientCapabilities = missing.iter().collect();
-    match Json::new(&MissingRequiredClientCapability::new(missing)) {
-        Ok(data) => error.with_data(data),
-        Err(_) => error,
-    }
 }
 
 /// Answers to questions that were asked together, by their names. See [`Context::ask_all`](crate::Context::ask_all).
