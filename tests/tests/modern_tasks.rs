@@ -1,9 +1,13 @@
 //! The tasks extension of 2026-07-28 as both ends of a connection keep its rules.
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, RequestOptions, SendError, ServerConfig, ServerEnd, Violation},
+    connection::{ClientEnd, Event, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation},
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
-    schema::tasks_extension::{CancelTaskParams, GetTaskParams, UpdateTaskParams},
+    schema::{
+        TaskStatus,
+        tasks_extension::{CancelTaskParams, GetTaskParams, TaskParams, UpdateTaskParams},
+    },
+    wire::Json,
 };
 use mcp_tests::solo::{Solo, full_client, full_server};
 use serde_json::{Value, json};
@@ -206,4 +210,202 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
     let refused = old.conn.request(old.now, &GetTaskParams::new("t"), options());
     let version = ProtocolVersion::V2025_11_25;
     assert_eq!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, version }));
+}
+
+fn listen(id: impl Into<Value>, filter: &Value, capabilities: &Value) -> Value {
+    request(id, "subscriptions/listen", json!({"notifications": filter}), capabilities)
+}
+
+fn acknowledged(id: impl Into<Value>, filter: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+        "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": id.into()}, "notifications": filter}})
+}
+
+fn task(id: &str, status: &str) -> TaskParams {
+    let now = "2026-08-01T10:00:00Z";
+    TaskParams { poll_interval_ms: Some(50), ..TaskParams::new(id, TaskStatus::from(status), now, now) }
+}
+
+// req: M-TASK-062 M-TASK-063 M-SUBS-001
+#[test]
+fn whoever_wants_to_hear_of_tasks_has_to_declare_the_extension() {
+    let mut server = server();
+    for filter in
+        [json!({"taskIds": ["t"]}), json!({"taskIds": []}), json!({"toolsListChanged": true, "taskIds": ["t"]})]
+    {
+        server.feed(&listen(1, &filter, &json!({"sampling": {}})));
+        let error = one(server.sent())["error"].clone();
+        assert_eq!((&error["code"], &error["data"]), (&json!(-32021), &json!({"requiredCapabilities": extension()})));
+        assert_eq!(server.take_events(), [Event::Violation(Violation::Undeclared(Capability::TasksExtension))]);
+    }
+    for bad in [json!("t"), json!([5]), json!({"t": true})] {
+        server.feed(&listen(1, &json!({"taskIds": bad}), &extension()));
+        assert_eq!(one(server.sent())["error"]["code"], -32602, "{bad}");
+        server.take_events();
+    }
+    assert_eq!(server.conn.usage(), Usage::default());
+    // Who wants nothing of tasks need not declare anything.
+    server.feed(&listen(1, &json!({"toolsListChanged": true}), &json!({})));
+    assert_eq!(server.sent(), [acknowledged(1, &json!({"toolsListChanged": true}))]);
+    // To a server without the extension the member is one that it does not know.
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    let mut plain = Solo::server(config);
+    plain.feed(&listen(1, &json!({"toolsListChanged": true, "taskIds": ["t"]}), &json!({})));
+    assert_eq!(plain.sent(), [acknowledged(1, &json!({"toolsListChanged": true}))]);
+    assert_eq!(plain.take_events(), []);
+}
+
+// req: M-TASK-064 M-TASK-065 M-TASK-066 M-TASK-080
+#[test]
+fn changes_of_tasks_reach_those_who_named_them_and_may_know_of_them() {
+    let mut server = server();
+    // There is a session, too, which does not have the extension.
+    server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}}));
+    server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    server.sent();
+    server.take_events();
+    let known = |task: &str| task != "foreign";
+    let first =
+        server.ask(&listen("a", &json!({"toolsListChanged": true, "taskIds": ["t", "foreign", "u"]}), &extension()));
+    assert_eq!(server.sent(), [json!(null); 0], "the application is asked first");
+    server.conn.notify(&task("t", "working")).expect("nobody listens");
+    server.conn.accept_subscription(first, known).expect("it asks for tasks");
+    let second = server.ask(&listen(2, &json!({"taskIds": ["u"]}), &extension()));
+    server.conn.accept_subscription(second, known).expect("it asks for tasks");
+    let third = server.ask(&listen(3, &json!({"taskIds": ["foreign"]}), &extension()));
+    server.conn.accept_subscription(third, known).expect("it asks for tasks");
+    assert_eq!(
+        server.sent(),
+        [
+            acknowledged("a", &json!({"toolsListChanged": true, "taskIds": ["t", "u"]})),
+            acknowledged(2, &json!({"taskIds": ["u"]})),
+            acknowledged(3, &json!({"taskIds": []})),
+        ]
+    );
+    assert_eq!(server.conn.accept_subscription(first, known), Err(SendError::WrongResult), "it is open");
+
+    server.conn.notify(&task("t", "working")).expect("it may be said");
+    server.conn.notify(&task("u", "cancelled")).expect("it may be said");
+    server.conn.notify(&task("foreign", "working")).expect("it may be said");
+    let raw = Json::parse(r#"{"taskId":"t","status":"x"}"#).expect("JSON");
+    server.conn.notify_raw("notifications/tasks", Some(&(&raw).into())).expect("it may be said");
+    let said = |id: Value, mut task: Value| {
+        task["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+        json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task})
+    };
+    let whole = |id: &str, status: &str| {
+        json!({"taskId": id, "status": status, "createdAt": "2026-08-01T10:00:00Z",
+            "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 50})
+    };
+    assert_eq!(
+        server.sent(),
+        [
+            said(json!("a"), whole("t", "working")),
+            said(json!("a"), whole("u", "cancelled")),
+            said(json!(2), whole("u", "cancelled")),
+            said(json!("a"), json!({"taskId": "t", "status": "x"})),
+        ]
+    );
+    // What is no task of the extension is not said at all.
+    assert!(matches!(server.conn.notify(&task("t", "failed")), Err(SendError::Encode(_))));
+    server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}}));
+    server.conn.notify(&task("t", "working")).expect("nobody listens");
+    assert_eq!(server.sent(), [json!(null); 0]);
+    let mut plain = Solo::server(full_server());
+    assert!(plain.conn.notify(&task("t", "working")).is_err());
+}
+
+#[test]
+fn a_subscription_to_tasks_that_is_not_opened_leaves_nothing() {
+    let nothing = || [json!(null); 0];
+    let ask = |server: &mut Server| server.ask(&listen(1, &json!({"taskIds": ["t"]}), &extension()));
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+
+    let mut cancelled = server();
+    let key = ask(&mut cancelled);
+    cancelled.feed(&cancel);
+    assert!(matches!(cancelled.take_events()[..], [Event::Cancelled { .. }]));
+    assert_eq!(cancelled.conn.accept_subscription(key, |_| true), Ok(()));
+    assert_eq!((cancelled.sent(), cancelled.conn.usage()), (nothing().into(), Usage::default()));
+
+    let mut refused = server();
+    let key = ask(&mut refused);
+    refused.conn.respond_error(key, &mcp_proto::wire::ErrorObject::internal("no")).expect("it is owed");
+    assert_eq!(one(refused.sent())["error"]["code"], -32603);
+    assert_eq!(refused.conn.accept_subscription(key, |_| true), Err(SendError::Answered));
+    assert_eq!(refused.conn.usage(), Usage::default());
+
+    let mut closing = server();
+    let key = ask(&mut closing);
+    closing.conn.close(closing.now);
+    assert_eq!(closing.sent(), nothing());
+    assert_eq!(closing.conn.accept_subscription(key, |_| true), Ok(()));
+    assert_eq!(one(closing.sent())["error"]["code"], -32603);
+    assert!(matches!(closing.take_events()[..], [Event::Closed(_)]));
+    assert_eq!(closing.conn.usage(), Usage::default());
+
+    let mut lost = server();
+    ask(&mut lost);
+    lost.conn.handle_broken();
+    lost.take_events();
+    assert_eq!(lost.conn.usage().subscriptions, 0);
+
+    // Those that wait count like those that are open.
+    let mut config = config();
+    config.settings.limits.subscriptions = 1;
+    let mut small = Solo::server(config);
+    ask(&mut small);
+    small.feed(&listen(2, &json!({}), &json!({})));
+    assert_eq!(one(small.sent())["error"]["code"], -32603);
+}
+
+// req: M-TASK-004 M-TASK-009 M-TASK-012 M-TASK-077
+#[test]
+fn a_result_is_of_a_kind_that_the_request_can_have() {
+    use SendError::{Undeclared, WrongResult};
+    let task = json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "",
+        "ttlMs": null});
+    let asks = json!({"resultType": "input_required", "requestState": "s"});
+    let undeclared = || Err(Undeclared(Capability::TasksExtension));
+    let table = [
+        ("tools/call", extension(), &task, Ok(())),
+        ("tools/call", json!({}), &task, undeclared()),
+        ("tools/call", serde_json::to_value(full_client().capabilities).expect("JSON"), &task, undeclared()),
+        ("prompts/get", extension(), &task, Err(WrongResult)),
+        ("resources/read", extension(), &task, Err(WrongResult)),
+        ("tools/list", extension(), &task, Err(WrongResult)),
+        ("tasks/get", extension(), &task, Err(WrongResult)),
+        ("vendor/own", extension(), &task, Err(WrongResult)),
+        ("tools/call", json!({}), &asks, Ok(())),
+        ("prompts/get", json!({}), &asks, Ok(())),
+        ("resources/read", json!({}), &asks, Ok(())),
+        ("tools/list", json!({}), &asks, Err(WrongResult)),
+        ("tasks/get", extension(), &asks, Err(WrongResult)),
+        ("tasks/update", extension(), &asks, Err(WrongResult)),
+        ("tasks/cancel", extension(), &asks, Err(WrongResult)),
+        ("vendor/own", json!({}), &asks, Err(WrongResult)),
+    ];
+    for (method, capabilities, result, expected) in table {
+        let mut server = server();
+        // Another request on this connection has declared everything.
+        server.ask(&request("other", "tools/call", json!({"name": "t"}), &extension()));
+        let key = server.ask(&request(1, method, json!({"taskId": "t"}), &capabilities));
+        let raw = Json::new(result).expect("JSON");
+        assert_eq!(server.conn.respond_raw(key, &(&raw).into()), expected, "{method} {result}");
+        if expected.is_err() {
+            assert_eq!(server.sent(), [json!(null); 0], "nothing has changed");
+            server.answer(key, &json!({}));
+        }
+        let kind = if expected.is_ok() { &result["resultType"] } else { &json!("complete") };
+        assert_eq!(&one(server.sent())["result"]["resultType"], kind);
+    }
+    // A server without the extension does not answer with tasks either.
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    let mut plain = Solo::server(config);
+    let key = plain.ask(&request(1, "tools/call", json!({"name": "t"}), &extension()));
+    let raw = Json::new(&task).expect("JSON");
+    assert_eq!(plain.conn.respond_raw(key, &(&raw).into()), undeclared());
 }

@@ -36,6 +36,7 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, ans
         Err(SendError::Busy) => return false,
         Err(SendError::TooLarge) => ErrorObject::internal("The result is larger than a message may be"),
         Err(SendError::Encode(why)) => ErrorObject::internal(format!("The result cannot be sent: {why}")),
+        Err(wrong @ (SendError::WrongResult | SendError::Undeclared(_))) => ErrorObject::internal(wrong.to_string()),
         // There is nothing to answer any more.
         Ok(()) | Err(_) => return true,
     };

@@ -68,6 +68,7 @@ impl Engine {
         }
         self.end_calls(&reason);
         self.end_subscriptions();
+        self.subscriptions.clear();
         for key in self.requests.keys(State::Open) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });

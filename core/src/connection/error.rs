@@ -38,6 +38,8 @@ pub enum SendError {
     TooLarge,
     /// The value has no form in the negotiated revision, or no JSON form at all.
     Encode(String),
+    /// A result that the request cannot have: questions or a task where its method has none (2026-07-28).
+    WrongResult,
     /// The request has been answered.
     Answered,
     /// Progress has to grow.
@@ -60,6 +62,7 @@ impl fmt::Display for SendError {
             Self::Busy => f.write_str("too much is in flight"),
             Self::TooLarge => f.write_str("the message is larger than the limit"),
             Self::Encode(why) => write!(f, "cannot be encoded: {why}"),
+            Self::WrongResult => f.write_str("the request cannot have a result of this kind"),
             Self::Answered => f.write_str("the request was answered before"),
             Self::ProgressNotGrowing => f.write_str("progress has to grow"),
             Self::UnknownCall => f.write_str("there is no such call in flight"),

@@ -141,6 +141,18 @@ impl Connection<ServerEnd> {
         self.engine.tell_subscribers(Method::ResourceUpdated, Some(&updated.uri)).map(|_| ())
     }
 
+    /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which
+    /// `is_there` is true, because they exist and whoever asks may know of them.
+    ///
+    /// Such a subscription comes as an [`Event::Request`] with [`Method::Listen`], and is answered with this or with an
+    /// error. All others are opened by the connection itself.
+    ///
+    /// # Errors
+    /// If the request is none of this kind, has been answered, or too much waits to be written.
+    pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
+        self.engine.accept_subscription(key, is_there)
+    }
+
     /// In which circumstances a request was made: which revision, which capabilities, who.
     ///
     /// `None` once the request has been answered.
@@ -272,8 +284,10 @@ impl<E> Connection<E> {
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
     pub fn notify<N: Notification>(&mut self, params: &N) -> Result<(), SendError> {
-        let version = self.engine.version;
-        self.engine.notify(&N::METHOD.into(), params.level(), params.resource(), |out| {
+        let versions = N::METHOD.versions();
+        let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
+        let subject = params.resource().or_else(|| params.task());
+        self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
             if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
         })
     }
@@ -286,9 +300,10 @@ impl<E> Connection<E> {
         let method = self.engine.method(method);
         let logged = params.filter(|_| method.known() == Some(Method::LogMessage));
         let level = logged.and_then(|params| params.member("level")?.decode().ok());
-        let resource: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
+        let subject = if method.known() == Some(Method::ExtTaskChanged) { "taskId" } else { "uri" };
+        let subject: Option<String> = params.and_then(|params| params.member(subject)?.decode().ok());
         self.engine
-            .notify(&method, level, resource.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)))
+            .notify(&method, level, subject.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)))
     }
 
     /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.

@@ -7,13 +7,13 @@ use alloc::{
 };
 
 use super::{
-    Event, Violation,
+    Event, SendError, Violation,
     engine::{Engine, RequestTag, Side},
     receive::Origin,
     splice,
 };
 use crate::{
-    protocol::{Era, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, Role, VersionSet, check},
+    protocol::{Capability, Era, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, Role, VersionSet, check},
     rpc::Owner,
     schema::{
         ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, MissingRequiredClientCapability,
@@ -35,6 +35,10 @@ pub(super) struct Modern {
     pub(super) log_level: Option<LoggingLevel>,
     /// Its result can be reused by the client, and has to say for how long.
     cacheable: bool,
+    /// Its result can be questions.
+    may_ask: bool,
+    /// Its result can be a task of the extension; `None` if there is no way that it could.
+    may_become_task: Option<bool>,
 }
 
 /// Why a request is not served.
@@ -44,26 +48,45 @@ struct Refused {
 }
 
 impl Modern {
-    /// Adds what every result says to the one that begins at `start`.
-    pub(super) fn finish(&self, out: &mut Vec<u8>, start: usize, server: Option<&Implementation>) {
+    /// Adds what every result says to the one that begins at `start`, if it is of a kind that the request can have.
+    pub(super) fn finish(
+        &self,
+        out: &mut Vec<u8>,
+        start: usize,
+        server: Option<&Implementation>,
+    ) -> Result<(), SendError> {
         if let Some(server) = server.and_then(|server| Json::new(server).ok()) {
             splice::set_meta(out, start, keys::SERVER_INFO, server.get());
         }
         splice::default(out, start, "resultType", "\"complete\"");
-        let is_complete = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default())
-            .member("resultType")
-            .is_some_and(|kind| kind.get() == "\"complete\"");
-        if self.cacheable && is_complete {
-            splice::default(out, start, "cacheScope", "\"private\"");
-            splice::default(out, start, "ttlMs", "0");
+        let result = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default());
+        let kind = result.member("resultType");
+        match kind.as_ref().map(RawJson::get) {
+            Some("\"input_required\"") if !self.may_ask => return Err(SendError::WrongResult),
+            Some("\"task\"") => match self.may_become_task {
+                Some(true) => {}
+                Some(false) => return Err(SendError::Undeclared(Capability::TasksExtension)),
+                None => return Err(SendError::WrongResult),
+            },
+            Some("\"complete\"") if self.cacheable => {
+                splice::default(out, start, "cacheScope", "\"private\"");
+                splice::default(out, start, "ttlMs", "0");
+            }
+            _ => {}
         }
+        Ok(())
     }
 }
 
 impl Engine {
     /// Whether a request with this `_meta` claims to be of the modern era, and this server has it.
     pub(super) fn is_modern(&self, meta: &RawJson<'_>) -> bool {
-        self.role() == Role::Server && self.serves_modern() && meta.member(keys::PROTOCOL_VERSION).is_some()
+        self.is_modern_server() && meta.member(keys::PROTOCOL_VERSION).is_some()
+    }
+
+    /// Whether this is a server that may be asked in the modern era.
+    pub(super) fn is_modern_server(&self) -> bool {
+        self.role() == Role::Server && self.serves_modern()
     }
 
     pub(super) fn serves_modern(&self) -> bool {
@@ -173,7 +196,10 @@ impl Engine {
         };
         let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
         let cacheable = known.is_some_and(Method::is_cacheable);
-        Ok(Modern { version, capabilities, info, log_level, cacheable })
+        let may_ask = known.is_some_and(Method::may_ask);
+        let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
+        let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
+        Ok(Modern { version, capabilities, info, log_level, cacheable, may_ask, may_become_task })
     }
 
     /// -32022, with the revisions that are served.
@@ -197,7 +223,7 @@ impl Engine {
             let start = out.len();
             // Everything in it came from typed values that this revision has.
             let _ = encode::value(out, &crate::schema::At(&result, Some(modern.version)));
-            modern.finish(out, start, Some(&config.info));
+            let _ = modern.finish(out, start, Some(&config.info));
             out.push(b'}');
         });
     }

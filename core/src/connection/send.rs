@@ -130,11 +130,14 @@ impl Engine {
         &mut self,
         method: &MethodName<'_>,
         level: Option<LoggingLevel>,
-        resource: Option<&str>,
+        subject: Option<&str>,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
+        if method.known() == Some(Method::ExtTaskChanged) && self.is_modern_server() {
+            return self.tell_of_task(subject, params);
+        }
         if let Some(known) = method.known()
-            && self.tell_subscribers(known, resource)?
+            && self.tell_subscribers(known, subject)?
         {
             return Ok(());
         }
@@ -259,7 +262,7 @@ impl Engine {
                     let start = out.len();
                     result(out)?;
                     if let Some(modern) = &entry.tag.modern {
-                        modern.finish(out, start, side.server_info());
+                        modern.finish(out, start, side.server_info())?;
                     }
                     out.push(b'}');
                 }
@@ -290,6 +293,7 @@ impl Engine {
             self.requests.answered(key);
             self.count_queued(key);
         }
+        self.subscriptions.end(key);
         self.log_level = level.or(self.log_level);
         self.check_drained();
         Ok(())

@@ -6,12 +6,16 @@ use super::{
     Event, SendError, Violation,
     engine::{Engine, RequestTag},
     receive::Origin,
+    send::Encoded,
     splice,
 };
 use crate::{
     protocol::{Capability, Method, Phase, ProtocolVersion},
-    rpc::{Owner, ReplyKey},
-    schema::{At, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult, keys},
+    rpc::{Owner, ReplyKey, State},
+    schema::{
+        At, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult,
+        keys,
+    },
     wire::{ErrorObject, RawJson, RequestId, decode_params, encode},
 };
 
@@ -19,20 +23,28 @@ use crate::{
 #[derive(Clone, Debug, Default)]
 pub(super) struct Subscriptions {
     active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
+    /// What is left to the application, which alone knows the tasks that are named.
+    asked: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
 }
 
 impl Subscriptions {
     pub(super) fn len(&self) -> usize {
-        self.active.len()
+        self.active.len() + self.asked.len()
     }
 
-    /// Forgets a subscription; whether there was one.
+    /// Forgets what was not opened.
+    pub(super) fn clear(&mut self) {
+        self.asked.clear();
+    }
+
+    /// Forgets a subscription; whether it was in force.
     pub(super) fn end(&mut self, key: ReplyKey) -> bool {
+        self.asked.remove(&key);
         self.active.remove(&key).is_some()
     }
 
-    /// Who listens to this change, in the order of their requests.
-    fn listeners(&self, method: Method, resource: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
+    /// Who listens to this change, in the order of their requests. The subject is the resource or the task that changed.
+    fn listeners(&self, method: Method, subject: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
         let listens = |filter: &SubscriptionFilter| match method {
             Method::ToolsListChanged => filter.tools_list_changed == Some(true),
             Method::PromptsListChanged => filter.prompts_list_changed == Some(true),
@@ -41,7 +53,10 @@ impl Subscriptions {
                 .resource_subscriptions
                 .iter()
                 .flatten()
-                .any(|subscribed| resource.is_some_and(|uri| is_at_or_below(uri, subscribed))),
+                .any(|subscribed| subject.is_some_and(|uri| is_at_or_below(uri, subscribed))),
+            Method::ExtTaskChanged => {
+                filter.task_ids.iter().flatten().any(|listed| subject.is_some_and(|task| task == listed))
+            }
             _ => false,
         };
         self.active.iter().filter(|(_, (_, filter))| listens(filter)).map(|(key, (id, _))| (*key, id.clone())).collect()
@@ -56,17 +71,17 @@ fn is_at_or_below(uri: &str, subscribed: &str) -> bool {
 
 /// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.
 fn is_well_formed(filter: &SubscriptionFilter) -> bool {
-    const MEMBERS: [&str; 4] =
-        ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions"];
+    const MEMBERS: [&str; 5] =
+        ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
     MEMBERS.iter().all(|member| filter.extra.get(member).is_none())
 }
 
 impl Engine {
-    /// Opens a subscription: it is in force from the moment in which its acknowledgement is queued.
+    /// Opens a subscription, or leaves it to the application if it names tasks.
     pub(super) fn receive_listen<'a>(
         &mut self,
         id: RequestId,
-        params: Option<RawJson<'_>>,
+        params: Option<RawJson<'a>>,
         tag: RequestTag,
         origin: Origin,
     ) -> Option<Event<'a>> {
@@ -78,16 +93,56 @@ impl Engine {
                 return self.violation(Violation::BadParams(Method::Listen));
             }
         };
+        let wanted = self.honoured(wanted);
+        let declared = tag.modern.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
+        if wanted.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
+            let missing = [Capability::TasksExtension].into_iter().collect();
+            self.refuse(origin, Some(&id), &MissingRequiredClientCapability::error(missing));
+            return self.violation(Violation::Undeclared(Capability::TasksExtension));
+        }
         if self.subscriptions.len() >= self.limits().subscriptions {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
             return self.violation(Violation::TooManyRequests);
         }
-        let version = tag.modern.as_ref().map(|modern| modern.version);
         let key = match self.admit(id.clone(), tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
         };
-        let honoured = self.honoured(wanted);
+        if wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
+            self.subscriptions.asked.insert(key, (id, wanted));
+            return Some(Event::Request { key, method: Method::Listen.into(), params });
+        }
+        self.open_subscription(key, id, wanted);
+        None
+    }
+
+    /// The application says which tasks a subscription will hear of.
+    pub(super) fn accept_subscription(
+        &mut self,
+        key: ReplyKey,
+        mut is_there: impl FnMut(&str) -> bool,
+    ) -> Result<(), SendError> {
+        match self.requests.get(key) {
+            Some((_, State::Open)) => {}
+            Some((_, State::Cancelled)) => {
+                self.release(key);
+                return Ok(());
+            }
+            None | Some((_, State::Answered)) => return Err(SendError::Answered),
+        }
+        self.has_room()?;
+        let (id, mut filter) = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
+        if self.phase >= Phase::Draining {
+            return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
+        }
+        filter.task_ids.iter_mut().for_each(|tasks| tasks.retain(|task| is_there(task)));
+        self.open_subscription(key, id, filter);
+        Ok(())
+    }
+
+    /// A subscription is in force from the moment in which its acknowledgement is queued.
+    fn open_subscription(&mut self, key: ReplyKey, id: RequestId, honoured: SubscriptionFilter) {
+        let version = self.version_of(key);
         self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
             out.extend_from_slice(b"{\"notifications\":");
             encode::value(out, &At(&honoured, version))?;
@@ -95,7 +150,6 @@ impl Engine {
             Ok(())
         });
         self.subscriptions.active.insert(key, (id, honoured));
-        None
     }
 
     /// The part of a filter for which this server has declared that it tells.
@@ -109,6 +163,7 @@ impl Engine {
             resource_subscriptions: wanted
                 .resource_subscriptions
                 .filter(|_| self.local.contains(Capability::ResourcesSubscribe)),
+            task_ids: wanted.task_ids.filter(|_| self.local.contains(Capability::TasksExtension)),
             ..SubscriptionFilter::default()
         }
     }
@@ -149,6 +204,34 @@ impl Engine {
         Ok(self.phase < Phase::Ready)
     }
 
+    /// Tells whoever listens how a task stands. Nobody else is told: sessions do not have the extension.
+    pub(super) fn tell_of_task(
+        &mut self,
+        task: Option<&str>,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        if self.phase >= Phase::Draining {
+            return Err(SendError::Closed);
+        }
+        if !self.local.contains(Capability::TasksExtension) {
+            return Err(SendError::Undeclared(Capability::TasksExtension));
+        }
+        let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
+        if listeners.is_empty() {
+            return Ok(());
+        }
+        let mut text = Vec::new();
+        params(&mut text)?;
+        for (key, id) in listeners {
+            self.has_room()?;
+            self.push_tagged(key, &id, Method::ExtTaskChanged, |out| {
+                out.extend_from_slice(&text);
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+
     /// How many subscriptions a change of this resource concerns.
     pub(super) fn listeners(&self, uri: &str) -> usize {
         self.subscriptions.listeners(Method::ResourceUpdated, Some(uri)).len()
@@ -185,7 +268,7 @@ impl Engine {
         key: ReplyKey,
         id: &RequestId,
         method: Method,
-        params: impl FnOnce(&mut Vec<u8>) -> super::send::Encoded,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) {
         // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
         let queued = self.push_notification(Owner::Reply { key, last: false }, method.as_str(), |out| {

@@ -169,14 +169,9 @@ impl Method {
         self.row().from
     }
 
-    /// What a client of 2026-07-28 hears of only if it listens.
-    pub(crate) const SUBSCRIBED: [Self; 5] = [
-        Self::ToolsListChanged,
-        Self::PromptsListChanged,
-        Self::ResourcesListChanged,
-        Self::ResourceUpdated,
-        Self::ExtTaskChanged,
-    ];
+    /// What a client of 2026-07-28 hears of only if it listens, and a session anyway.
+    pub(crate) const SUBSCRIBED: [Self; 4] =
+        [Self::ToolsListChanged, Self::PromptsListChanged, Self::ResourcesListChanged, Self::ResourceUpdated];
 
     /// Whether its result may be questions, with whose answers it is sent again (2026-07-28).
     #[must_use]
