@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{Client, ClientConfig, Connection, Event, Server, ServerConfig, Usage},
+    connection::{Client, ClientConfig, Connection, Event, Opening, Server, ServerConfig, Usage},
     rpc::Timestamp,
 };
 
@@ -107,9 +107,21 @@ impl Bed {
     /// Joins two ends that have not said anything yet.
     #[must_use]
     pub fn new(client: ClientConfig, server: ServerConfig, up: LinkConfig, down: LinkConfig) -> Self {
+        Self::knowing(client, Opening::unknown(), server, up, down)
+    }
+
+    /// [`new`](Self::new) for a client that knows something of its server.
+    #[must_use]
+    pub fn knowing(
+        client: ClientConfig,
+        opening: Opening,
+        server: ServerConfig,
+        up: LinkConfig,
+        down: LinkConfig,
+    ) -> Self {
         let now = Timestamp::ZERO;
         Self {
-            client: End::new(Client::new(client, now)),
+            client: End::new(Client::knowing(client, opening, now)),
             server: End::new(Server::new(server, now)),
             up: Link::new(up),
             down: Link::new(down),

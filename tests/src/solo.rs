@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Client, ClientConfig, ClientEnd, Connection, Event, RequestOptions, Server, ServerConfig, ServerEnd},
+    connection::{
+        Client, ClientConfig, ClientEnd, Connection, Event, Opening, RequestOptions, Server, ServerConfig, ServerEnd,
+    },
     protocol::{ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
@@ -117,7 +119,13 @@ impl Solo<ClientEnd> {
     /// A client before the handshake.
     #[must_use]
     pub fn client(config: ClientConfig) -> Self {
-        Self::around(Client::new(config, Timestamp::ZERO))
+        Self::knowing(config, Opening::unknown())
+    }
+
+    /// A client before the handshake, which knows something of its server.
+    #[must_use]
+    pub fn knowing(config: ClientConfig, opening: Opening) -> Self {
+        Self::around(Client::knowing(config, opening, Timestamp::ZERO))
     }
 
     /// A client with everything declared, behind its handshake with a server that has everything declared too.

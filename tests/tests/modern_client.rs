@@ -1,19 +1,15 @@
-//! A client that speaks 2026-07-28: how it finds out whether its server does, and how it asks then.
+//! A client that has found a server of 2026-07-28: how it asks. How it finds out is in `modern_probe.rs`.
 
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientConfig, ClientEnd, CloseReason, Event, Outcome, RequestOptions, SendError, Violation},
+    connection::{ClientConfig, ClientEnd, Event, Outcome, RequestOptions, SendError, Violation},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
     schema::{CallToolParams, ListToolsParams, PingParams},
     wire::{ErrorObject, Json, RequestId},
 };
-use mcp_tests::{
-    bed::Bed,
-    link::LinkConfig,
-    solo::{Solo, full_client, full_server},
-};
+use mcp_tests::solo::{Solo, full_client};
 use serde_json::{Value, json};
 
 type Client = Solo<ClientEnd>;
@@ -48,121 +44,11 @@ fn discovered(id: &Value, versions: &[&str]) -> Value {
         "cacheScope": "public", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "1"}}}})
 }
 
-fn error(id: &Value, code: i64, data: Value) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": "no", "data": data}})
-}
-
 fn modern() -> Client {
     let (mut client, probe) = opened(modern_only());
     client.feed(&discovered(&probe["id"], &["2026-07-28"]));
     assert_eq!(client.take_events(), [Event::Ready]);
     client
-}
-
-// req: M-META-001 M-META-002 M-META-004 M-DISC-002 M-VERS-001
-#[test]
-fn the_first_message_is_a_question_that_an_old_server_refuses() {
-    let (_, probe) = opened(VersionSet::ALL);
-    assert_eq!(probe["method"], "server/discover");
-    let meta = probe["params"]["_meta"].as_object().expect("every request has it");
-    assert_eq!(meta[&format!("{META}protocolVersion")], "2026-07-28");
-    assert_eq!(meta[&format!("{META}clientInfo")], json!({"name": "client", "version": "1"}));
-    assert!(meta[&format!("{META}clientCapabilities")].is_object());
-    assert_eq!(probe["params"].as_object().map(serde_json::Map::len), Some(1));
-}
-
-/// What becomes of a client after its first message was answered.
-#[derive(Debug, PartialEq)]
-enum Verdict {
-    Modern,
-    Initialize(String),
-    ProbesAgain,
-    Leaves,
-}
-
-fn verdict(client: &mut Client) -> Verdict {
-    let sent = client.sent();
-    match sent.first().and_then(|message| message["method"].as_str()) {
-        Some("initialize") => {
-            Verdict::Initialize(sent[0]["params"]["protocolVersion"].as_str().unwrap_or_default().to_owned())
-        }
-        Some("server/discover") => Verdict::ProbesAgain,
-        Some(other) => panic!("unexpected {other}"),
-        None if client.conn.is_ready() => Verdict::Modern,
-        None => {
-            assert!(matches!(client.take_events()[..], [Event::Closed(_)]));
-            Verdict::Leaves
-        }
-    }
-}
-
-// req: M-DUAL-002 M-DUAL-003 M-DUAL-004 M-DUAL-005 M-DUAL-007 M-DUAL-037 M-DUAL-030
-#[test]
-fn what_comes_back_decides_the_era() {
-    use Verdict::{Initialize, Leaves, Modern, ProbesAgain};
-    let newest = || Initialize("2025-11-25".into());
-    let supports = |versions: &[&str]| json!({"supported": versions, "requested": "2026-07-28"});
-    let unsupported = |versions: &[&str]| error(&json!(1), -32022, supports(versions));
-    let result = |value: Value| json!({"jsonrpc": "2.0", "id": 1, "result": value});
-    let table = [
-        (discovered(&json!(1), &["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
-        (discovered(&json!(1), &["2025-06-18", "2024-11-05"]), Initialize("2025-06-18".into()), Leaves),
-        (discovered(&json!(1), &["2031-01-01"]), Leaves, Leaves),
-        (unsupported(&["2026-07-28"]), ProbesAgain, ProbesAgain),
-        (unsupported(&["2025-03-26"]), Initialize("2025-03-26".into()), Leaves),
-        (unsupported(&["2031-01-01"]), Leaves, Leaves),
-        (error(&json!(1), -32022, json!(null)), Leaves, Leaves),
-        (error(&json!(1), -32020, json!(null)), Leaves, Leaves),
-        (error(&json!(1), -32021, json!({"requiredCapabilities": {}})), Leaves, Leaves),
-        (error(&json!(1), -32601, json!(null)), newest(), Leaves),
-        (error(&json!(1), -32602, json!(null)), newest(), Leaves),
-        (error(&json!(1), -32600, json!(null)), newest(), Leaves),
-        (error(&json!(1), -32000, json!(null)), newest(), Leaves),
-        (error(&json!(1), -32002, json!(null)), newest(), Leaves),
-        (result(json!({})), newest(), Leaves),
-        (result(json!({"supportedVersions": "all"})), newest(), Leaves),
-        (result(json!([])), newest(), Leaves),
-    ];
-    for (answer, dual, alone) in table {
-        for (versions, expected) in [(VersionSet::ALL, dual), (modern_only(), alone)] {
-            let (mut client, probe) = opened(versions);
-            assert_eq!(probe["id"], 1);
-            client.feed(&answer);
-            assert_eq!(verdict(&mut client), expected, "{answer} for {versions:?}");
-        }
-    }
-}
-
-#[test]
-fn a_client_probes_again_once_and_not_twice() {
-    let (mut client, _) = opened(VersionSet::ALL);
-    let data = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
-    client.feed(&error(&json!(1), -32022, data.clone()));
-    assert_eq!(one(client.sent())["id"], 2);
-    client.feed(&error(&json!(2), -32022, data));
-    assert!(matches!(client.take_events()[..], [Event::Closed(CloseReason::Refused(_))]));
-}
-
-// req: M-DUAL-006 M-DUAL-036
-#[test]
-fn silence_means_an_old_server_and_a_late_answer_means_nothing() {
-    let (mut client, _) = opened(VersionSet::ALL);
-    client.feed_text("some banner");
-    client.advance(Duration::from_secs(5));
-    let hello = one(client.sent());
-    assert_eq!((hello["method"].as_str(), &hello["id"]), (Some("initialize"), &json!(2)));
-    client.feed(&discovered(&json!(1), &["2026-07-28"]));
-    let events = client.take_events();
-    assert!(matches!(events[..], [Event::Violation(Violation::Noise(_)), Event::Late(_)]), "{events:?}");
-    client.feed(&json!({"jsonrpc": "2.0", "id": 2, "result": {
-        "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}}));
-    assert_eq!(client.take_events(), [Event::Ready]);
-    assert_eq!(client.conn.version(), Some(ProtocolVersion::V2025_06_18));
-
-    let (mut client, _) = opened(modern_only());
-    client.advance(Duration::from_secs(60));
-    assert_eq!(client.take_events(), [Event::Closed(CloseReason::HandshakeTimeout)]);
-    assert_eq!(client.sent(), Vec::<Value>::new());
 }
 
 // req: M-BASE-052 M-BASE-053 M-BASE-057 M-BASE-024 M-STDIO-007
@@ -431,33 +317,4 @@ fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
     client.advance(Duration::from_secs(60));
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
-}
-
-#[test]
-fn every_pair_of_eras_meets_as_the_table_says() {
-    let sets = [VersionSet::LEGACY, modern_only(), VersionSet::ALL];
-    let table = [
-        [Some("2025-11-25"), None, Some("2025-11-25")],
-        [None, Some("2026-07-28"), Some("2026-07-28")],
-        [Some("2025-11-25"), Some("2026-07-28"), Some("2026-07-28")],
-    ];
-    for (client_set, row) in sets.into_iter().zip(table) {
-        for (server_set, expected) in sets.into_iter().zip(row) {
-            let mut server = full_server();
-            server.settings.versions = server_set;
-            let mut bed = Bed::new(config(client_set), server, LinkConfig::one_byte(), LinkConfig::one_byte());
-            bed.settle();
-            bed.advance(Duration::from_secs(60));
-            assert_eq!(
-                bed.client.conn.version().map(ProtocolVersion::as_str),
-                expected,
-                "{client_set:?} {server_set:?}"
-            );
-            let events = bed.client.take_events();
-            match expected {
-                Some(_) => assert_eq!(events, [Event::Ready]),
-                None => assert!(matches!(events[..], [Event::Closed(_)]), "{events:?}"),
-            }
-        }
-    }
 }

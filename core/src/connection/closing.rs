@@ -66,6 +66,7 @@ impl Engine {
         if self.phase == Phase::Closed {
             return;
         }
+        self.note_exit(&reason);
         self.end_calls(&reason);
         self.end_subscriptions();
         self.subscriptions.clear();

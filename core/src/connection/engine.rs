@@ -5,8 +5,18 @@ use core::fmt;
 
 use super::{
     ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
-    Wake, batch::Batch, changes::Changes, keepalive::Pings, modern::Modern, probe::Identity, receive::Origin,
-    repeat::Repeats, rounds::Question, subscriptions::Subscriptions, tasks::Followed,
+    Wake,
+    batch::Batch,
+    changes::Changes,
+    keepalive::Pings,
+    modern::Modern,
+    opening::{Beginning, Opening, Probe},
+    probe::Identity,
+    receive::Origin,
+    repeat::Repeats,
+    rounds::Question,
+    subscriptions::Subscriptions,
+    tasks::Followed,
 };
 use crate::{
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
@@ -73,7 +83,7 @@ impl RequestTag {
 /// What only one of the roles has.
 #[derive(Clone)]
 pub(super) enum Side {
-    Client { config: Arc<ClientConfig>, server: Option<InitializeResult>, identity: Option<Identity> },
+    Client { config: Arc<ClientConfig>, begun: Beginning, server: Option<InitializeResult>, identity: Option<Identity> },
     Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
 }
 
@@ -81,8 +91,8 @@ pub(super) enum Side {
 impl fmt::Debug for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client { config: _, server, identity: _ } => {
-                f.debug_struct("Client").field("server", server).finish_non_exhaustive()
+            Self::Client { config: _, begun, server, identity: _ } => {
+                f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
             }
             Self::Server { config: _, client, initialized_early } => f
                 .debug_struct("Server")
@@ -94,7 +104,7 @@ impl fmt::Debug for Side {
 }
 
 impl Side {
-    pub(super) fn client(config: Arc<ClientConfig>) -> Self {
+    pub(super) fn client(config: Arc<ClientConfig>, opening: Opening) -> Self {
         let newest = ProtocolVersion::LATEST;
         // Only a server of the modern era is told with every request.
         let identity = config.settings.versions.contains(newest).then(|| {
@@ -102,7 +112,7 @@ impl Side {
             let capabilities = Json::new(&At(&config.capabilities, Some(newest))).ok()?;
             Some(Identity { info, capabilities })
         });
-        Self::Client { config, server: None, identity: identity.flatten() }
+        Self::Client { config, begun: Beginning::new(opening), server: None, identity: identity.flatten() }
     }
 
     /// Who a client says it is.
@@ -298,7 +308,10 @@ impl Engine {
             Some(CallTag::Probe { .. }) => {
                 self.take_back(id);
                 self.calls.retire(id);
-                self.fall_back(now, CloseReason::HandshakeTimeout);
+                if let Some(begun) = self.begun() {
+                    begun.probe = Probe::Silent;
+                }
+                self.fall_back(now, "it did not answer server/discover in time");
             }
             Some(CallTag::Keepalive) => {
                 self.abandon(id, Some("timed out"));

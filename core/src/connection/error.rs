@@ -201,6 +201,9 @@ pub enum CloseReason {
     BadHandshake(String),
     /// The server chose a revision that this client does not speak.
     UnsupportedVersion(String),
+    /// The server does not answer `server/discover` as one of 2026-07-28 does, so it is of an older revision, and this
+    /// client speaks none of those. The text says what it did instead.
+    LegacyServer(String),
     /// The handshake was not answered in time.
     HandshakeTimeout,
     /// The peer did not answer [`Keepalive`](super::Keepalive) pings.
@@ -229,6 +232,7 @@ impl fmt::Display for CloseReason {
             Self::Refused(error) => write!(f, "the server refused the handshake: {error}"),
             Self::BadHandshake(why) => write!(f, "the answer to initialize is malformed: {why}"),
             Self::UnsupportedVersion(version) => write!(f, "the server chose the unsupported version {version:?}"),
+            Self::LegacyServer(why) => write!(f, "the server is of an older revision than this client speaks: {why}"),
             Self::HandshakeTimeout => f.write_str("the handshake was not answered in time"),
             Self::PeerSilent => f.write_str("the peer does not answer pings"),
             Self::PeerNotReading => f.write_str("the peer does not read its answers"),

@@ -13,7 +13,8 @@ use crate::{
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// The handshake is over.
+    /// The handshake is over. It comes again if a server of 2026-07-28 turns out to serve nothing but sessions, and one
+    /// could be begun: the revision is another one from then on.
     Ready,
     /// The peer asks for something, and is owed one answer: `respond` or `respond_error`.
     Request {

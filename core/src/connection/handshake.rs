@@ -54,7 +54,7 @@ impl Engine {
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
         let _ = self.push_notification(Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
-        Some(Event::Ready)
+        self.session_started()
     }
 
     /// The client's first message, as the server sees it.

@@ -16,9 +16,11 @@ mod handshake;
 mod keepalive;
 mod limits;
 mod modern;
+mod opening;
 mod poll;
 mod probe;
 mod receive;
+mod renegotiate;
 mod repeat;
 mod rounds;
 mod send;
@@ -37,6 +39,7 @@ pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use gauges::{Stats, Usage};
 pub use limits::{Backoff, Keepalive, Limits, RequestOptions};
+pub use opening::Opening;
 pub use poll::{Deadline, Route, Transmit, Wake};
 
 use crate::{
@@ -90,10 +93,16 @@ pub struct Connection<E> {
 }
 
 impl Connection<ClientEnd> {
-    /// A client whose `initialize` waits to be written. A configuration can be shared by any number of them.
+    /// A client whose first message waits to be written. A configuration can be shared by any number of them.
     #[must_use]
     pub fn new(config: impl Into<Arc<ClientConfig>>, now: Timestamp) -> Self {
-        let mut engine = Engine::new(Side::client(config.into()), now);
+        Self::knowing(config, Opening::unknown(), now)
+    }
+
+    /// [`new`](Self::new) for a client that knows something of the server.
+    #[must_use]
+    pub fn knowing(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
+        let mut engine = Engine::new(Side::client(config.into(), opening), now);
         engine.open(now);
         Self { engine, end: PhantomData }
     }

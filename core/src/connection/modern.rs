@@ -22,9 +22,6 @@ use crate::{
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
 };
 
-/// The revisions of the modern era.
-const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
-
 /// What a request says of itself in `_meta`, and what its answer has to say.
 #[derive(Clone, Debug)]
 pub(super) struct Modern {
@@ -90,7 +87,7 @@ impl Engine {
     }
 
     pub(super) fn serves_modern(&self) -> bool {
-        !self.settings().versions.intersection(MODERN).is_empty()
+        !self.settings().versions.intersection(VersionSet::MODERN).is_empty()
     }
 
     /// Whether there is, or can be, a session.
@@ -161,8 +158,8 @@ impl Engine {
             .and_then(|capabilities| capabilities.decode().ok())
             .ok_or_else(|| field(keys::CLIENT_CAPABILITIES))?;
         let served = self.settings().versions;
-        let Some(version) =
-            ProtocolVersion::parse(&requested).filter(|version| served.intersection(MODERN).contains(*version))
+        let Some(version) = ProtocolVersion::parse(&requested)
+            .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
         else {
             let error = self.unsupported_version(requested);
             return Err(Refused { error, violation: Violation::UnsupportedVersion });

@@ -8,15 +8,15 @@ use alloc::{
 use super::{
     CloseReason, Event, RequestOptions,
     engine::{CallTag, Engine, Side},
+    opening::Probe,
+    renegotiate::supported,
 };
 use crate::{
     protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
     rpc::{Lane, Timestamp},
-    schema::{DiscoverResult, Implementation, InitializeResult, Meta, UnsupportedProtocolVersion, keys},
+    schema::{DiscoverResult, Implementation, InitializeResult, Meta, keys},
     wire::{ErrorCode, ErrorObject, Json, RawJson},
 };
-
-const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
 
 /// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
 #[derive(Clone, Debug)]
@@ -28,15 +28,25 @@ pub(super) struct Identity {
 impl Engine {
     /// The client's first message: a question to whoever may be of the modern era, else the handshake.
     pub(super) fn open(&mut self, now: Timestamp) {
-        match self.settings().versions.intersection(MODERN).newest() {
+        let taken_for_old = self.may_fall_back() && self.known_era() == Some(Era::Legacy);
+        match self.newest_modern().filter(|_| !taken_for_old) {
             Some(version) => self.probe(now, version, false),
             None => self.shake_hands(now, None),
         }
     }
 
+    fn known_era(&mut self) -> Option<Era> {
+        self.begun().and_then(|begun| begun.opening.era())
+    }
+
     fn probe(&mut self, now: Timestamp, version: ProtocolVersion, again: bool) {
+        let mut patient = !self.may_fall_back();
+        if let Some(begun) = self.begun() {
+            patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some();
+            begun.probe = Probe::Asked;
+        }
         let settings = self.settings();
-        let timeout = if self.may_fall_back() { settings.probe_timeout } else { settings.handshake_timeout };
+        let timeout = if patient { settings.handshake_timeout } else { settings.probe_timeout };
         let options = RequestOptions { progress: false, ..RequestOptions::within(timeout) };
         let tag = CallTag::Probe { version, again };
         if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
@@ -51,15 +61,16 @@ impl Engine {
 
     /// The server has answered the probe.
     pub(super) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        self.heard_of_probe();
         let discovered: DiscoverResult = match result.decode() {
             Ok(discovered) => discovered,
             // Some servers answer anything with something.
             Err(error) => {
-                self.fall_back(now, CloseReason::BadHandshake(error.to_string()));
+                self.fall_back(now, &error.to_string());
                 return None;
             }
         };
-        let Some(version) = self.common(&discovered.supported_versions, MODERN) else {
+        let Some(version) = self.common(&discovered.supported_versions, VersionSet::MODERN) else {
             self.shake_hands_or_leave(now, &discovered.supported_versions);
             return None;
         };
@@ -80,15 +91,11 @@ impl Engine {
 
     /// The server has refused the probe.
     pub(super) fn probe_refused(&mut self, now: Timestamp, again: bool, error: ErrorObject) {
+        self.heard_of_probe();
         match error.code {
             ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
-                let supported = error
-                    .data
-                    .as_ref()
-                    .and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok())
-                    .map(|data| data.supported)
-                    .unwrap_or_default();
-                match self.common(&supported, MODERN) {
+                let supported = supported(&error).unwrap_or_default();
+                match self.common(&supported, VersionSet::MODERN) {
                     Some(version) if !again => self.probe(now, version, true),
                     Some(_) => self.end(CloseReason::Refused(error)),
                     None => self.shake_hands_or_leave(now, &supported),
@@ -97,13 +104,32 @@ impl Engine {
             // Only a server of the modern era knows these.
             ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => self.end(CloseReason::Refused(error)),
             // No single code says that a server is old, and no other one says that it is not.
-            _ => self.fall_back(now, CloseReason::Refused(error)),
+            _ => self.fall_back(now, &error.to_string()),
         }
     }
 
-    /// Takes the server for one of the legacy era, or leaves if that will not do.
-    pub(super) fn fall_back(&mut self, now: Timestamp, otherwise: CloseReason) {
-        if self.may_fall_back() { self.shake_hands(now, None) } else { self.end(otherwise) }
+    /// The probe was answered with what is no answer to anything.
+    pub(super) fn probe_answered_badly(&mut self, now: Timestamp) {
+        self.heard_of_probe();
+        self.fall_back(now, "its answer to server/discover is not an object");
+    }
+
+    fn heard_of_probe(&mut self) {
+        if let Some(begun) = self.begun() {
+            begun.probe = Probe::Answered;
+        }
+    }
+
+    /// Takes the server for one of the legacy era, or leaves if that will not do. `why` says what it did.
+    pub(super) fn fall_back(&mut self, now: Timestamp, why: &str) {
+        if let Some(refused) = self.begun().and_then(|begun| begun.refused.clone()) {
+            // It has refused the handshake before it was asked.
+            self.end(CloseReason::Refused(refused));
+        } else if self.may_fall_back() {
+            self.shake_hands(now, None);
+        } else {
+            self.end(CloseReason::LegacyServer(why.to_string()));
+        }
     }
 
     /// The server has named what it speaks, and nothing of the modern era is common.
@@ -114,8 +140,20 @@ impl Engine {
         }
     }
 
+    /// The server has refused the handshake. It may be of the modern era all the same.
+    pub(super) fn handshake_refused(&mut self, now: Timestamp, error: ErrorObject) {
+        let newest = self.newest_modern();
+        match (newest, self.begun()) {
+            (Some(version), Some(begun)) if begun.may_be_modern() => {
+                begun.refused = Some(error);
+                self.probe(now, version, false);
+            }
+            _ => self.end(CloseReason::Refused(error)),
+        }
+    }
+
     /// The newest revision of a set that both ends speak.
-    fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
+    pub(super) fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
         let theirs: VersionSet = supported.iter().filter_map(|text| ProtocolVersion::parse(text)).collect();
         theirs.intersection(self.settings().versions).intersection(among).newest()
     }
@@ -129,7 +167,14 @@ impl Engine {
         }
     }
 
-    /// Whether this is a client of a server of the modern era, which asks nothing and gets no answers.
+    /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that has
+    /// not said yet what it is.
+    pub(super) fn answers_nothing(&self) -> bool {
+        let asks = matches!(&self.side, Side::Client { begun, .. } if begun.probe == Probe::Asked);
+        self.is_modern_client() || asks
+    }
+
+    /// Whether this is a client of a server of the modern era.
     pub(super) fn is_modern_client(&self) -> bool {
         matches!(self.side, Side::Client { .. }) && self.version.is_some_and(|version| version.era() == Era::Modern)
     }

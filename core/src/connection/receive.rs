@@ -144,7 +144,7 @@ impl Engine {
 
     /// Answers with an error; `None` is an id that could not be read.
     pub(super) fn refuse(&mut self, origin: Origin, id: Option<&RequestId>, error: &ErrorObject) {
-        if self.is_modern_client() {
+        if self.answers_nothing() {
             return;
         }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
@@ -174,6 +174,7 @@ impl Engine {
             },
             Message::Error { id: None, error } => Some(Event::PeerError(error)),
             Message::Error { id: Some(id), error } => match self.find_call(&id) {
+                Some(call) if self.renegotiate(now, call, &error) => None,
                 Some(call) => self.finish_call(call, Outcome::Error(error)),
                 None => self.unmatched(id),
             },
@@ -194,8 +195,7 @@ impl Engine {
             engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
             engine.violation(violation)
         };
-        if self.is_modern_client() {
-            // Its servers ask nothing, and it answers nothing.
+        if self.answers_nothing() {
             return self.violation(Violation::UnexpectedRequest(method.into_owned()));
         }
         if self.requests.find(&id).is_some() {
@@ -540,7 +540,7 @@ impl Engine {
                 None
             }
             (CallTag::Probe { .. }, _) => {
-                self.fall_back(self.clock, CloseReason::BadHandshake("not an object".into()));
+                self.probe_answered_badly(self.clock);
                 None
             }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
@@ -549,7 +549,7 @@ impl Engine {
                 None
             }
             (CallTag::Handshake, Outcome::Error(error)) => {
-                self.end(CloseReason::Refused(error));
+                self.handshake_refused(self.clock, error);
                 None
             }
             (CallTag::Handshake, _) => {

@@ -35,6 +35,8 @@ pub(super) struct Kept {
     extra: Extra,
     /// What it was answered with, if that were questions.
     pub(super) round: Round,
+    /// It was refused for its revision, and that was the one time that it goes again because of that.
+    pub(super) renegotiated: bool,
     /// When it is to be sent again.
     due: Option<Timestamp>,
 }
@@ -79,6 +81,8 @@ impl Extra {
 #[derive(Clone, Debug)]
 pub(super) struct Repeats {
     calls: HashMap<CallId, Kept, FixedState>,
+    /// What is sent again as soon as there is a session, and what it ends with if there is none.
+    parked: Option<(CallId, ErrorObject)>,
     /// What is to be sent again, and when.
     due: BTreeSet<(Timestamp, CallId)>,
     /// What all of it weighs.
@@ -89,7 +93,7 @@ pub(super) struct Repeats {
 impl Repeats {
     pub(super) fn new(seed: u64) -> Self {
         let calls = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { calls, due: BTreeSet::new(), bytes: 0, spare: Vec::new() }
+        Self { calls, parked: None, due: BTreeSet::new(), bytes: 0, spare: Vec::new() }
     }
 
     /// An empty buffer.
@@ -106,7 +110,7 @@ impl Repeats {
     }
 
     pub(super) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
-        let kept = Kept { method, params, extra, round: Round::default(), due: None };
+        let kept = Kept { method, params, extra, round: Round::default(), renegotiated: false, due: None };
         self.bytes += kept.weight();
         self.calls.insert(call, kept);
     }
@@ -117,6 +121,7 @@ impl Repeats {
         if let Some(due) = kept.due {
             self.due.remove(&(due, call));
         }
+        self.parked.take_if(|(parked, _)| *parked == call);
         self.give_back(kept.params);
     }
 
@@ -140,6 +145,15 @@ impl Repeats {
             self.due.remove(&(due, call));
         }
         self.due.insert((until, call));
+    }
+
+    /// Has a call sent again as soon as there is a session.
+    pub(super) fn park(&mut self, call: CallId, error: ErrorObject) {
+        self.parked = Some((call, error));
+    }
+
+    pub(super) fn take_parked(&mut self) -> Option<(CallId, ErrorObject)> {
+        self.parked.take()
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {

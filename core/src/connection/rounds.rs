@@ -41,20 +41,29 @@ impl Round {
         self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
     }
 
-    /// Adds what belongs to the latest result to the params of the next request. It belongs to no other one.
-    pub(super) fn add(&mut self, params: &mut Vec<u8>) {
-        if let Some(state) = self.state.take() {
-            splice::set(params, 0, "requestState", &state);
+    pub(super) const fn has_begun(&self) -> bool {
+        self.count > 0
+    }
+
+    /// Whether answers are waited for.
+    fn is_open(&self) -> bool {
+        self.answers.iter().any(|(_, answer)| answer.is_none())
+    }
+
+    /// Adds what belongs to the latest result to the params of the next request.
+    pub(super) fn add(&self, params: &mut Vec<u8>) {
+        if let Some(state) = &self.state {
+            splice::set(params, 0, "requestState", state);
         }
         if self.answers.is_empty() {
             return;
         }
         let mut answers = Vec::new();
-        for (name, answer) in self.answers.drain(..) {
+        for (name, answer) in &self.answers {
             answers.push(if answers.is_empty() { b'{' } else { b',' });
             answers.extend_from_slice(name.as_bytes());
             answers.push(b':');
-            answers.extend_from_slice(&answer.unwrap_or_default());
+            answers.extend_from_slice(answer.as_deref().unwrap_or_default());
         }
         answers.push(b'}');
         splice::set(params, 0, "inputResponses", core::str::from_utf8(&answers).unwrap_or("{}"));
@@ -185,7 +194,7 @@ impl Engine {
 
     /// Nobody waits for the answers to a call's questions any more.
     pub(super) fn drop_questions(&mut self, call: CallId) {
-        if self.repeats.get(call).is_none_or(|kept| kept.round.answers.is_empty()) {
+        if self.repeats.get(call).is_none_or(|kept| !kept.round.is_open()) {
             return;
         }
         for key in self.requests.keys(State::Open) {

@@ -40,7 +40,7 @@ pub enum Kind {
 }
 
 const LEGACY: VersionSet = VersionSet::LEGACY;
-const MODERN: VersionSet = VersionSet::since(ProtocolVersion::V2026_07_28);
+const MODERN: VersionSet = VersionSet::MODERN;
 const ALL: VersionSet = VersionSet::ALL;
 const NOVEMBER: VersionSet = VersionSet::only(ProtocolVersion::V2025_11_25);
 const ELICITING: VersionSet = VersionSet::between(ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25);

@@ -145,6 +145,8 @@ impl VersionSet {
     pub const NONE: Self = Self(0);
     /// Every revision that is opened by `initialize`.
     pub const LEGACY: Self = Self::between(ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25);
+    /// Every revision of the modern era.
+    pub const MODERN: Self = Self::since(ProtocolVersion::V2026_07_28);
     /// Every revision.
     pub const ALL: Self = Self::since(ProtocolVersion::V2024_11_05);
 

@@ -1,0 +1,546 @@
+//! How a client finds out which era its server is of: every answer to its question, no answer, and a server that leaves.
+//! The table is that of the specification's pages on versioning and on stdio.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Event, Opening, Violation},
+    protocol::{Era, Method, ProtocolVersion, VersionSet},
+    wire::ErrorObject,
+};
+use mcp_tests::{
+    bed::Bed,
+    link::LinkConfig,
+    modern::{discovered, modern_only, refuse, speaking},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+type Client = Solo<ClientEnd>;
+
+const NOTHING: [Value; 0] = [];
+
+const MODERN: Option<ProtocolVersion> = Some(ProtocolVersion::V2026_07_28);
+
+/// A client that has sent its first message, and that message.
+fn opened(versions: VersionSet) -> (Client, Value) {
+    begun(versions, Opening::unknown())
+}
+
+fn begun(versions: VersionSet, opening: Opening) -> (Client, Value) {
+    let mut client = Client::knowing(speaking(versions), opening);
+    let first = client.sent_one();
+    (client, first)
+}
+
+/// What a client does next.
+#[derive(Clone, Debug, PartialEq)]
+enum Next {
+    /// It uses 2026-07-28.
+    Modern,
+    /// It sends `initialize` with this revision.
+    Initialize(&'static str),
+    /// It asks once more.
+    Asks,
+    /// It leaves, and says this.
+    Leaves(&'static str),
+    /// It waits.
+    Waits,
+}
+
+use Next::{Asks, Initialize, Leaves, Modern, Waits};
+
+const NEWEST: Next = Initialize("2025-11-25");
+
+fn next(client: &mut Client) -> Next {
+    let sent = client.sent();
+    assert!(sent.len() <= 1, "{sent:?}");
+    if let Some(message) = sent.first() {
+        return match message["method"].as_str() {
+            Some("initialize") => {
+                let version = message["params"]["protocolVersion"].as_str().and_then(ProtocolVersion::parse);
+                Initialize(version.expect("a revision").as_str())
+            }
+            Some("server/discover") => Asks,
+            other => panic!("unexpected {other:?}"),
+        };
+    }
+    match &client.take_events()[..] {
+        [Event::Ready] if client.conn.version() == MODERN => Modern,
+        [] => Waits,
+        [Event::Closed(reason)] => {
+            assert!(!reason.is_clean());
+            Leaves(match reason {
+                CloseReason::Refused(_) => "refused",
+                CloseReason::UnsupportedVersion(_) => "unsupported",
+                CloseReason::LegacyServer(_) => "old",
+                CloseReason::HandshakeTimeout => "too late",
+                other => panic!("unexpected {other:?}"),
+            })
+        }
+        events => panic!("unexpected {events:?}"),
+    }
+}
+
+/// Answers the question, of a client that speaks both eras and of one that speaks only the modern one.
+fn check(table: &[(Value, Next, Next)]) {
+    for (answer, dual, alone) in table {
+        for (versions, expected) in [(VersionSet::ALL, dual), (modern_only(), alone)] {
+            let (mut client, probe) = opened(versions);
+            assert_eq!((probe["method"].as_str(), &probe["id"]), (Some("server/discover"), &json!(1)));
+            client.feed(answer);
+            assert_eq!(next(&mut client), *expected, "{answer} for {versions:?}");
+        }
+    }
+}
+
+fn unsupported(versions: Value) -> Value {
+    refuse(&json!({"id": 1}), -32022, json!({"supported": versions, "requested": "2026-07-28"}))
+}
+
+fn error(code: i64) -> Value {
+    refuse(&json!({"id": 1}), code, json!(null))
+}
+
+fn result(result: Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": 1, "result": result})
+}
+
+// req: M-META-001 M-META-002 M-META-004 M-DISC-002 M-VERS-001 M-DUAL-001 M-DUAL-008
+#[test]
+fn whoever_speaks_the_modern_era_asks_first() {
+    for versions in [VersionSet::ALL, modern_only()] {
+        let (_, probe) = opened(versions);
+        assert_eq!(probe["method"], "server/discover");
+        let key = |name| format!("io.modelcontextprotocol/{name}");
+        let meta = probe["params"]["_meta"].as_object().expect("every request has it");
+        assert_eq!(meta[&key("protocolVersion")], "2026-07-28");
+        assert_eq!(meta[&key("clientInfo")], json!({"name": "client", "version": "1"}));
+        assert!(meta[&key("clientCapabilities")].is_object());
+        assert_eq!(probe["params"].as_object().map(serde_json::Map::len), Some(1));
+    }
+    let (_, hello) = opened(VersionSet::LEGACY);
+    assert_eq!(hello["method"], "initialize");
+}
+
+// req: M-DUAL-002 M-DUAL-030 M-DUAL-037 M-DISC-009 M-VERS-014
+#[test]
+fn a_server_that_says_what_it_speaks_is_taken_at_its_word() {
+    let says = |versions: &[&str]| discovered(&json!(1), versions);
+    check(&[
+        (says(&["2026-07-28"]), Modern, Modern),
+        (says(&["2031-01-01", "2026-07-28", "2025-11-25"]), Modern, Modern),
+        (says(&["2025-11-25", "2026-07-28"]), Modern, Modern),
+        // What is named and not of the modern era is reached by `initialize`, and by nothing else.
+        (says(&["2025-06-18", "2024-11-05"]), Initialize("2025-06-18"), Leaves("unsupported")),
+        (says(&["2025-03-26", "2031-01-01"]), Initialize("2025-03-26"), Leaves("unsupported")),
+        (says(&["2031-01-01"]), Leaves("unsupported"), Leaves("unsupported")),
+        (says(&["2026-07-28 ", "2026-07", "DRAFT"]), Leaves("unsupported"), Leaves("unsupported")),
+        (says(&[]), Leaves("unsupported"), Leaves("unsupported")),
+    ]);
+}
+
+// req: M-DUAL-003 M-DUAL-004 M-DUAL-030 M-DUAL-037 M-VERS-005 M-VERS-006
+#[test]
+fn an_error_of_the_modern_era_shows_the_modern_era() {
+    check(&[
+        (unsupported(json!(["2026-07-28"])), Asks, Asks),
+        (unsupported(json!(["2025-11-25", "2026-07-28"])), Asks, Asks),
+        (unsupported(json!(["2025-03-26"])), Initialize("2025-03-26"), Leaves("unsupported")),
+        (unsupported(json!(["2031-01-01"])), Leaves("unsupported"), Leaves("unsupported")),
+        (unsupported(json!([])), Leaves("unsupported"), Leaves("unsupported")),
+        (unsupported(json!("2025-11-25")), Leaves("unsupported"), Leaves("unsupported")),
+        (error(-32022), Leaves("unsupported"), Leaves("unsupported")),
+        (error(-32020), Leaves("refused"), Leaves("refused")),
+        (error(-32021), Leaves("refused"), Leaves("refused")),
+    ]);
+}
+
+// req: M-DUAL-005 M-DUAL-007 M-DUAL-009
+#[test]
+fn any_other_error_shows_an_old_server() {
+    let codes = [-32700, -32601, -32602, -32600, -32603, -32000, -32001, -32002, -32042, -32019, -32023, -1, 0, 1, 404];
+    check(&codes.map(|code| (error(code), NEWEST, Leaves("old"))));
+    // Not every error has an answer's form, either.
+    check(&[
+        (json!({"jsonrpc": "2.0", "id": 1, "error": "no"}), NEWEST, Leaves("old")),
+        (json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32022}}), NEWEST, Leaves("old")),
+        (json!({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": "m"}}), NEWEST, Leaves("old")),
+    ]);
+}
+
+// req: M-DUAL-005 M-DUAL-009
+#[test]
+fn a_result_that_says_nothing_shows_an_old_server() {
+    check(&[
+        (result(json!({})), NEWEST, Leaves("old")),
+        (result(json!({"capabilities": {}})), NEWEST, Leaves("old")),
+        (result(json!({"supportedVersions": "all", "capabilities": {}})), NEWEST, Leaves("old")),
+        (result(json!({"supportedVersions": ["2026-07-28"]})), NEWEST, Leaves("old")),
+        (result(json!([])), NEWEST, Leaves("old")),
+        (result(json!(null)), NEWEST, Leaves("old")),
+    ]);
+}
+
+// req: M-DUAL-006 M-DUAL-009
+#[test]
+fn silence_and_junk_show_an_old_server_after_a_while() {
+    let junk = ["some banner", "{}", "[]", "{\"jsonrpc\":\"2.0\",\"id\":9,\"result\":{}}", "\u{0}", "true"];
+    for noise in [&[][..], &junk[..]] {
+        for (versions, patience, expected) in [(VersionSet::ALL, 5, NEWEST), (modern_only(), 30, Leaves("old"))] {
+            let (mut client, _) = opened(versions);
+            noise.iter().for_each(|line| client.feed_text(line));
+            let violations = client.take_events();
+            assert!(violations.iter().all(|event| matches!(event, Event::Violation(_))), "{violations:?}");
+            assert_eq!(violations.len(), noise.len());
+            assert_eq!(client.sent(), NOTHING, "who has not said what it is gets no answers");
+            client.advance(Duration::from_secs(patience) - Duration::from_nanos(1));
+            assert_eq!(next(&mut client), Waits, "{versions:?}");
+            client.advance(Duration::from_nanos(1));
+            assert_eq!(next(&mut client), expected, "{versions:?}");
+        }
+    }
+}
+
+// req: M-DUAL-006
+#[test]
+fn an_answer_just_in_time_counts() {
+    for (answer, expected) in [(discovered(&json!(1), &["2026-07-28"]), Modern), (error(-32601), NEWEST)] {
+        let (mut client, _) = opened(VersionSet::ALL);
+        client.advance(Duration::from_millis(4_999));
+        client.feed(&answer);
+        assert_eq!(next(&mut client), expected);
+        client.advance(Duration::from_millis(2));
+        assert_eq!(next(&mut client), Waits, "the time for the answer is up, and it is there");
+    }
+}
+
+fn old_server(hello: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": hello, "result": {
+        "protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "old", "version": "1"}}})
+}
+
+// req: M-DUAL-036 M-DUAL-004
+#[test]
+fn an_answer_that_is_too_late_changes_nothing() {
+    for late in [discovered(&json!(1), &["2026-07-28"]), error(-32601), unsupported(json!(["2026-07-28"]))] {
+        let (mut client, _) = opened(VersionSet::ALL);
+        client.advance(Duration::from_secs(5));
+        let hello = client.sent_one();
+        assert_eq!((hello["method"].as_str(), &hello["id"]), (Some("initialize"), &json!(2)), "no cancellation either");
+        client.feed(&late);
+        assert!(matches!(client.take_events()[..], [Event::Late(_)]), "{late}");
+        client.feed(&old_server(&hello["id"]));
+        assert_eq!(client.take_events(), [Event::Ready]);
+        client.feed(&late);
+        assert!(matches!(client.take_events()[..], [Event::Late(_)]), "{late}");
+        assert_eq!(client.conn.version(), Some(ProtocolVersion::V2025_06_18));
+    }
+}
+
+// req: M-VERS-015
+#[test]
+fn a_client_asks_again_once_and_not_twice() {
+    for versions in [VersionSet::ALL, modern_only()] {
+        let (mut client, first) = opened(versions);
+        client.feed(&unsupported(json!(["2026-07-28"])));
+        let second = client.sent_one();
+        assert_ne!(second["id"], first["id"]);
+        client.feed(&refuse(&second, -32022, json!({"supported": ["2026-07-28"], "requested": "2026-07-28"})));
+        assert_eq!(next(&mut client), Leaves("refused"));
+    }
+}
+
+/// A server that was only slow to start answers nothing in time, and refuses the handshake then.
+#[test]
+fn a_slow_start_does_not_make_a_server_old() {
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.advance(Duration::from_secs(5));
+    let hello = client.sent_one();
+    client.feed(&discovered(&json!(1), &["2026-07-28"]));
+    client.take_events();
+    client.feed(&refuse(&hello, -32602, json!(null)));
+    let again = client.sent_one();
+    assert_eq!(again["method"], "server/discover");
+    client.feed(&discovered(&again["id"], &["2026-07-28"]));
+    assert_eq!(next(&mut client), Modern);
+
+    // An old one that refuses the handshake for reasons of its own is asked no third time.
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.advance(Duration::from_secs(5));
+    let hello = client.sent_one();
+    client.feed(&refuse(&hello, -32602, json!(null)));
+    let again = client.sent_one();
+    client.feed(&refuse(&again, -32601, json!(null)));
+    assert_eq!(next(&mut client), Leaves("refused"));
+
+    // Who has answered the question is not asked again.
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.feed(&error(-32601));
+    let hello = client.sent_one();
+    client.feed(&refuse(&hello, -32602, json!(null)));
+    assert_eq!(next(&mut client), Leaves("refused"));
+}
+
+// ---- what is known from another time ----
+
+fn known(era: Era) -> Opening {
+    Opening::known(era)
+}
+
+// req: M-DUAL-016 M-DUAL-017 M-DUAL-018
+#[test]
+fn what_is_known_of_a_server_saves_the_question_or_the_hurry() {
+    // An old one is not asked.
+    let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
+    assert_eq!((hello["method"].as_str(), &hello["id"]), (Some("initialize"), &json!(1)));
+    client.feed(&old_server(&hello["id"]));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    // A new one may take its time.
+    let (mut client, probe) = begun(VersionSet::ALL, known(Era::Modern));
+    assert_eq!(probe["method"], "server/discover");
+    client.advance(Duration::from_millis(29_999));
+    client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+    assert_eq!(next(&mut client), Modern);
+    // Whoever speaks only one era has nothing to choose.
+    let (_, first) = begun(modern_only(), known(Era::Legacy));
+    assert_eq!(first["method"], "server/discover");
+    let (_, first) = begun(VersionSet::LEGACY, known(Era::Modern));
+    assert_eq!(first["method"], "initialize");
+}
+
+// req: M-DUAL-017
+#[test]
+fn what_is_not_true_any_more_is_found_out() {
+    // The old server is a new one now.
+    for code in [-32602, -32601, -32022] {
+        let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
+        client.feed(&refuse(&hello, code, json!({"supported": ["2026-07-28"], "requested": "2025-11-25"})));
+        let probe = client.sent_one();
+        assert_eq!(probe["method"], "server/discover");
+        client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+        assert_eq!(next(&mut client), Modern, "{code}");
+    }
+    // It is the old one after all, and has refused the handshake for another reason.
+    let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
+    client.feed(&refuse(&hello, -32603, json!(null)));
+    let probe = client.sent_one();
+    client.feed(&refuse(&probe, -32601, json!(null)));
+    let refused = ErrorObject::new(mcp_proto::wire::ErrorCode(-32603), "no");
+    let events = client.take_events();
+    assert!(
+        matches!(&events[..], [Event::Closed(CloseReason::Refused(error))] if error.code == refused.code),
+        "{events:?}"
+    );
+    // The new server is an old one now, whether it says so or not.
+    let (mut client, probe) = begun(VersionSet::ALL, known(Era::Modern));
+    client.feed(&refuse(&probe, -32601, json!(null)));
+    assert_eq!(next(&mut client), NEWEST);
+    let (mut client, _) = begun(VersionSet::ALL, known(Era::Modern));
+    client.advance(Duration::from_secs(30));
+    assert_eq!(next(&mut client), NEWEST);
+}
+
+// ---- a server that leaves ----
+
+type Leave = fn(&mut Client);
+
+const WAYS: [(&str, Leave); 3] = [
+    ("end of input", |client| client.conn.handle_eof(client.now)),
+    ("broken", |client| client.conn.handle_broken()),
+    ("lost", |client| client.conn.handle_lost("the server ended with exit status: 1")),
+];
+
+// req: M-DUAL-005 M-STDIO-017 M-STDIO-018
+#[test]
+fn a_server_that_leaves_when_it_is_asked_is_started_again_and_not_asked() {
+    type Before = fn(&mut Client);
+    let moments: [(&str, Before); 3] = [
+        ("asked", |_| {}),
+        ("asked, and silent", |client| client.advance(Duration::from_secs(5))),
+        ("it has answered that it does not know", |client| client.feed(&error(-32601))),
+    ];
+    for (moment, before) in moments {
+        for (way, leave) in WAYS {
+            let (mut client, _) = opened(VersionSet::ALL);
+            before(&mut client);
+            leave(&mut client);
+            assert!(matches!(client.take_events()[..], [Event::Closed(_)]), "{moment}, {way}");
+            let again = client.conn.next_opening().expect("it is worth another try");
+            assert_eq!(again.era(), Some(Era::Legacy), "{moment}, {way}");
+            let (mut client, hello) = begun(VersionSet::ALL, again);
+            assert_eq!(hello["method"], "initialize");
+            // It stays at that: no third start, and no question.
+            if way == "lost" {
+                leave(&mut client);
+                assert_eq!(client.conn.next_opening(), None);
+            } else {
+                client.feed(&refuse(&hello, -32602, json!(null)));
+                assert_eq!(next(&mut client), Leaves("refused"));
+            }
+        }
+    }
+}
+
+// req: M-DUAL-017 M-STDIO-017
+#[test]
+fn a_server_that_is_none_of_what_is_known_is_started_again_and_asked() {
+    for (way, leave) in WAYS {
+        let (mut client, hello) = begun(VersionSet::ALL, known(Era::Legacy));
+        assert_eq!(hello["method"], "initialize");
+        leave(&mut client);
+        let again = client.conn.next_opening().expect("it is worth another try");
+        assert_eq!(again.era(), None, "{way}");
+        let (mut client, probe) = begun(VersionSet::ALL, again);
+        assert_eq!(probe["method"], "server/discover");
+        leave(&mut client);
+        assert_eq!(client.conn.next_opening(), None, "{way}");
+    }
+}
+
+#[test]
+fn nothing_is_started_again_without_a_reason() {
+    for (way, leave) in WAYS {
+        // There is no other way to begin.
+        for versions in [VersionSet::LEGACY, modern_only()] {
+            let (mut client, _) = opened(versions);
+            leave(&mut client);
+            assert_eq!(client.conn.next_opening(), None, "{way}, {versions:?}");
+        }
+        // It was of use, and has left later.
+        let (mut client, probe) = opened(VersionSet::ALL);
+        client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+        leave(&mut client);
+        assert_eq!(client.conn.next_opening(), None, "{way}");
+    }
+    // This side has ended it.
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.conn.close(client.now);
+    assert_eq!(client.conn.next_opening(), None);
+    // It speaks, and nothing that this client does.
+    let (mut client, _) = opened(VersionSet::ALL);
+    client.feed(&unsupported(json!(["2031-01-01"])));
+    client.conn.handle_eof(client.now);
+    assert_eq!(client.conn.next_opening(), None);
+}
+
+// ---- everybody with everybody ----
+
+/// What comes of two ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Meeting {
+    /// Requests that stand alone.
+    NoSession,
+    /// A session in the newest revision that has them.
+    Session,
+    /// The client leaves, and can say why.
+    Fails,
+}
+
+fn meet(client: VersionSet, server: VersionSet, opening: Opening, link: LinkConfig) -> (Meeting, Bed) {
+    let mut config = full_server();
+    config.settings.versions = server;
+    let mut bed = Bed::knowing(speaking(client), opening, config, link, link);
+    bed.advance(Duration::from_secs(120));
+    let meeting = match &bed.client.take_events()[..] {
+        [Event::Ready] => match bed.client.conn.version().map(ProtocolVersion::era) {
+            Some(Era::Modern) => Meeting::NoSession,
+            _ => Meeting::Session,
+        },
+        [Event::Closed(_)] => Meeting::Fails,
+        // The answer to a question that was taken back by the clock.
+        [Event::Late(_), Event::Ready] => Meeting::Session,
+        events => panic!("{client:?} {server:?}: {events:?}"),
+    };
+    (meeting, bed)
+}
+
+const SETS: [VersionSet; 3] = [VersionSet::LEGACY, VersionSet::MODERN, VersionSet::ALL];
+
+/// Rows: what the client speaks. Columns: what the server speaks.
+const MATRIX: [[Meeting; 3]; 3] = {
+    use Meeting::{Fails, NoSession, Session};
+    [[Session, Fails, Session], [Fails, NoSession, NoSession], [Session, NoSession, NoSession]]
+};
+
+// req: M-DUAL-001 M-DUAL-002 M-DUAL-005 M-DUAL-009 M-DUAL-019 M-DUAL-020 M-DUAL-024 M-DUAL-025
+#[test]
+fn every_pair_of_eras_meets_as_the_table_says() {
+    let links = [
+        LinkConfig::default(),
+        LinkConfig::one_byte(),
+        LinkConfig { delay: Duration::from_millis(2_400), ..LinkConfig::default() },
+    ];
+    let openings = [Opening::unknown(), known(Era::Legacy), known(Era::Modern)];
+    for (client, row) in SETS.into_iter().zip(MATRIX) {
+        for (server, expected) in SETS.into_iter().zip(row) {
+            for link in links {
+                for opening in openings {
+                    let (mut meeting, bed) = meet(client, server, opening, link);
+                    // Both is possible, and it begins with what is known.
+                    if client == server && client == VersionSet::ALL && opening == known(Era::Legacy) {
+                        assert_eq!(meeting, Meeting::Session);
+                        meeting = expected;
+                    }
+                    assert_eq!(meeting, expected, "{client:?} with {server:?}, {opening:?}, {link:?}");
+                    if meeting == Meeting::Session {
+                        assert_eq!(bed.client.conn.version(), Some(ProtocolVersion::LATEST_LEGACY));
+                    }
+                }
+            }
+        }
+    }
+}
+
+// req: M-DUAL-009 M-DUAL-024
+#[test]
+fn who_does_not_meet_is_told_what_to_do_about_it() {
+    let why = |client, server| {
+        let mut config = full_server();
+        config.settings.versions = server;
+        let mut bed = Bed::new(speaking(client), config, LinkConfig::default(), LinkConfig::default());
+        bed.settle();
+        match &bed.client.take_events()[..] {
+            [Event::Closed(reason)] => reason.to_string(),
+            events => panic!("{events:?}"),
+        }
+    };
+    let old_client = why(VersionSet::LEGACY, VersionSet::MODERN);
+    assert!(old_client.contains("2026-07-28"), "{old_client}");
+    let old_server = why(VersionSet::MODERN, VersionSet::LEGACY);
+    assert!(old_server.contains("older revision"), "{old_server}");
+}
+
+// req: M-DUAL-006 M-DUAL-036
+#[test]
+fn over_a_very_slow_link_both_ends_still_meet() {
+    let link = LinkConfig { delay: Duration::from_secs(3), ..LinkConfig::default() };
+    for (server, expected) in SETS.into_iter().zip([Meeting::Session, Meeting::NoSession, Meeting::Session]) {
+        let mut config = full_server();
+        config.settings.versions = server;
+        let mut bed = Bed::new(speaking(VersionSet::ALL), config, link, link);
+        bed.advance(Duration::from_secs(120));
+        let events = bed.client.take_events();
+        assert!(matches!(events[..], [Event::Late(_), Event::Ready]), "{server:?}: {events:?}");
+        let era = bed.client.conn.version().map(ProtocolVersion::era);
+        assert_eq!(era == Some(Era::Modern), expected == Meeting::NoSession, "{server:?}");
+    }
+}
+
+// req: M-STDIO-007
+#[test]
+fn noise_before_the_answer_does_not_hide_it() {
+    let (mut client, probe) = opened(VersionSet::ALL);
+    client.feed_text("Starting up …");
+    client.feed(&json!({"jsonrpc": "2.0", "id": 5, "method": "roots/list"}));
+    client.feed(&json!({"jsonrpc": "2.0", "id": 6, "method": "ping"}));
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Violation(Violation::Noise(_))), "{events:?}");
+    assert!(events.iter().all(|event| !matches!(event, Event::Request { .. })), "{events:?}");
+    assert_eq!(client.sent(), NOTHING);
+    client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+    assert_eq!(next(&mut client), Modern);
+    assert_eq!(client.sent(), NOTHING);
+    assert!(client.conn.request_raw(client.now, Method::ListTools.as_str(), None, Default::default()).is_ok());
+}

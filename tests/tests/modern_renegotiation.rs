@@ -1,0 +1,266 @@
+//! A server of 2026-07-28 that refuses a request because of its revision, after it has said that it speaks it.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Event, Keepalive, Outcome, RequestOptions, SendError, Usage, Wake},
+    protocol::{Method, ProtocolVersion, VersionSet},
+    rpc::CallId,
+    schema::{CallToolParams, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
+    wire::{ErrorObject, RawJson},
+};
+use mcp_tests::{
+    modern::{answer, discovered, refuse, speaking},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+type Client = Solo<ClientEnd>;
+
+const NOTHING: [Value; 0] = [];
+
+/// A client of both eras that has found a server of 2026-07-28.
+fn client() -> Client {
+    let mut config = speaking(VersionSet::ALL);
+    config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), missed: 3 });
+    let mut client = Solo::client(config);
+    let probe = client.sent_one();
+    client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    client
+}
+
+fn call(client: &mut Client) -> (CallId, Value) {
+    let options =
+        RequestOptions { log_level: Some(mcp_proto::schema::LoggingLevel::Info), ..RequestOptions::default() };
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it is ready");
+    (call, client.sent_one())
+}
+
+fn unsupported(request: &Value, supported: Value) -> Value {
+    refuse(request, -32022, json!({"supported": supported, "requested": "2026-07-28"}))
+}
+
+#[track_caller]
+fn ended(client: &mut Client) -> (CallId, ErrorObject) {
+    match &client.take_events()[..] {
+        [Event::Response { call, outcome: Outcome::Error(error) }] => (*call, error.clone()),
+        events => panic!("{events:?}"),
+    }
+}
+
+// req: M-VERS-005 M-VERS-015
+#[test]
+fn a_request_that_is_refused_for_its_revision_goes_again_once() {
+    let mut client = client();
+    let (asked, first) = call(&mut client);
+    client.feed(&unsupported(&first, json!(["2031-01-01", "2025-11-25", "2026-07-28"])));
+    assert_eq!(client.take_events(), []);
+    let second = client.sent_one();
+    assert_ne!(second["id"], first["id"]);
+    let mut expected = first.clone();
+    expected["id"] = second["id"].clone();
+    expected["params"]["_meta"]["progressToken"] = second["id"].clone();
+    assert_eq!(second, expected);
+    client.feed(&unsupported(&second, json!(["2026-07-28"])));
+    let (call_id, error) = ended(&mut client);
+    assert_eq!((call_id, error.code.0), (asked, -32022));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+    // Each request has its own.
+    let (_, third) = call(&mut client);
+    client.feed(&unsupported(&third, json!(["2026-07-28"])));
+    let fourth = client.sent_one();
+    client.feed(&answer(&fourth, json!({"content": []})));
+    assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
+}
+
+// req: M-VERS-006
+#[test]
+fn without_a_common_revision_the_caller_hears_why() {
+    for supported in [json!(["2031-01-01"]), json!([]), json!(5)] {
+        let mut client = client();
+        let (asked, request) = call(&mut client);
+        client.feed(&unsupported(&request, supported.clone()));
+        let (call, error) = ended(&mut client);
+        assert_eq!((call, error.code.0), (asked, -32022), "{supported}");
+        assert_eq!(client.sent(), NOTHING);
+        assert!(client.conn.is_ready(), "another request may be luckier");
+    }
+    // The same code means nothing in a session.
+    let mut session = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let (_, request) = call(&mut session);
+    session.feed(&unsupported(&request, json!(["2025-11-25"])));
+    ended(&mut session);
+}
+
+// req: M-MRTR-025 M-VERS-005
+#[test]
+fn answers_and_state_go_again_with_the_request() {
+    let mut client = client();
+    let (_, first) = call(&mut client);
+    client.feed(&answer(
+        &first,
+        json!({
+        "resultType": "input_required", "requestState": "s", "inputRequests": {"r": {"method": "roots/list"}}}),
+    ));
+    let [Event::Request { key, .. }] = client.take_events()[..] else { panic!("a question was asked") };
+    client
+        .conn
+        .respond_raw(key, &(&mcp_proto::wire::Json::parse("{\"roots\":[]}").expect("JSON")).into())
+        .expect("owed");
+    let second = client.sent_one();
+    client.feed(&unsupported(&second, json!(["2026-07-28"])));
+    let third = client.sent_one();
+    assert_eq!(third["params"]["inputResponses"], json!({"r": {"roots": []}}));
+    assert_eq!(third["params"]["requestState"], "s");
+    // Nothing of that exists in a session, so it is not begun for it.
+    client.feed(&unsupported(&third, json!(["2025-11-25"])));
+    ended(&mut client);
+    assert_eq!(client.sent(), NOTHING);
+}
+
+/// A client that begins a session, the call that it does so for, and its `initialize`.
+fn begins_session(version: &str) -> (Client, CallId, Value) {
+    let mut client = client();
+    let (asked, request) = call(&mut client);
+    client.feed(&unsupported(&request, json!(["2031-01-01", version])));
+    let hello = client.sent_one();
+    assert_eq!(
+        (hello["method"].as_str(), hello["params"]["protocolVersion"].as_str()),
+        (Some("initialize"), Some(version))
+    );
+    assert_eq!(client.take_events(), []);
+    (client, asked, hello)
+}
+
+fn welcome(hello: &Value, capabilities: &Value) -> Value {
+    answer(
+        hello,
+        json!({
+        "protocolVersion": hello["params"]["protocolVersion"], "capabilities": capabilities,
+        "serverInfo": {"name": "old", "version": "1"}}),
+    )
+}
+
+fn everything() -> Value {
+    serde_json::to_value(full_server().capabilities).expect("JSON")
+}
+
+// req: M-DUAL-037 M-DUAL-030 M-VERS-005
+#[test]
+fn a_server_that_serves_only_sessions_now_gets_one() {
+    for version in ProtocolVersion::LEGACY {
+        let (mut client, asked, hello) = begins_session(version.as_str());
+        assert!(!client.conn.is_ready());
+        let early = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
+        assert_eq!(early, Err(SendError::NotReady));
+        client.feed(&welcome(&hello, &everything()));
+        assert_eq!(client.take_events(), [Event::Ready]);
+        assert_eq!(client.conn.version(), Some(version));
+        let sent = client.sent();
+        let [initialized, again] = &sent[..] else { panic!("{sent:?}") };
+        assert_eq!(initialized["method"], "notifications/initialized");
+        assert_eq!((again["method"].as_str(), &again["params"]["name"]), (Some("tools/call"), &json!("t")));
+        let meta = again["params"]["_meta"].as_object().expect("a progress token");
+        assert_eq!(meta.keys().collect::<Vec<_>>(), ["progressToken"], "nothing of 2026-07-28");
+        client.feed(&answer(again, json!({"content": []})));
+        let events = client.take_events();
+        assert!(
+            matches!(events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if call == asked),
+            "{events:?}"
+        );
+        assert_eq!(client.conn.usage().calls, 0);
+        // The session has its pings again.
+        assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.wake), Some(Wake::Keepalive));
+    }
+}
+
+#[test]
+fn a_session_that_does_not_come_about_is_the_end_of_the_call() {
+    // It has nothing of what was asked for.
+    let (mut client, asked, hello) = begins_session("2025-11-25");
+    client.feed(&welcome(&hello, &json!({})));
+    let events = client.take_events();
+    assert!(
+        matches!(&events[..], [Event::Ready, Event::Response { call, outcome: Outcome::Error(error) }]
+            if *call == asked && error.code.0 == -32022),
+        "{events:?}"
+    );
+    // It refuses, answers nothing, leaves.
+    type Act = fn(&mut Client, &Value);
+    let ways: [(&str, Act); 3] = [
+        ("refuses", |client, hello| client.feed(&refuse(hello, -32602, json!(null)))),
+        ("is silent", |client, _| client.advance(Duration::from_secs(30))),
+        ("leaves", |client, _| client.conn.handle_eof(client.now)),
+    ];
+    for (way, act) in ways {
+        let (mut client, asked, hello) = begins_session("2025-11-25");
+        act(&mut client, &hello);
+        let events = client.take_events();
+        assert!(
+            matches!(&events[..], [Event::Response { call, outcome: Outcome::Closed(_) }, Event::Closed(_)] if *call == asked),
+            "{way}: {events:?}"
+        );
+        assert_eq!(client.sent(), NOTHING, "{way}");
+        assert_eq!(client.conn.usage(), Usage::default(), "{way}");
+    }
+    // The caller has no time for it, or gives up.
+    let (mut client, asked, hello) = begins_session("2025-11-25");
+    client.conn.cancel(asked, None).expect("it is in flight");
+    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Cancelled }]);
+    client.feed(&welcome(&hello, &everything()));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    assert_eq!(client.sent().len(), 1, "only that the session has begun");
+}
+
+// req: M-DUAL-018
+#[test]
+fn a_session_is_not_begun_while_something_else_is_under_way() {
+    let mut client = client();
+    let (other, _) = call(&mut client);
+    let (asked, request) = call(&mut client);
+    client.feed(&unsupported(&request, json!(["2025-11-25"])));
+    assert_eq!(ended(&mut client).0, asked);
+    assert_eq!(client.sent(), NOTHING);
+    client.conn.cancel(other, None).expect("it is in flight");
+    client.take_events();
+    client.sent();
+    let (_, request) = call(&mut client);
+    client.feed(&unsupported(&request, json!(["2025-11-25"])));
+    assert_eq!(client.sent_one()["method"], "initialize");
+}
+
+#[test]
+fn a_session_is_not_begun_for_what_it_does_not_have_or_by_who_speaks_none() {
+    let mut dual = client();
+    let params = SubscriptionsListenParams::new(SubscriptionFilter::default());
+    dual.conn.request(dual.now, &params, RequestOptions::default()).expect("it is ready");
+    let listen = dual.sent_one();
+    dual.feed(&unsupported(&listen, json!(["2025-11-25"])));
+    ended(&mut dual);
+    assert_eq!(dual.sent(), NOTHING);
+
+    let mut alone = Solo::modern_client();
+    let (_, request) = call(&mut alone);
+    alone.feed(&unsupported(&request, json!(["2025-11-25"])));
+    ended(&mut alone);
+    assert_eq!(alone.sent(), NOTHING);
+    assert!(alone.conn.is_ready());
+}
+
+#[test]
+fn methods_of_somebody_else_are_renegotiated_like_any_other() {
+    let mut client = client();
+    let raw = mcp_proto::wire::Json::parse("{\"a\":[1]}").expect("JSON");
+    let options = RequestOptions { progress: false, ..RequestOptions::default() };
+    client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options).expect("it is ready");
+    let first = client.sent_one();
+    client.feed(&unsupported(&first, json!(["2024-11-05"])));
+    let hello = client.sent_one();
+    client.feed(&welcome(&hello, &json!({})));
+    let again = client.sent().pop().expect("it goes again");
+    assert_eq!((again["method"].as_str(), &again["params"]), (Some("vendor/a"), &json!({"a": [1]})));
+    assert!(Method::parse("vendor/a").is_none());
+    client.conn.close(client.now);
+    assert!(client.take_events().contains(&Event::Closed(CloseReason::Local)));
+}
