@@ -1,12 +1,10 @@
 //! Results are read as what their request asked for, and by nothing else.
 
-mod schema_support;
-
+use crate::schema_support::{assert_same, encode, same, value};
 use mcp_proto::{
     protocol::{Method, ProtocolVersion},
     schema::*,
 };
-use schema_support::{assert_same, encode, same, value};
 use serde_json::json;
 
 // req: TOOL-002 TOOL-015 PROMPT-002 PROMPT-008 RES-002 RES-008 RES-011 ROOT-003 ROOT-010 COMPL-008 TASK-048

@@ -1,13 +1,11 @@
 //! What a revision does not have cannot be written for it: it is left out, or refused where the message would mean
 //! something else without it.
 
-mod schema_support;
-
+use crate::schema_support::{encode, value};
 use mcp_proto::{
     protocol::{Method, ProtocolVersion, VersionSet},
     schema::*,
 };
-use schema_support::{encode, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,14 +1,12 @@
 //! The shape of each object of the specification: which members it has to have, which it may have, and what they mean
 //! where they are missing.
 
-mod schema_support;
-
+use crate::schema_support::{assert_same, encode, shape, value};
 use mcp_proto::{
     protocol::{Capability, CapabilitySet, InvalidMetaKey, Method, ProtocolVersion},
     schema::*,
     wire::{Json, RequestId},
 };
-use schema_support::{assert_same, encode, shape, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

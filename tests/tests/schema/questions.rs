@@ -1,9 +1,7 @@
 //! What servers ask: the model (sampling) and the user (elicitation).
 
-mod schema_support;
-
+use crate::schema_support::{assert_same, encode, shape, value};
 use mcp_proto::{protocol::ProtocolVersion, schema::*};
-use schema_support::{assert_same, encode, shape, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

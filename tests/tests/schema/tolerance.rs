@@ -1,7 +1,6 @@
 //! What the decoder does with messages that are not quite as expected: nothing is lost, nothing is guessed.
 
-mod schema_support;
-
+use crate::schema_support::{assert_same, encode, noise, same, value};
 use arbitrary::Unstructured;
 use mcp_proto::{
     protocol::{Method, ProtocolVersion},
@@ -12,7 +11,6 @@ use mcp_proto::{
     },
     wire::{Json, JsonObject},
 };
-use schema_support::{assert_same, encode, noise, same, value};
 use serde_json::{Value, json};
 
 /// Random messages of every revision, as JSON and with the way back.

@@ -1,7 +1,6 @@
 //! The objects of the tasks extension (2026-07-28).
 
-mod schema_support;
-
+use crate::schema_support::{assert_same, encode, same, shape, value};
 use mcp_proto::{
     protocol::{Method, ProtocolVersion},
     schema::{
@@ -10,7 +9,6 @@ use mcp_proto::{
     },
     wire::{ErrorCode, ErrorObject, Json},
 };
-use schema_support::{assert_same, encode, same, shape, value};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 

@@ -1,0 +1,13 @@
+//! What only 2026-07-28 has, on the test bed.
+
+mod client;
+mod flow;
+mod messages;
+mod meta;
+mod options;
+mod probe;
+mod questions;
+mod renegotiation;
+mod rounds;
+mod server;
+mod tasks;

@@ -1,0 +1,11 @@
+//! Params and results of every revision, as text and as types.
+
+#[path = "../schema_support/mod.rs"]
+mod schema_support;
+
+mod questions;
+mod results;
+mod revisions;
+mod shapes;
+mod tasks;
+mod tolerance;
