@@ -27,6 +27,7 @@ const LAST_WORDS: Duration = Duration::from_millis(250);
 const KILLED: Duration = Duration::from_secs(1);
 
 /// What becomes of standard error.
+#[derive(Clone)]
 pub(crate) enum Stderr {
     Inherit,
     Discard,

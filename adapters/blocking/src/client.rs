@@ -56,28 +56,41 @@ pub(crate) struct Inner {
 impl Client {
     /// Starts a program and connects to its standard input and output.
     ///
+    /// A program that leaves because it was asked for its era, as some old servers do, is started a second time, and then
+    /// it is not asked.
+    ///
     /// # Errors
     /// If it cannot be started, or is no server that the host can talk to.
     pub fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
-        let program = command.program();
-        let (transport, child) = command.spawn().map_err(|error| Error::Spawn { program, error })?;
-        Self::connect(transport, Some(child), host, &Options::default())
+        Self::spawn_with(command, host, &Options::default())
     }
 
-    /// Connects over TCP.
+    /// [`spawn`](Self::spawn) with options.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub fn spawn_with(mut command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
+        Self::reach(host, options, || {
+            let (transport, child) =
+                command.spawn().map_err(|error| Error::Spawn { program: command.program(), error })?;
+            Ok((transport, Some(child)))
+        })
+    }
+
+    /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
     ///
     /// # Errors
     /// If nobody listens there, or not a server that the host can talk to.
     pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
-        Self::over(Transport::tcp(TcpStream::connect(address)?)?, host)
+        Self::reach(host, &Options::default(), || Ok((Transport::tcp(TcpStream::connect(&address)?)?, None)))
     }
 
-    /// Connects to a Unix domain socket.
+    /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
     ///
     /// # Errors
     /// As [`connect_tcp`](Self::connect_tcp).
     pub fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
-        Self::over(Transport::unix(UnixStream::connect(path)?)?, host)
+        Self::reach(host, &Options::default(), || Ok((Transport::unix(UnixStream::connect(&path)?)?, None)))
     }
 
     /// Connects over any transport.
@@ -96,10 +109,28 @@ impl Client {
         Self::connect(transport, None, host, options)
     }
 
+    /// Connects, and once more if what is known then makes a difference.
+    fn reach(
+        host: &Host,
+        options: &Options,
+        mut transport: impl FnMut() -> Result<(Transport, Option<Child>), Error>,
+    ) -> Result<Self, Error> {
+        let mut options = options.clone();
+        loop {
+            let (transport, child) = transport()?;
+            match Self::connect(transport, child, host, &options) {
+                // There is no third time: what a second time comes to leaves nothing to try.
+                Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
+                connected => return connected,
+            }
+        }
+    }
+
     fn connect(transport: Transport, child: Option<Child>, host: &Host, options: &Options) -> Result<Self, Error> {
         let session = Arc::new(host.session());
         let calls = session.calls().clone();
-        let handle = Handle::start(|now| Connection::new(host.config(), now), session, transport, options)?;
+        let connection = |now| Connection::knowing(host.config(), options.opening, now);
+        let handle = Handle::start(connection, session, transport, options)?;
         let peer = Peer::new(handle.link(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]
@@ -138,7 +169,11 @@ impl Client {
     pub fn wait(&self) -> Ending {
         let reason = self.0.handle.wait();
         hold();
-        Ending { reason: reason.unwrap_or(CloseReason::Local), exit: self.0.child.as_ref().and_then(Child::exit) }
+        Ending {
+            reason: reason.unwrap_or(CloseReason::Local),
+            exit: self.0.child.as_ref().and_then(Child::exit),
+            next_opening: self.link().run(|connection, _| connection.next_opening()),
+        }
     }
 }
 

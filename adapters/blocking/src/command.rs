@@ -6,6 +6,7 @@ use std::{
     os::unix::process::CommandExt,
     path::Path,
     process::{self, Stdio},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -93,7 +94,7 @@ impl Command {
     /// shown when the program fails; without this call, that is all that is done with them.
     #[must_use]
     pub fn on_stderr(mut self, line: impl FnMut(&str) + Send + 'static) -> Self {
-        self.stderr = Stderr::Keep(Some(Box::new(line)));
+        self.stderr = Stderr::Keep(Some(Arc::new(Mutex::new(line))));
         self
     }
 
@@ -110,8 +111,8 @@ impl Command {
         self.inner.get_program().to_string_lossy().into_owned()
     }
 
-    /// Starts the program.
-    pub(crate) fn spawn(mut self) -> io::Result<(Transport, Child)> {
+    /// Starts the program. It can be started more than once.
+    pub(crate) fn spawn(&mut self) -> io::Result<(Transport, Child)> {
         let stderr = match self.stderr {
             Stderr::Inherit => Stdio::inherit(),
             Stderr::Discard => Stdio::null(),
@@ -119,7 +120,7 @@ impl Command {
         };
         // A group of its own: signals of ours reach all that it starts, and Ctrl-C does not reach it before us.
         self.inner.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr).process_group(0);
-        Child::adopt(self.inner.spawn()?, self.stderr, self.patience)
+        Child::adopt(self.inner.spawn()?, self.stderr.clone(), self.patience)
     }
 }
 

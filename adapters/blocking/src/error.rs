@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use mcp_proto::connection::{CloseReason, SendError};
+use mcp_proto::connection::{CloseReason, Opening, SendError};
 use mcp_service::CallError;
 
 use crate::Exit;
@@ -36,6 +36,9 @@ pub struct Ending {
     pub reason: CloseReason,
     /// How the process ended that was started for it, if one was.
     pub exit: Option<Exit>,
+    /// How to begin if the server is reached once more, where that could change anything: it has left before it was of
+    /// any use. [`Client::spawn`](crate::Client::spawn) and the other ways to connect that can do so have tried that.
+    pub next_opening: Option<Opening>,
 }
 
 impl fmt::Display for Ending {

@@ -22,7 +22,7 @@ pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
 pub fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
     let session = Arc::new(service.session());
     let reason = Handle::run(|now| Connection::new(service.config(), now), session, transport, options)?;
-    if reason.is_clean() { Ok(()) } else { Err(Error::Closed(Ending { reason, exit: None })) }
+    if reason.is_clean() { Ok(()) } else { Err(Error::Closed(Ending { reason, exit: None, next_opening: None })) }
 }
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:

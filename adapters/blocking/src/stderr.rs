@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex},
 };
 
 use mcp_proto::codec::LineDecoder;
@@ -10,7 +11,7 @@ use mcp_proto::codec::LineDecoder;
 use crate::Source;
 
 /// Somebody who wants to see each line.
-pub(crate) type OnLine = Box<dyn FnMut(&str) + Send>;
+pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
 /// Bytes of a line that are shown.
 const LINE: usize = 8 * 1024;
@@ -42,7 +43,7 @@ impl Tail {
 }
 
 /// Reads to the end.
-pub(crate) fn drain(mut source: impl Source, keep: impl Fn(&str), mut on_line: Option<OnLine>) {
+pub(crate) fn drain(mut source: impl Source, keep: impl Fn(&str), on_line: Option<OnLine>) {
     let mut lines = LineDecoder::new(LINE);
     let mut chunk = [0; LINE];
     loop {
@@ -55,12 +56,13 @@ pub(crate) fn drain(mut source: impl Source, keep: impl Fn(&str), mut on_line: O
         while let Some(frame) = lines.next_frame() {
             let line = String::from_utf8_lossy(frame.bytes());
             keep(&line);
-            // A callback that panics is not called again, but the child must not wait for it.
-            if let Some(f) = &mut on_line
-                && catch_unwind(AssertUnwindSafe(|| f(&line))).is_err()
-            {
-                on_line = None;
-            }
+            // A callback that panics is not called again, but the child must not wait for it. Its lock remembers.
+            let tell = |on_line: &OnLine| {
+                if let Ok(mut f) = on_line.lock() {
+                    f(&line);
+                }
+            };
+            let _ = catch_unwind(AssertUnwindSafe(|| on_line.as_ref().map(tell)));
         }
         if len == 0 {
             return;

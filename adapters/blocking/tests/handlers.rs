@@ -292,7 +292,7 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers() {
             }
         }
         let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), heard.clone()));
-        let options = Options { handlers: 4, backlog: 10 * 1300 };
+        let options = Options { handlers: 4, backlog: 10 * 1300, ..Options::default() };
         let server = Handle::start(|now| Server::new(server_config(), now), app, transport, &options).expect("threads");
         peer.shake_hands_as_client();
         let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});

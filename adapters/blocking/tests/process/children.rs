@@ -11,12 +11,13 @@ use std::{
 };
 
 use libtest_mimic::Trial;
-use mcp_blocking::{Client, Command, Error};
+use mcp_blocking::{Client, Command, Error, Options};
 use mcp_proto::{
-    connection::{CloseReason, Settings},
+    connection::{CloseReason, Opening, Settings},
+    protocol::{ProtocolVersion, VersionSet},
     schema::{CallToolResult, PingParams},
 };
-use mcp_service::CallError;
+use mcp_service::{CallError, Host};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{
@@ -44,9 +45,58 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("a_server_can_say_a_lot_on_standard_error", run(chatter)),
         // req: LIFE-033
         Trial::test("a_program_that_is_no_server_says_why", run(no_server)),
+        // req: M-STDIO-018 M-DUAL-005
+        Trial::test("a_server_that_leaves_when_it_is_asked_is_started_once_more", run(asked_too_much)),
+        Trial::test("a_program_that_is_no_server_is_started_twice_at_most", run(twice_at_most)),
+        Trial::test("what_is_known_of_a_server_saves_the_second_start", run(known)),
         Trial::test("ctrl_c_leaves_no_orphan", run(|| client_gets(Signal::INT))),
         Trial::test("a_client_that_is_killed_leaves_no_orphan", run(|| client_gets(Signal::KILL))),
     ]
+}
+
+fn both_eras() -> Host {
+    Host::builder("test", "1").versions(VersionSet::ALL).build()
+}
+
+fn asked_too_much() {
+    for status in ["0", "3"] {
+        let note = note(&format!("touchy-{status}"));
+        let said = Arc::new(AtomicUsize::new(0));
+        let heard = said.clone();
+        let touchy = command("touchy").arg(&note).arg(status).on_stderr(move |line| {
+            assert_eq!(line, "unexpected server/discover");
+            heard.fetch_add(1, Ordering::SeqCst);
+        });
+        let client = Client::spawn(touchy, &both_eras()).expect("it is a server");
+        assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
+        assert_eq!(fs::read_to_string(&note).expect("it was noted"), "server/discover\ninitialize\n");
+        assert_eq!(said.load(Ordering::SeqCst), 1);
+        assert!(client.close().exit.expect("it was a child").success());
+    }
+}
+
+fn twice_at_most() {
+    let starts = note("starts");
+    let script = format!("echo start >>{}; exec \"$@\"", starts.display());
+    let error = Client::spawn(shell(&script, "usage"), &both_eras()).expect_err("this is no server");
+    assert_eq!(fs::read_to_string(&starts).expect("it was started"), "start\nstart\n");
+    let Error::Handshake(ending) = error else { panic!("{error:?}") };
+    assert_eq!(ending.exit.expect("it was a child").stderr, ["usage: fixture FILE"]);
+    assert_eq!(ending.next_opening, None);
+}
+
+fn known() {
+    let noted = note("known");
+    let touchy = || command("touchy").arg(&noted).arg("3");
+    let era = Client::spawn(touchy(), &both_eras()).expect("it is a server").version().map(ProtocolVersion::era);
+    fs::remove_file(&noted).expect("it was noted");
+    let options = Options { opening: Opening::known(era.expect("it is known")), ..Options::default() };
+    let client = Client::spawn_with(touchy(), &both_eras(), &options).expect("it is a server");
+    assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
+    client.close();
+    // It has become another one meanwhile.
+    let client = Client::spawn_with(command("server"), &both_eras(), &options).expect("it is a server");
+    assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
 }
 
 const SHORT: Duration = Duration::from_millis(200);
@@ -191,7 +241,7 @@ fn no_server() {
 
     // It starts, and says nothing.
     let settings = Settings { handshake_timeout: SHORT, ..Settings::default() };
-    let hasty = mcp_service::Host::builder("test", "1").settings(settings).build();
+    let hasty = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
     let silent = Command::new("sleep").arg("1000").patience(SHORT, SHORT);
     let error = Client::spawn(silent, &hasty).expect_err("it is no server");

@@ -24,6 +24,7 @@ pub(crate) fn run(role: &str, args: &[String]) -> ExitCode {
         "server" => serve(args),
         "stubborn" => stubborn(),
         "usage" => usage(),
+        "touchy" => touchy(args),
         "client" => client(args),
         role => panic!("no such role: {role}"),
     }
@@ -152,6 +153,26 @@ fn stubborn() -> ExitCode {
     loop {
         thread::park();
     }
+}
+
+/// An old server that leaves, with this status, when the first thing that it hears is not `initialize`. It notes what that is.
+#[expect(clippy::print_stdout, reason = "there is no adapter here")]
+fn touchy(args: &[String]) -> ExitCode {
+    let [note, status] = args else { panic!("a file and a status") };
+    let mut lines = io::stdin().lock().lines().map_while(Result::ok);
+    let mut next = || Some(serde_json::from_str::<serde_json::Value>(&lines.next()?).expect("lines are messages"));
+    let Some(first) = next() else { return ExitCode::SUCCESS };
+    let method = first["method"].as_str().expect("a request");
+    let mut noted = fs::OpenOptions::new().create(true).append(true).open(note).expect("it can be noted");
+    writeln!(noted, "{method}").expect("it can be noted");
+    if method != "initialize" {
+        eprintln!("unexpected {method}");
+        return ExitCode::from(status.parse::<u8>().expect("a number"));
+    }
+    let info = r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"touchy","version":"1"}}"#;
+    println!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{info}}}", first["id"]);
+    while next().is_some() {}
+    ExitCode::SUCCESS
 }
 
 /// A program that is no server.
