@@ -69,9 +69,11 @@ impl<E> End<E> {
         }
         while self.out.len() < HIGH_WATER {
             let start = self.out.len();
+            let has_output = self.conn.has_output();
             if self.conn.poll_transmit(&mut self.out).is_none() {
                 break;
             }
+            assert!(has_output, "there was nothing to write");
             if record {
                 self.log.push(String::from_utf8_lossy(&self.out[start..]).trim_end().to_owned());
             }

@@ -227,13 +227,17 @@ impl<E> Solo<E> {
     pub fn sent_text(&mut self) -> Vec<String> {
         let mut messages = Vec::new();
         let mut out = Vec::new();
-        while let Some(transmit) = self.conn.poll_transmit(&mut out) {
+        loop {
+            let has_output = self.conn.has_output();
+            let Some(transmit) = self.conn.poll_transmit(&mut out) else { break };
+            assert!(has_output, "there was nothing to write");
             assert_eq!(transmit.len, out.len());
             let text = String::from_utf8(std::mem::take(&mut out)).expect("output is UTF-8");
             let line = text.strip_suffix('\n').expect("a message ends with a line feed");
             assert!(!line.contains('\n'), "one message, one line: {line}");
             messages.push(line.to_owned());
         }
+        assert!(!self.conn.has_output(), "nothing is left to write");
         messages
     }
 

@@ -108,6 +108,10 @@ impl Engine {
         }
     }
 
+    pub(super) fn has_batch(&self) -> bool {
+        self.batches.iter().any(|(_, batch)| batch.is_complete())
+    }
+
     /// Writes the answers of the first batch that has them all.
     pub(super) fn pop_batch(&mut self, out: &mut Vec<u8>) -> bool {
         let Some(slot) = self.batches.iter().find(|(_, batch)| batch.is_complete()).map(|(slot, _)| slot) else {

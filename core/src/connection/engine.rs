@@ -246,6 +246,10 @@ impl Engine {
         Some(Transmit { len: out.len() - start, route })
     }
 
+    pub(super) fn has_output(&self) -> bool {
+        self.outbox.frames() > 0 || self.has_batch() || !self.changes.is_empty()
+    }
+
     fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<Route> {
         if let Some(owner) = self.outbox.pop(Lane::Control, out) {
             return Some(self.left(owner));

@@ -237,6 +237,12 @@ impl<E> Connection<E> {
         self.engine.poll_transmit(out)
     }
 
+    /// Whether it is worth to call [`poll_transmit`](Self::poll_transmit). If not, there is nothing to write.
+    #[must_use]
+    pub fn has_output(&self) -> bool {
+        self.engine.has_output()
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
@@ -429,17 +435,24 @@ impl<E> Connection<E> {
         self.engine.is_drained()
     }
 
-    /// Whether a request would not be refused as [`SendError::Busy`]. Whoever waits for that looks again after output
-    /// has left and after answers have come. True once the connection closes, since there is nothing to wait for then.
-    #[must_use]
-    pub fn has_room(&self) -> bool {
-        self.engine.phase >= Phase::Draining || self.engine.has_room_for_request().is_ok()
-    }
-
     /// How far it is.
     #[must_use]
     pub const fn phase(&self) -> Phase {
         self.engine.phase
+    }
+
+    /// Whether an answer, a notification or progress would not be refused as [`SendError::Busy`]. Whoever waits for that
+    /// looks again after output has left. True once the connection is closed, since there is nothing to wait for then.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.engine.phase == Phase::Closed || self.engine.has_room().is_ok()
+    }
+
+    /// The same for a request, of which only so many may be in flight. Whoever waits for that looks again after answers
+    /// have come as well. True once the connection closes.
+    #[must_use]
+    pub fn has_room_for_request(&self) -> bool {
+        self.engine.phase >= Phase::Draining || self.engine.has_room_for_request().is_ok()
     }
 
     /// The negotiated revision.

@@ -49,7 +49,8 @@ impl Engine {
 
     fn receive<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         let bytes = frame.bytes();
-        if frame.end() == FrameEnd::Oversized {
+        // What did not come through a decoder was not measured before.
+        if frame.end() == FrameEnd::Oversized || bytes.len() > self.limits().frame_bytes {
             return self.receive_oversized(bytes);
         }
         let origin = Origin { batch: None, bytes: bytes.len() };

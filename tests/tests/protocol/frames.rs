@@ -85,6 +85,18 @@ fn a_frame_over_the_limit_without_a_readable_id_is_not_answered() {
 }
 
 #[test]
+fn a_message_over_the_limit_that_did_not_come_as_a_line_is_measured_too() {
+    let head = r#"{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{"pad":""#;
+    let mut server = small_server();
+    server.feed_text(&stretched(head, LIMIT));
+    assert!(matches!(server.take_events()[..], [Event::Request { .. }]));
+    let mut server = small_server();
+    server.feed_text(&stretched(head, LIMIT + 1));
+    assert_eq!(server.take_events(), [Event::Violation(Violation::Oversized)]);
+    assert_eq!(server.sent()[0]["error"]["code"], -32600);
+}
+
+#[test]
 fn an_answer_over_the_limit_ends_its_call() {
     let bodies = [
         r#""result":{"pad":""#,

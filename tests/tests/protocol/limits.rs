@@ -59,6 +59,7 @@ fn a_million_messages_to_a_peer_that_does_not_read_are_refused_at_the_bound() {
                 Ok(()) => assert_eq!(busy, 0, "{kind}: what is full stays full"),
                 Err(error) => {
                     assert_eq!(error, SendError::Busy, "{kind}");
+                    assert!(!server.conn.has_room() && !server.conn.has_room_for_request(), "{kind}");
                     busy += 1;
                 }
             }
@@ -67,6 +68,7 @@ fn a_million_messages_to_a_peer_that_does_not_read_are_refused_at_the_bound() {
         assert!(usage.outbox_bytes < OUTBOX + 200, "{kind}: {usage:?}");
         assert_eq!(busy == 0, kind == "list that changes", "{kind}");
         server.sent();
+        assert!(server.conn.has_room() && server.conn.has_room_for_request(), "{kind}");
         assert_eq!(send(&mut server), Ok(()), "{kind}: there is room again");
     }
 }
@@ -105,8 +107,13 @@ fn calls_in_flight_are_bounded() {
     let calls = [server.call("vendor/x"), server.call("vendor/x"), server.call("vendor/x")];
     let more = server.conn.request_raw(server.now, "vendor/x", None, RequestOptions::default());
     assert_eq!((more, server.sent()), (Err(SendError::Busy), vec![]));
+    // An answer may be what the peer waits for before it gives one, and needs no room among the calls.
+    assert!(server.conn.has_room() && !server.conn.has_room_for_request());
     server.feed(&result(calls[1].as_u64(), json!({})));
+    assert!(server.conn.has_room_for_request());
     server.call("vendor/x");
+    server.conn.close(server.now);
+    assert!(server.conn.has_room() && server.conn.has_room_for_request(), "nobody waits for what will not be");
 }
 
 #[test]
