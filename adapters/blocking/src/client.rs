@@ -135,7 +135,7 @@ impl Client {
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]
         crate::signals::register(&client.0);
-        let ready = client.wait_ready();
+        let ready = client.ready().wait();
         let server = client.link().run(|connection, _| connection.server().cloned());
         match (ready, server) {
             (Ok(()), Some(server)) => {

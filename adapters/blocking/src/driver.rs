@@ -2,22 +2,14 @@
 
 use std::{
     io, mem,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     time::Instant,
 };
 
 use mcp_proto::{connection::Connection, rpc::Timestamp};
-use mcp_service::Link;
+use mcp_service::{Link, Lobby};
 
-use crate::{
-    Options, Sink,
-    crew::Crew,
-    lock::{lock, wait},
-    state::State,
-};
+use crate::{Options, Sink, crew::Crew, lock::lock, state::State};
 
 /// Until when one sleeps who sleeps until told.
 pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
@@ -34,10 +26,9 @@ pub(crate) struct Driver<E> {
     pub(crate) output: Condvar,
     /// Wakes the keeper.
     pub(crate) clock: Condvar,
-    /// Wakes those who wait for room, for the handshake or for the end.
+    /// Wakes those who wait for the handshake or for the end.
     pub(crate) news: Condvar,
-    /// How many wait for room.
-    crowd: AtomicUsize,
+    pub(crate) lobby: Lobby,
     state: Mutex<State<E>>,
     epoch: Instant,
 }
@@ -54,7 +45,7 @@ impl<E> Driver<E> {
             output: Condvar::new(),
             clock: Condvar::new(),
             news: Condvar::new(),
-            crowd: AtomicUsize::new(0),
+            lobby: Lobby::new(),
             state: Mutex::new(State::new(connection(Timestamp::ZERO), sink)),
             epoch: Instant::now(),
         }
@@ -68,25 +59,34 @@ impl<E> Driver<E> {
         lock(&self.state)
     }
 
-    /// Looks after what came of touching the connection: events, a nearer deadline, output.
+    /// When something is to be done next.
+    pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
+        let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+        self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
+    }
+
+    /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+        let due = self.due(&state);
         let woken = !state.events.is_empty() || state.closed.is_some();
         if state.asleep.is_some_and(|until| woken || due < until) {
             state.asleep = None;
             self.clock.notify_one();
         }
-        self.flush(state);
+        let state = self.flush(state);
+        let vacancies = self.lobby.vacancies(&state.connection);
+        drop(state);
+        self.lobby.announce(vacancies);
     }
 
     /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
-    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
         // Whoever writes already looks again before it stops.
         if state.blocked {
-            return;
+            return state;
         }
-        let Some(mut sink) = state.sink.take() else { return };
+        let Some(mut sink) = state.sink.take() else { return state };
         if state.fill() {
             let out = mem::take(&mut state.out);
             drop(state);
@@ -96,13 +96,13 @@ impl<E> Driver<E> {
             // An error is for the writer, who will run into it again.
             state.wrote(result.unwrap_or(0));
             state.fill();
-            self.make_room();
         }
         state.sink = Some(sink);
         if !state.out.is_empty() || state.connection.is_drained() {
             state.blocked = true;
             self.output.notify_one();
         }
+        state
     }
 
     /// Nothing can be read or written any more.
@@ -110,13 +110,6 @@ impl<E> Driver<E> {
         let mut state = self.lock();
         state.connection.handle_lost(error.to_string());
         self.settle(state);
-    }
-
-    /// Lets those who wait for room have a look. What they look at was changed before, under the lock.
-    pub(crate) fn make_room(&self) {
-        if self.crowd.load(Ordering::Relaxed) > 0 {
-            self.news.notify_all();
-        }
     }
 }
 
@@ -127,13 +120,7 @@ impl<E: Send + 'static> Link<E> for Driver<E> {
         self.settle(state);
     }
 
-    fn wait_for_room(&self) {
-        let mut state = self.lock();
-        // Under the lock: whoever makes room after this look at it sees that somebody waits.
-        self.crowd.fetch_add(1, Ordering::Relaxed);
-        while !state.has_room() {
-            state = wait(&self.news, state);
-        }
-        self.crowd.fetch_sub(1, Ordering::Relaxed);
+    fn lobby(&self) -> &Lobby {
+        &self.lobby
     }
 }

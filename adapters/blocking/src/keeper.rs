@@ -84,9 +84,10 @@ impl<E: 'static> Post<E> {
         let mut state = driver.lock();
         loop {
             let now = driver.now();
-            let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+            let due = driver.due(&state);
             if due <= now || !state.events.is_empty() {
                 drop(state);
+                driver.lobby.ring(now);
                 let turn = lock(&driver.turn);
                 state = driver.lock();
                 state.connection.handle_timeout(driver.now());

@@ -40,12 +40,9 @@ impl<E: 'static> Post<E> {
             _ => 0,
         };
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
-        let (is_ready, is_answer) = (event == Event::Ready, matches!(event, Event::Response { .. }));
+        let is_ready = event == Event::Ready;
         if let Some(job) = self.application.handle(&self.link, event) {
             self.driver.crew.push(job, weight, reads);
-        }
-        if is_answer {
-            self.driver.make_room();
         }
         if is_ready || end.is_some() {
             let mut state = self.driver.lock();

@@ -74,9 +74,4 @@ impl<E> State<E> {
             self.out.shrink_to(2 * HIGH_WATER);
         }
     }
-
-    /// Whether a request would not be refused as too much.
-    pub(crate) fn has_room(&self) -> bool {
-        self.connection.has_room()
-    }
 }

@@ -26,16 +26,16 @@ impl<E: 'static> Post<E> {
                 let rest = out.len() - from;
                 state.out = out;
                 state.wrote(rest);
-                match result {
-                    Ok(()) => driver.make_room(),
-                    Err(error) => {
-                        drop(state);
-                        // What the peer has said before it left is still heard, and may be the better reason.
-                        self.wait_until(LAST_READ, |state| state.reader_left);
-                        driver.fail(&error);
-                        state = driver.lock();
-                    }
+                if let Err(error) = result {
+                    drop(state);
+                    // What the peer has said before it left is still heard, and may be the better reason.
+                    self.wait_until(LAST_READ, |state| state.reader_left);
+                    driver.fail(&error);
+                } else {
+                    // There is room now.
+                    driver.settle(state);
                 }
+                state = driver.lock();
             } else if state.connection.is_drained() {
                 break;
             } else {

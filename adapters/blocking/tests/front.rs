@@ -35,7 +35,7 @@ fn service() -> Service {
     Service::builder("front", "1")
         .tool(Tool::new("echo", |echo: Echo| echo.message))
         .tool(Tool::new("ask", ask))
-        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).map(|()| "waited")))
+        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
         .tool(Tool::new("panic", || -> &'static str { panic!("on purpose") }))
         .build()
         .expect("all names differ")
@@ -43,7 +43,7 @@ fn service() -> Service {
 
 fn ask(context: Context) -> Result<String, Failure> {
     let messages = vec![SamplingMessage::user("who?")];
-    let answer = context.sample(CreateMessageParams::new(messages, 10_u64))?;
+    let answer = context.sample(CreateMessageParams::new(messages, 10_u64)).wait()?;
     Ok(answer.model)
 }
 
@@ -174,7 +174,7 @@ fn a_server_asks_its_client_from_outside_of_handlers() {
         let server = server.expect("there are threads");
         let client =
             Client::over(Transport::unix(left).expect("a socket"), &host_with_model("ada")).expect("it serves");
-        server.wait_ready().expect("they have shaken hands");
+        server.ready().wait().expect("they have shaken hands");
         let params = CreateMessageParams::new(vec![SamplingMessage::user("who?")], 10_u64);
         assert_eq!(server.sample(&params).expect("it is sent").wait().expect("it is answered").model, "ada");
         assert_eq!(server.close(), CloseReason::Local);

@@ -97,6 +97,18 @@ macro_rules! common_methods {
             self
         }
 
+        /// As [`on`](Self::on), for code that hands back a future. The next notification is heard when it is done.
+        pub fn on_async<N: mcp_proto::schema::Notification, T>(
+            mut self,
+            f: impl Fn(N, crate::Peer<$End>) -> T + Send + Sync + 'static,
+        ) -> Self
+        where
+            T: std::future::Future<Output = ()> + Send + 'static,
+        {
+            self.common.custom.listen_async(N::METHOD.as_str(), f);
+            self
+        }
+
         /// Hears a notification that is not in the specification.
         pub fn on_notification<P: serde_core::de::DeserializeOwned>(
             mut self,
@@ -104,6 +116,19 @@ macro_rules! common_methods {
             f: impl Fn(P, crate::Peer<$End>) + Send + Sync + 'static,
         ) -> Self {
             self.common.custom.listen(method, f);
+            self
+        }
+
+        /// As [`on_notification`](Self::on_notification), for code that hands back a future.
+        pub fn on_notification_async<P: serde_core::de::DeserializeOwned, T>(
+            mut self,
+            method: &str,
+            f: impl Fn(P, crate::Peer<$End>) -> T + Send + Sync + 'static,
+        ) -> Self
+        where
+            T: std::future::Future<Output = ()> + Send + 'static,
+        {
+            self.common.custom.listen_async(method, f);
             self
         }
 
@@ -122,7 +147,23 @@ macro_rules! common_methods {
             self
         }
 
-        /// Hears what the peer does wrong, and what it complains of.
+        /// As [`on_request`](Self::on_request), for code that hands back a future.
+        pub fn on_request_async<P, R, F, T>(
+            mut self,
+            method: &str,
+            f: impl Fn(P, crate::Context<$End>) -> T + Send + Sync + 'static,
+        ) -> Self
+        where
+            P: serde_core::de::DeserializeOwned,
+            R: serde_core::Serialize,
+            F: Into<crate::Failure>,
+            T: std::future::Future<Output = Result<R, F>> + Send + 'static,
+        {
+            self.common.custom.answer_async(method, f);
+            self
+        }
+
+        /// Hears what the peer does wrong, and what it complains of. It should not take long.
         pub fn on_fault(mut self, f: impl Fn(crate::Fault) + Send + Sync + 'static) -> Self {
             self.common.custom.critic = Some(std::sync::Arc::new(f));
             self

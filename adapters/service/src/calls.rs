@@ -4,7 +4,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, Weak},
 };
 
 use mcp_proto::{
@@ -12,7 +12,7 @@ use mcp_proto::{
     rpc::CallId,
 };
 
-use crate::{CallError, Link, sync::lock, waiter::Waiter};
+use crate::{CallError, Later, Link, queue::Queue, sync::lock, waiter::Waiter};
 
 /// The requests of ours on one connection that somebody waits for.
 ///
@@ -21,8 +21,8 @@ use crate::{CallError, Link, sync::lock, waiter::Waiter};
 pub struct Calls<E> {
     link: OnceLock<Weak<dyn Link<E>>>,
     table: Mutex<Table>,
-    /// The state of the connection has changed.
-    turned: Condvar,
+    /// Those who wait for another state of the connection.
+    turned: Queue,
 }
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ enum State {
 
 impl<E> Default for Calls<E> {
     fn default() -> Self {
-        Self { link: OnceLock::new(), table: Mutex::default(), turned: Condvar::new() }
+        Self { link: OnceLock::new(), table: Mutex::default(), turned: Queue::default() }
     }
 }
 
@@ -98,38 +98,29 @@ impl<E: 'static> Calls<E> {
             table.state = state;
         }
         drop(table);
-        self.turned.notify_all();
+        self.turned.wake_all();
     }
 
-    /// Blocks until the handshake is over.
-    ///
-    /// # Errors
-    /// If the connection ends before that.
-    pub fn wait_ready(&self) -> Result<(), CloseReason> {
-        self.wait(|state| match state {
+    /// Waits until the handshake is over, or says why the connection has ended before that.
+    pub fn ready(self: &Arc<Self>) -> Later<Result<(), CloseReason>> {
+        self.until(|state| match state {
             State::Opening => None,
             State::Ready => Some(Ok(())),
             State::Closed(reason) => Some(Err(reason.clone())),
         })
     }
 
-    /// Blocks until the connection has ended.
-    #[must_use]
-    pub fn wait_closed(&self) -> CloseReason {
-        self.wait(|state| match state {
+    /// Waits until the connection has ended; why it has.
+    pub fn closed(self: &Arc<Self>) -> Later<CloseReason> {
+        self.until(|state| match state {
             State::Opening | State::Ready => None,
             State::Closed(reason) => Some(reason.clone()),
         })
     }
 
-    fn wait<R>(&self, f: impl Fn(&State) -> Option<R>) -> R {
-        let mut table = lock(&self.table);
-        loop {
-            if let Some(result) = f(&table.state) {
-                return result;
-            }
-            table = self.turned.wait(table).unwrap_or_else(PoisonError::into_inner);
-        }
+    fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Later<R> {
+        let calls = self.clone();
+        Later::new(async move { calls.turned.until(|| f(&lock(&calls.table).state)).await })
     }
 
     /// Why the connection has ended, if it has.

@@ -1,23 +1,17 @@
 //! What a handler knows of the request it works on, and what it can do meanwhile.
 
-use std::{
-    fmt,
-    future::Future,
-    pin::Pin,
-    sync::Arc,
-    task::{self, Poll},
-    time::Duration,
-};
+use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{CancelCause, RequestOptions, SendError, ServerEnd},
     protocol::ProtocolVersion,
+    rpc::CallId,
     schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request},
     wire::ErrorObject,
 };
 
 use crate::{
-    CallError, Failure, Link, Peer, Role,
+    CallError, Failure, Later, Link, Peer, Pending, Role,
     session::Shared,
     work::{Origin, Work},
 };
@@ -44,8 +38,8 @@ pub struct RequestInfo {
 /// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice
 /// that nobody wants the result any more.
 ///
-/// It is cheap to clone and works from any thread. What it waits for ends when the request is cancelled or the
-/// connection ends.
+/// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Later`]: a function waits for it
+/// with [`wait`](Later::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
 pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) link: Arc<dyn Link<E>>,
@@ -115,15 +109,23 @@ impl<E: Role> Context<E> {
     /// Says how far the request is: `progress` out of `total`, if that is known, and a word for people (2025-03-26).
     /// Nothing is sent if the peer has not asked for it.
     ///
-    /// Blocks while a peer that does not read leaves no room.
-    ///
-    /// # Errors
-    /// If `progress` does not grow, or the connection is closed.
-    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
-        self.when_there_is_room(|| match &self.work.origin {
+    /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
+    /// if `progress` does not grow, or the connection is closed.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Later<Result<(), SendError>> {
+        match self.say_progress(progress, total, message) {
+            Err(SendError::Busy) => {
+                let message = message.map(str::to_owned);
+                self.say_later(move |context| context.say_progress(progress, total, message.as_deref()))
+            }
+            said => Later::ready(said),
+        }
+    }
+
+    fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
+        match &self.work.origin {
             Origin::Request(key) => self.link.run(|conn, _| conn.progress(*key, progress, total, message)),
             Origin::Task(id) => self.link.run(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message)),
-        })
+        }
     }
 
     /// Whether nobody wants the result any more.
@@ -146,47 +148,62 @@ impl<E: Role> Context<E> {
         if self.is_cancelled() { Err(CallError::Cancelled) } else { Ok(()) }
     }
 
-    /// Blocks for `time`, or until nobody wants the result any more.
-    ///
-    /// # Errors
-    /// [`CallError::Cancelled`] if nobody wants the result any more.
-    pub fn sleep(&self, time: Duration) -> Result<(), CallError> {
-        if self.work.sleep(time) { Err(CallError::Cancelled) } else { Ok(()) }
+    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as nobody wants the result any more. Time is that of
+    /// the connection.
+    pub fn sleep(&self, time: Duration) -> Later<Result<(), CallError>> {
+        if let Err(error) = self.check() {
+            return Later::ready(Err(error));
+        }
+        let (link, work) = (self.link.clone(), self.work.clone());
+        let until = link.run(|_, now| now) + time;
+        Later::new(async move { work.unless_cancelled(link.sleep_until(until)).await.ok_or(CallError::Cancelled) })
     }
 
-    /// Ends when nobody wants the result any more; for handlers that drive futures.
-    pub fn cancelled(&self) -> Cancelled {
-        Cancelled(self.work.clone())
+    /// Waits until nobody wants the result any more; why that is so.
+    pub fn cancelled(&self) -> Later<CancelCause<'static>> {
+        let work = self.work.clone();
+        Later::new(async move { work.cancelled().await })
     }
 
-    /// Asks the peer on behalf of this request, and waits.
-    pub(crate) fn ask<R: Request<Result: 'static>>(&self, question: &R) -> Result<R::Result, CallError> {
-        self.check()?;
+    /// Asks the peer on behalf of this request.
+    pub(crate) fn ask<R>(&self, question: R) -> Later<Result<R::Result, CallError>>
+    where
+        R: Request<Result: Send> + Send + Sync + 'static,
+    {
+        if let Err(error) = self.check() {
+            return Later::ready(Err(error));
+        }
         let peer = match self.options.clone() {
             Some(options) => self.peer().with_options(options),
             None => self.peer().patient_for::<R>(),
         };
-        let pending = self.when_there_is_room(|| peer.request(question))?;
-        if !self.work.ask(pending.id()) {
-            pending.cancel(Some(NO_LONGER_NEEDED));
-            return Err(CallError::Cancelled);
+        match peer.request(&question) {
+            Ok(pending) => match Asking::begin(self, &pending) {
+                Ok(asking) => Later::new(asking.end(pending)),
+                Err(error) => Later::ready(Err(error)),
+            },
+            Err(SendError::Busy) => {
+                let context = self.clone();
+                Later::new(async move {
+                    let asked = context.work.unless_cancelled(context.link.ask(|| peer.request(&question))).await;
+                    let pending = asked.ok_or(CallError::Cancelled)??;
+                    Asking::begin(&context, &pending)?.end(pending).await
+                })
+            }
+            Err(error) => Later::ready(Err(error.into())),
         }
-        let _waiting = self.task_id().map(|id| self.shared.tasks.question(&self.link, id));
-        let call = pending.id();
-        let result = pending.wait();
-        self.work.asked(call);
-        result
     }
 
-    /// Does something, and once more if there was no room at first.
-    pub(crate) fn when_there_is_room<T>(&self, f: impl Fn() -> Result<T, SendError>) -> Result<T, SendError> {
-        match f() {
-            Err(SendError::Busy) => {
-                self.link.wait_for_room();
-                f()
-            }
-            done => done,
-        }
+    /// Says what there was no room for at first. What nobody wants to hear any more counts as said.
+    pub(crate) fn say_later(
+        &self,
+        mut f: impl FnMut(&Self) -> Result<(), SendError> + Send + 'static,
+    ) -> Later<Result<(), SendError>> {
+        let context = self.clone();
+        Later::new(async move {
+            let said = context.work.unless_cancelled(context.link.say(|| f(&context))).await;
+            said.unwrap_or(Ok(()))
+        })
     }
 
     /// A failure as the request's revision puts it.
@@ -216,20 +233,39 @@ impl<E: Role> fmt::Debug for Context<E> {
     }
 }
 
-/// A future that ends when a request is cancelled. See [`Context::cancelled`].
-#[must_use = "a future does nothing by itself"]
-pub struct Cancelled(Arc<Work>);
+/// A request of ours that belongs to the work on one of the peer's, until it has ended or is given up.
+struct Asking<E: Role> {
+    context: Context<E>,
+    call: CallId,
+}
 
-impl Future for Cancelled {
-    type Output = CancelCause<'static>;
+impl<E: Role> Asking<E> {
+    fn begin<T>(context: &Context<E>, pending: &Pending<T>) -> Result<Self, CallError> {
+        let call = pending.id();
+        if !context.work.ask(call) {
+            pending.cancel(Some(NO_LONGER_NEEDED));
+            return Err(CallError::Cancelled);
+        }
+        let asking = Self { context: context.clone(), call };
+        asking.count(1);
+        Ok(asking)
+    }
 
-    fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        self.0.poll_cancelled(cx)
+    async fn end<T>(self, pending: Pending<T>) -> Result<T, CallError> {
+        pending.await
+    }
+
+    fn count(&self, difference: isize) {
+        let Context { shared, link, .. } = &self.context;
+        if let Some(id) = self.context.task_id() {
+            shared.tasks.ask(link, id, difference);
+        }
     }
 }
 
-impl fmt::Debug for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cancelled").finish_non_exhaustive()
+impl<E: Role> Drop for Asking<E> {
+    fn drop(&mut self) {
+        self.context.work.asked(self.call);
+        self.count(-1);
     }
 }

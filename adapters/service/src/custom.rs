@@ -1,6 +1,6 @@
 //! The user's handlers for notifications, and for methods of his own.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
     connection::Violation,
@@ -8,16 +8,16 @@ use mcp_proto::{
 };
 use serde_core::{Serialize, de::DeserializeOwned};
 
-use crate::{Context, Failure, Peer, Role};
+use crate::{Context, Failure, Later, Peer, Role, handler::Code, link::Kind};
 
 /// Params as they came.
 type Params = Option<RawJson<'static>>;
 
 /// Answers a request.
-pub(crate) type Answerer<E> = Arc<dyn Fn(Params, Context<E>) -> Result<JsonObject, Failure> + Send + Sync>;
+pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Later<Result<JsonObject, Failure>> + Send + Sync>;
 
-/// Hears a notification; `false` if it cannot be read.
-pub(crate) type Listener<E> = Arc<dyn Fn(&Params, Peer<E>) -> bool + Send + Sync>;
+/// Hears a notification; `None` if it cannot be read.
+pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Later<()>> + Send + Sync>;
 
 /// Hears what the peer has done wrong.
 pub(crate) type Critic = Arc<dyn Fn(Fault) + Send + Sync>;
@@ -43,8 +43,8 @@ impl fmt::Display for Fault {
 
 /// What an application has registered beside the features of the specification.
 pub struct Custom<E: Role> {
-    answerers: HashMap<String, Answerer<E>>,
-    listeners: HashMap<String, Listener<E>>,
+    answerers: HashMap<String, Arc<Answerer<E>>>,
+    listeners: HashMap<String, Arc<Listener<E>>>,
     pub(crate) critic: Option<Critic>,
 }
 
@@ -65,34 +65,65 @@ impl<E: Role> Custom<E> {
         R: Serialize,
         F: Into<Failure>,
     {
-        let answerer: Answerer<E> = Arc::new(move |params, context| {
-            let params = decode_params(params.as_ref())
-                .map_err(|error| Failure::rpc(ErrorObject::invalid_params(format!("Invalid params: {error}"))))?;
-            let result = f(params, context).map_err(Into::into)?;
-            JsonObject::new(&result).map_err(Failure::from)
-        });
-        self.answerers.insert(method.to_owned(), answerer);
+        let run =
+            move |params: Params, context| Later::ready(read(&params).and_then(|params| written(f(params, context))));
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
+    }
+
+    pub(crate) fn answer_async<P, R, F, T>(
+        &mut self,
+        method: &str,
+        f: impl Fn(P, Context<E>) -> T + Send + Sync + 'static,
+    ) where
+        P: DeserializeOwned,
+        R: Serialize,
+        F: Into<Failure>,
+        T: Future<Output = Result<R, F>> + Send + 'static,
+    {
+        let run = move |params: Params, context| match read(&params) {
+            Ok(params) => {
+                let future = f(params, context);
+                Later::new(async move { written(future.await) })
+            }
+            Err(failure) => Later::ready(Err(failure)),
+        };
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
     }
 
     /// Registers what hears the notifications called `method`. The last one counts.
     pub(crate) fn listen<P: DeserializeOwned>(&mut self, method: &str, f: impl Fn(P, Peer<E>) + Send + Sync + 'static) {
-        let listener: Listener<E> = Arc::new(move |params, peer| match decode_params(params.as_ref()) {
-            Ok(params) => {
-                f(params, peer);
-                true
-            }
-            Err(_) => false,
-        });
-        self.listeners.insert(method.to_owned(), listener);
+        let run = move |params: &Params, peer| {
+            f(decode_params(params.as_ref()).ok()?, peer);
+            Some(Later::ready(()))
+        };
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
     }
 
-    pub(crate) fn answerer(&self, method: &str) -> Option<&Answerer<E>> {
+    pub(crate) fn listen_async<P, T>(&mut self, method: &str, f: impl Fn(P, Peer<E>) -> T + Send + Sync + 'static)
+    where
+        P: DeserializeOwned,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let run = move |params: &Params, peer| Some(Later::new(f(decode_params(params.as_ref()).ok()?, peer)));
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+    }
+
+    pub(crate) fn answerer(&self, method: &str) -> Option<&Arc<Answerer<E>>> {
         self.answerers.get(method)
     }
 
-    pub(crate) fn listener(&self, method: &str) -> Option<&Listener<E>> {
+    pub(crate) fn listener(&self, method: &str) -> Option<&Arc<Listener<E>>> {
         self.listeners.get(method)
     }
+}
+
+fn read<P: DeserializeOwned>(params: &Params) -> Result<P, Failure> {
+    let params = decode_params(params.as_ref());
+    params.map_err(|error| Failure::rpc(ErrorObject::invalid_params(format!("Invalid params: {error}"))))
+}
+
+fn written<R: Serialize, F: Into<Failure>>(result: Result<R, F>) -> Result<JsonObject, Failure> {
+    JsonObject::new(&result.map_err(Into::into)?).map_err(Failure::from)
 }
 
 impl<E: Role> fmt::Debug for Custom<E> {

@@ -1,9 +1,11 @@
 //! Functions that answer, in the shapes in which they can be written.
 
+use std::future::Future;
+
 use mcp_proto::schema::Map;
 use serde_core::de::DeserializeOwned;
 
-use crate::{Context, texts};
+use crate::{Context, Failure, Later, link::Kind, texts};
 
 /// What the arguments of a call are read from.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +33,7 @@ pub struct BadArguments(pub String);
 /// A function that answers: of nothing, of arguments, of a [`Context`], or of both.
 ///
 /// Implemented for `Fn() -> R`, `Fn(A) -> R`, `Fn(Context) -> R` and `Fn(A, Context) -> R`, where `A` is anything that
-/// serde can read. `Shape` tells them apart.
+/// serde can read. `Shape` tells them apart. An asynchronous handler is one whose `R` is a future.
 pub trait Handler<Shape>: Send + Sync + 'static {
     /// What it answers.
     type Output;
@@ -142,5 +144,47 @@ impl<F: Handler<shape::OnlyArguments<A>>, A: schemars::JsonSchema> Described<sha
 impl<F: Handler<shape::Both<A>>, A: schemars::JsonSchema> Described<shape::Both<A>> for F {
     fn schema() -> serde_json::Value {
         crate::json_schema::of::<A>()
+    }
+}
+
+/// Code of the user, turned into a function of one type, and of which kind it was.
+pub(crate) struct Code<F: ?Sized> {
+    pub(crate) kind: Kind,
+    pub(crate) run: Box<F>,
+}
+
+/// Code that works on arguments.
+pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, Context) -> Called<T> + Send + Sync>;
+
+/// What comes of a call, if the arguments are such that it is made.
+pub(crate) type Called<T> = Result<Later<Result<T, Failure>>, BadArguments>;
+
+impl<T: 'static> Call<T> {
+    pub(crate) fn new<S, H: Handler<S, Output: 'static>>(
+        handler: H,
+        into: fn(H::Output) -> Result<T, Failure>,
+    ) -> Self {
+        let run =
+            move |arguments: Arguments<'_>, context: Context| Ok(Later::ready(into(handler.call(arguments, context)?)));
+        Self { kind: Kind::Sync, run: Box::new(run) }
+    }
+
+    pub(crate) fn new_async<S, R: 'static, H>(handler: H, into: fn(R) -> Result<T, Failure>) -> Self
+    where
+        H: Handler<S, Output: Future<Output = R> + Send + 'static>,
+    {
+        let run = move |arguments: Arguments<'_>, context: Context| {
+            let future = handler.call(arguments, context)?;
+            Ok(Later::new(async move { into(future.await) }))
+        };
+        Self { kind: Kind::Async, run: Box::new(run) }
+    }
+
+    pub(crate) async fn call(
+        &self,
+        arguments: Arguments<'_>,
+        context: Context,
+    ) -> Result<Result<T, Failure>, BadArguments> {
+        Ok((self.run)(arguments, context)?.await)
     }
 }

@@ -23,7 +23,7 @@
 //!         Tool::new("dig", |dig: Dig, context: Context| {
 //!             for metre in 1..=dig.depth {
 //!                 context.check()?; // nobody wants the result any more
-//!                 context.progress(metre.into(), Some(dig.depth.into()), None)?;
+//!                 context.progress(metre.into(), Some(dig.depth.into()), None).wait()?;
 //!             }
 //!             Ok::<_, Failure>(format!("{} m deep", dig.depth))
 //!         })
@@ -41,21 +41,47 @@
 //!   an error of the protocol. A panic fails the one request.
 //! - The [`Context`] says how far the work is, logs, asks the client's model and user, and knows whether anybody still
 //!   waits. It is the only way to ask back, so that a handler works in every revision.
+//! - A handler can be [asynchronous](#asynchronous-handlers) instead, whatever it handles.
 //! - Tools can [run as tasks](Tool::task_support), without a change to the function.
 //! - What is offered can [change](Service::change) at any time, also from within a handler.
+//!
+//! # Asynchronous handlers
+//!
+//! Whatever takes a function has a sibling that takes a function which hands back a future; its name ends in `_async`:
+//!
+//! ```
+//! use mcp_service::{CallError, Context, Service, Tool};
+//!
+//! let service = Service::builder("sleeper", "1.0.0")
+//!     .tool(Tool::new_async("sleep", async |context: Context| {
+//!         context.sleep(std::time::Duration::from_secs(1)).await?;
+//!         Ok::<_, CallError>("slept")
+//!     }))
+//!     .build()?;
+//! # Ok::<(), mcp_service::RegisterError>(())
+//! ```
+//!
+//! A function may block, and runs on a thread. A future must not, and costs none; it runs on whatever runtime the driver
+//! is of, or on a thread where there is no runtime. Both see the same [`Context`]: what may have to wait comes back as
+//! [`Later`], to be waited for by a function and awaited by a future.
+//!
+//! A request that is cancelled does not end its handler, which may be in the middle of something: the handler
+//! [notices](Context::is_cancelled), or is [told](Context::cancelled), and what it waits for through its context ends at once. The
+//! future is dropped only if it is still not done when the connection is gone.
 //!
 //! # Clients
 //!
 //! A [`Host`] answers for the model, the user and the folders of a client, and hears notifications. Its server is a
 //! [`Peer`], which has a method for everything that can be asked; each comes back as a [`Pending`], to be waited for or
-//! awaited, and dropping that cancels the request.
+//! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
 //!
 //! # Drivers
 //!
 //! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`Link`],
 //! and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a [`Host`], one for
-//! each connection. What takes time comes back as a [`Job`]; where that runs is up to the driver. Responses,
-//! cancellations and progress are dealt with at once, so they arrive however busy the handlers are.
+//! each connection. What takes time comes back as a [`Job`], a function or a future; where that runs is up to the driver.
+//! Responses, cancellations and progress are dealt with at once, so they arrive however busy the handlers are. Who waits
+//! for a connection does so in its [`Lobby`].
 //!
 //! # Features
 //!
@@ -76,9 +102,12 @@ pub mod handler;
 mod host;
 #[cfg(feature = "schemas")]
 mod json_schema;
+mod later;
 mod link;
+mod lobby;
 mod peer;
 mod pending;
+mod queue;
 mod random;
 mod registry;
 mod reply;
@@ -98,14 +127,16 @@ mod waiter;
 mod work;
 
 pub use calls::Calls;
-pub use context::{Cancelled, Context, RequestInfo};
+pub use context::{Context, RequestInfo};
 pub use custom::Fault;
 pub use error::CallError;
 pub use failure::Failure;
 pub use host::{Host, HostBuilder, InvalidRoot, PageLimits, Pages, Roots};
 #[cfg(feature = "schemas")]
 pub use json_schema::{OutputSchema, SchemaError};
-pub use link::{Application, Job, Link, Order};
+pub use later::{Later, block_on};
+pub use link::{Application, Job, Link, Order, Run};
+pub use lobby::{Lobby, Vacancies};
 pub use peer::Peer;
 pub use pending::{Canceller, Pending};
 pub use role::Role;

@@ -1,23 +1,24 @@
 //! The seam between a driver, which owns a connection and its I/O, and what runs on it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
 
+use crate::{block_on, lobby::Lobby};
+
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
-    /// Does something with the connection and writes what comes of it.
+    /// Does something with the connection, and sees to what comes of it.
     ///
     /// `f` is called exactly once, under the lock of the connection, with the time. It must be quick and must not
     /// block or call back into the link. Never waits for the peer.
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
 
-    /// Waits until less is queued than [`SendError::Busy`](mcp_proto::connection::SendError::Busy) takes, or the
-    /// connection has ended. For threads that may block.
-    fn wait_for_room(&self);
+    /// Where those wait who wait for this connection.
+    fn lobby(&self) -> &Lobby;
 }
 
 impl<E: 'static> dyn Link<E> {
@@ -56,15 +57,48 @@ pub enum Order {
 }
 
 /// User code that is ready to run. It says what it has to say through the link.
+///
+/// A job that is a function has run when it returns, and may block. One that is a future has begun when it was polled once,
+/// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.
 pub struct Job {
     order: Order,
-    run: Box<dyn FnOnce() + Send>,
+    run: Run,
+}
+
+/// What a job is made of.
+pub enum Run {
+    /// For a thread that may block.
+    Function(Box<dyn FnOnce() + Send>),
+    /// For a task. Many are done when they are polled once.
+    Future(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+/// Which kind of code a handler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A function, which may block.
+    Sync,
+    /// A function that hands back a future.
+    Async,
 }
 
 impl Job {
     /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
     pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
-        Self { order, run: Box::new(run) }
+        Self { order, run: Run::Function(Box::new(run)) }
+    }
+
+    /// A job that is done when `future` is. It should neither block nor panic.
+    pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self { order, run: Run::Future(Box::pin(future)) }
+    }
+
+    /// A job around a handler of this kind.
+    pub(crate) fn of(kind: Kind, order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
+        match kind {
+            Kind::Sync => Self::new(order, move || block_on(future)),
+            Kind::Async => Self::future(order, future),
+        }
     }
 
     /// When it may run.
@@ -73,14 +107,32 @@ impl Job {
         self.order
     }
 
-    /// Runs it, for as long as it takes.
+    /// Runs it on this thread, for as long as it takes.
     pub fn run(self) {
-        (self.run)();
+        match self.run {
+            Run::Function(run) => run(),
+            Run::Future(future) => block_on(future),
+        }
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn into_run(self) -> Run {
+        self.run
     }
 }
 
 impl fmt::Debug for Job {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Job").field("order", &self.order).finish_non_exhaustive()
+        f.debug_struct("Job").field("order", &self.order).field("run", &self.run).finish()
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Function(_) => "Function",
+            Self::Future(_) => "Future",
+        })
     }
 }

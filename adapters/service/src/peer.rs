@@ -10,7 +10,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use crate::{CallError, Calls, Link, Pending, pending::decode};
+use crate::{CallError, Calls, Later, Link, Pending, pending::decode};
 
 /// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
 /// server.
@@ -116,23 +116,21 @@ impl<E: 'static> Peer<E> {
         Ok(Pending::new(call, waiter, self.calls.clone(), read))
     }
 
-    /// Blocks until less is queued than [`SendError::Busy`] takes, or the connection has ended.
-    pub fn wait_for_room(&self) {
-        self.link.wait_for_room();
+    /// Waits until less is in flight and queued than [`SendError::Busy`] takes, or the connection has ended. However many
+    /// wait, one at a time is told.
+    pub fn room(&self) -> Later<()> {
+        let link = self.link.clone();
+        Later::new(async move { link.room().await })
     }
 
-    /// Blocks until the handshake is over.
-    ///
-    /// # Errors
-    /// If the connection ends before that.
-    pub fn wait_ready(&self) -> Result<(), CloseReason> {
-        self.calls.wait_ready()
+    /// Waits until the handshake is over, or says why the connection has ended before that.
+    pub fn ready(&self) -> Later<Result<(), CloseReason>> {
+        self.calls.ready()
     }
 
-    /// Blocks until the connection has ended.
-    #[must_use]
-    pub fn wait_closed(&self) -> CloseReason {
-        self.calls.wait_closed()
+    /// Waits until the connection has ended; why it has.
+    pub fn closed(&self) -> Later<CloseReason> {
+        self.calls.closed()
     }
 
     /// Why the connection has ended, if it has.

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -12,7 +12,7 @@ use mcp_proto::{connection::Progress, rpc::CallId, wire::RawJson};
 use serde_core::de::DeserializeOwned;
 
 use crate::{
-    CallError,
+    CallError, block_on,
     calls::Desk,
     waiter::{Step, Waiter},
 };
@@ -62,13 +62,8 @@ impl<T> Pending<T> {
     ///
     /// # Errors
     /// How it ended, if not with a result.
-    pub fn wait(mut self) -> Result<T, CallError> {
-        loop {
-            let step = self.waiter.wait();
-            if let Some(result) = self.step(step) {
-                return result;
-            }
-        }
+    pub fn wait(self) -> Result<T, CallError> {
+        block_on(self)
     }
 
     /// [`wait`](Self::wait) with a callback for progress that may borrow.
@@ -77,7 +72,7 @@ impl<T> Pending<T> {
     /// As [`wait`](Self::wait).
     pub fn wait_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
         loop {
-            match self.waiter.wait() {
+            match block_on(poll_fn(|cx| self.waiter.poll(cx))) {
                 Step::Progress(progress) => on_progress(progress),
                 end @ Step::End(_) => {
                     if let Some(result) = self.step(end) {

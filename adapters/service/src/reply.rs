@@ -1,12 +1,16 @@
 //! Answers.
 
 use std::{
+    future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
     sync::Arc,
+    task::Poll,
 };
 
 use mcp_proto::{
     connection::{Connection, SendError},
+    protocol::Phase,
     rpc::ReplyKey,
     schema::{EmptyResult, Encode},
     wire::ErrorObject,
@@ -21,9 +25,14 @@ pub(crate) type Answer<T> = Result<T, ErrorObject>;
 pub(crate) type Refusal = Answer<EmptyResult>;
 
 /// Runs code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
-pub(crate) fn guarded<T>(f: impl FnOnce() -> Answer<T>) -> Answer<T> {
+pub(crate) async fn guarded<T>(f: impl Future<Output = Answer<T>>) -> Answer<T> {
+    let mut f = pin!(f);
     // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
-    catch_unwind(AssertUnwindSafe(f)).unwrap_or_else(|_| Err(ErrorObject::internal("Internal error")))
+    poll_fn(|cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(ErrorObject::internal("Internal error"))))
+    })
+    .await
 }
 
 /// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
@@ -49,17 +58,40 @@ pub(crate) struct Reply<E: Role> {
     link: Arc<dyn Link<E>>,
     key: ReplyKey,
     owed: bool,
+    /// Whether work on it has begun.
+    begun: bool,
 }
 
 impl<E: Role> Reply<E> {
     pub(crate) fn new(shared: &Arc<Shared<E>>, link: &Arc<dyn Link<E>>, key: ReplyKey) -> Self {
-        Self { shared: shared.clone(), link: link.clone(), key, owed: true }
+        Self { shared: shared.clone(), link: link.clone(), key, owed: true, begun: false }
     }
 
-    /// Answers. Blocks while a peer that does not read leaves no room.
-    pub(crate) fn send<T: Encode>(mut self, answer: &Answer<T>) {
-        while !self.try_send(answer) {
-            self.link.wait_for_room();
+    pub(crate) const fn link(&self) -> &Arc<dyn Link<E>> {
+        &self.link
+    }
+
+    pub(crate) const fn key(&self) -> ReplyKey {
+        self.key
+    }
+
+    /// It was answered in another way.
+    pub(crate) fn given(mut self) {
+        self.owed = false;
+    }
+
+    /// The work on the answer begins.
+    pub(crate) fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// Answers, as soon as there is room for it.
+    pub(crate) async fn send<T: Encode>(mut self, answer: &Answer<T>) {
+        if !self.try_send(answer) {
+            let link = self.link.clone();
+            let attempt = || if self.try_send(answer) { Ok(()) } else { Err(SendError::Busy) };
+            // It is sent, or there is nobody to send it to.
+            let _ = link.say(attempt).await;
         }
     }
 
@@ -71,13 +103,24 @@ impl<E: Role> Reply<E> {
         }
         sent
     }
+
+    /// Why nobody answers, if that is so.
+    fn excuse(&self) -> &'static str {
+        let ends = self.link.run(|conn, _| conn.phase() >= Phase::Draining);
+        match (ends, self.begun) {
+            (true, _) => "The connection ends before this request was served",
+            (false, true) => "The work on this request was given up",
+            (false, false) => "Too many requests wait to be served",
+        }
+    }
 }
 
 impl<E: Role> Drop for Reply<E> {
     fn drop(&mut self) {
         if self.owed {
-            // A driver that ends drops the jobs that it has not run.
-            self.try_send(&Refusal::Err(ErrorObject::internal("The request was not served")));
+            // A driver drops the jobs that it does not run, or not to their ends.
+            let excuse = self.excuse();
+            self.try_send(&Refusal::Err(ErrorObject::internal(excuse)));
             self.shared.works.end(self.key);
         }
     }

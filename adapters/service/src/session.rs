@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::Future,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -19,6 +20,7 @@ use mcp_proto::{
 use crate::{
     Application, Calls, Context, Fault, Job, Link, Order, Peer, Role,
     context::NO_LONGER_NEEDED,
+    link::Kind,
     reply::{Answer, Refusal, Reply, guarded, respond},
     role::Asked,
     tasks::TaskStore,
@@ -155,13 +157,13 @@ impl<E: Role> Shared<E> {
         };
         let meta = params.as_ref().and_then(|params| params.member("_meta")?.decode().ok());
         let params = params.map(RawJson::into_owned);
-        Some(self.work(link, key, meta, move |context| {
-            answerer(params, context.clone()).map_err(|failure| context.explain(failure))
+        Some(self.work(link, key, meta, answerer.kind, move |context| async move {
+            (answerer.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
         }))
     }
 
     /// Answers a request without code of the user, at once if nothing that came before it is still being heard.
-    pub(crate) fn answer<T: Encode + Send + 'static>(
+    pub(crate) fn answer<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         link: &Arc<dyn Link<E>>,
         key: ReplyKey,
@@ -169,14 +171,14 @@ impl<E: Role> Shared<E> {
     ) -> Option<Job> {
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, link, key));
-            return Some(Job::new(Order::Concurrent, move || reply.send(&f(&shared))));
+            return Some(Job::future(Order::Concurrent, async move { reply.send(&f(&shared)).await }));
         }
         let answer = f(self);
         if link.run(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
         let reply = Reply::new(self, link, key);
-        Some(Job::new(Order::Concurrent, move || reply.send(&answer)))
+        Some(Job::future(Order::Concurrent, async move { reply.send(&answer).await }))
     }
 
     /// Answers a request with an error.
@@ -184,25 +186,33 @@ impl<E: Role> Shared<E> {
         self.answer(link, key, move |_| Refusal::Err(error))
     }
 
-    /// A job that answers a request with code of the user.
-    pub(crate) fn work<T: Encode>(
+    /// A job that answers a request with code of the user, which is of this kind.
+    ///
+    /// A request that is cancelled goes on until its handler is done: nothing is dropped in the middle of what it does.
+    pub(crate) fn work<T, F>(
         self: &Arc<Self>,
         link: &Arc<dyn Link<E>>,
         key: ReplyKey,
         meta: Option<Meta>,
-        f: impl FnOnce(Context<E>) -> Answer<T> + Send + 'static,
-    ) -> Job {
+        kind: Kind,
+        f: impl FnOnce(Context<E>) -> F + Send + 'static,
+    ) -> Job
+    where
+        T: Encode + Send + Sync + 'static,
+        F: Future<Output = Answer<T>> + Send + 'static,
+    {
         let work = self.works.begin(key, meta);
-        let reply = Reply::new(self, link, key);
+        let mut reply = Reply::new(self, link, key);
         let context = self.context(link, work);
-        Job::new(Order::Concurrent, move || {
+        Job::of(kind, Order::Concurrent, async move {
+            reply.begin();
             let answer = if context.is_cancelled() {
                 // The answer goes nowhere, but it is what frees the request's place.
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                guarded(|| f(context))
+                guarded(async { f(context).await }).await
             };
-            reply.send(&answer);
+            reply.send(&answer).await;
         })
     }
 
@@ -223,29 +233,34 @@ impl<E: Role> Shared<E> {
         let peer = Peer::new(link.clone(), self.calls.clone());
         let params = params.map(RawJson::into_owned);
         let (shared, known) = (self.clone(), method.known());
-        Some(self.in_sequence(move || {
-            if !listener(&params, peer)
-                && let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known)
-            {
-                critic(Fault::Violation(Violation::BadParams(method)));
+        Some(self.in_sequence(listener.kind, async move {
+            match (listener.run)(&params, peer) {
+                Some(heard) => heard.await,
+                None => {
+                    if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
+                        critic(Fault::Violation(Violation::BadParams(method)));
+                    }
+                }
             }
         }))
     }
 
     fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
         let critic = E::custom(&self.home).critic.clone()?;
-        Some(self.in_sequence(move || critic(fault)))
+        Some(self.in_sequence(Kind::Sync, async move { critic(fault) }))
     }
 
     /// A job of code of the user that nobody is owed an answer by.
-    fn in_sequence(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) -> Job {
+    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl Future<Output = ()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::new(Order::InSequence, move || {
+        Job::of(kind, Order::InSequence, async move {
             let _running = running;
-            let _ = guarded(|| {
-                f();
+            let heard = async {
+                f.await;
                 Ok(())
-            });
+            };
+            // A panic is nobody else's concern.
+            let _ = guarded(heard).await;
         })
     }
 

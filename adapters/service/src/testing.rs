@@ -19,7 +19,9 @@ use mcp_proto::{
 };
 use serde_json::Value;
 
-use crate::{Application, CallError, ClientSession, Host, Job, Link, Order, Peer, ServerSession, Service, sync::lock};
+use crate::{
+    Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, sync::lock,
+};
 
 /// How long a test may wait for threads of its own before it has failed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,6 +35,7 @@ pub(crate) struct End<E: 'static> {
     /// Jobs that have not ended.
     jobs: Arc<AtomicUsize>,
     sequence: mpsc::Sender<Job>,
+    pub(crate) lobby: Lobby,
     this: OnceLock<Weak<Self>>,
 }
 
@@ -54,6 +57,7 @@ impl<E: Send + 'static> End<E> {
             lines: Mutex::default(),
             jobs,
             sequence,
+            lobby: Lobby::new(),
             this: OnceLock::new(),
         });
         let _ = end.this.set(Arc::downgrade(&end));
@@ -69,7 +73,13 @@ impl<E: Send + 'static> End<E> {
     }
 
     pub(crate) fn with_conn<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
-        f(&mut lock(&self.conn))
+        let (result, vacancies) = {
+            let mut conn = lock(&self.conn);
+            (f(&mut conn), self.lobby.vacancies(&conn))
+        };
+        self.lobby.announce(vacancies);
+        self.lobby.ring(self.now());
+        result
     }
 
     /// Hands events to the application, and its jobs to threads.
@@ -101,17 +111,18 @@ impl<E: Send + 'static> End<E> {
 
     /// Everything that wants to leave.
     fn output(&self) -> Vec<Vec<u8>> {
-        let mut lines = Vec::new();
-        let mut conn = lock(&self.conn);
-        loop {
-            let mut line = Vec::new();
-            if conn.poll_transmit(&mut line).is_none() {
-                return lines;
+        self.with_conn(|conn| {
+            let mut lines = Vec::new();
+            loop {
+                let mut line = Vec::new();
+                if conn.poll_transmit(&mut line).is_none() {
+                    return lines;
+                }
+                assert_eq!(line.pop(), Some(b'\n'));
+                lock(&self.lines).push(String::from_utf8(line.clone()).expect("JSON is UTF-8"));
+                lines.push(line);
             }
-            assert_eq!(line.pop(), Some(b'\n'));
-            lock(&self.lines).push(String::from_utf8(line.clone()).expect("JSON is UTF-8"));
-            lines.push(line);
-        }
+        })
     }
 
     /// Lets time pass on this end only.
@@ -141,16 +152,11 @@ impl<E: Send + 'static> End<E> {
 
 impl<E: Send + 'static> Link<E> for End<E> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        f(&mut lock(&self.conn), self.now());
+        self.with_conn(|conn| f(conn, self.now()));
     }
 
-    fn wait_for_room(&self) {
-        loop {
-            if self.with_conn(|conn| conn.has_room()) {
-                return;
-            }
-            thread::sleep(Duration::from_millis(1));
-        }
+    fn lobby(&self) -> &Lobby {
+        &self.lobby
     }
 }
 
@@ -386,8 +392,8 @@ impl Pair {
     pub(crate) fn assert_clean(&self) {
         self.settle();
         let (client, server) = (self.client_session.shared(), self.server_session.shared());
-        assert_eq!((client.works.len(), client.calls.len()), (0, 0));
-        assert_eq!((server.works.len(), server.calls.len()), (0, 0));
+        assert_eq!((client.works.len(), client.calls.len(), self.client.lobby.len()), (0, 0, 0));
+        assert_eq!((server.works.len(), server.calls.len(), self.server.lobby.len()), (0, 0, 0));
         let usage = self.server.with_conn(|conn| conn.usage());
         assert_eq!((usage.requests, usage.calls, usage.outbox_frames), (0, 0, 0), "{usage:?}");
         let usage = self.client.with_conn(|conn| conn.usage());

@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Condvar, Mutex, PoisonError},
+    mem,
+    sync::Mutex,
     task::{Context, Poll, Waker},
 };
 
@@ -25,7 +26,6 @@ pub(crate) enum Step {
 #[derive(Default)]
 pub(crate) struct Waiter {
     state: Mutex<State>,
-    changed: Condvar,
 }
 
 #[derive(Default)]
@@ -67,7 +67,7 @@ impl Waiter {
 
     /// Takes over the progress that nobody has looked at.
     pub(crate) fn take_progress(&self) -> VecDeque<Progress<'static>> {
-        std::mem::take(&mut lock(&self.state).progress)
+        mem::take(&mut lock(&self.state).progress)
     }
 
     fn change(&self, f: impl FnOnce(&mut State)) {
@@ -76,31 +76,21 @@ impl Waiter {
             f(&mut state);
             state.waker.take()
         };
-        self.changed.notify_all();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Blocks until something comes.
-    pub(crate) fn wait(&self) -> Step {
-        let mut state = lock(&self.state);
-        loop {
-            if let Some(step) = state.next() {
-                return step;
-            }
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Step> {
         let mut state = lock(&self.state);
-        match state.next() {
-            Some(step) => Poll::Ready(step),
-            None => {
-                state.waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
+        if let Some(step) = state.next() {
+            return Poll::Ready(step);
         }
+        let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
+        drop(state);
+        // It may be the last of a task, which may wait for something here as well.
+        drop(before);
+        Poll::Pending
     }
 }

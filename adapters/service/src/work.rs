@@ -2,12 +2,14 @@
 
 use std::{
     collections::HashMap,
+    future::{Future, poll_fn},
+    mem,
+    pin::pin,
     sync::{
-        Arc, Condvar, Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    task::{self, Poll, Waker},
-    time::{Duration, Instant},
+    task::Poll,
 };
 
 use mcp_proto::{
@@ -16,7 +18,7 @@ use mcp_proto::{
     schema::Meta,
 };
 
-use crate::{RequestInfo, service::Rounds, sync::lock};
+use crate::{RequestInfo, queue::Queue, service::Rounds, sync::lock};
 
 /// Where work comes from, and so where what it says belongs to.
 #[derive(Clone, Debug)]
@@ -38,7 +40,8 @@ pub(crate) struct Work {
     /// What `state.cancelled` says, for those who ask often.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
-    cancelled: Condvar,
+    /// Those who wait for it to be cancelled.
+    waiting: Queue,
 }
 
 #[derive(Default)]
@@ -46,7 +49,6 @@ struct State {
     cancelled: Option<CancelCause<'static>>,
     /// Requests of ours that the handler waits for.
     questions: Vec<CallId>,
-    wakers: Vec<Waker>,
 }
 
 impl Work {
@@ -58,22 +60,19 @@ impl Work {
             rounds: OnceLock::new(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
-            cancelled: Condvar::new(),
+            waiting: Queue::default(),
         })
     }
 
     /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
     pub(crate) fn cancel(&self, cause: CancelCause<'static>) -> Vec<CallId> {
-        let (questions, wakers) = {
+        let questions = {
             let mut state = lock(&self.state);
             state.cancelled.get_or_insert(cause);
-            (std::mem::take(&mut state.questions), std::mem::take(&mut state.wakers))
+            mem::take(&mut state.questions)
         };
         self.is_cancelled.store(true, Ordering::Release);
-        self.cancelled.notify_all();
-        for waker in wakers {
-            waker.wake();
-        }
+        self.waiting.wake_all();
         questions
     }
 
@@ -99,28 +98,19 @@ impl Work {
         lock(&self.state).questions.retain(|asked| *asked != call);
     }
 
-    /// Blocks for `time`, or until it is cancelled. Whether it is.
-    pub(crate) fn sleep(&self, time: Duration) -> bool {
-        let until = Instant::now().checked_add(time);
-        let mut state = lock(&self.state);
-        loop {
-            let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-            if state.cancelled.is_some() || left.is_zero() {
-                return state.cancelled.is_some();
-            }
-            state = self.cancelled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
+    /// Waits until it is cancelled; why it is.
+    pub(crate) async fn cancelled(&self) -> CancelCause<'static> {
+        self.waiting.until(|| self.cause()).await
     }
 
-    pub(crate) fn poll_cancelled(&self, cx: &task::Context<'_>) -> Poll<CancelCause<'static>> {
-        let mut state = lock(&self.state);
-        if let Some(cause) = &state.cancelled {
-            return Poll::Ready(cause.clone());
-        }
-        if !state.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-            state.wakers.push(cx.waker().clone());
-        }
-        Poll::Pending
+    /// What a future comes to, unless this is cancelled first.
+    pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        let (mut future, mut cancelled) = (pin!(future), pin!(self.cancelled()));
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
+        })
+        .await
     }
 }
 

@@ -199,7 +199,7 @@ fn death(pending: bool) {
         assert!(said.contains("signal: 6 (SIGABRT)") && said.contains("the last words"), "{said}");
     }
     // Nobody calls; it is noticed all the same.
-    let reason = client.wait_closed();
+    let reason = client.closed().wait();
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");
     let ending = client.close();

@@ -99,7 +99,7 @@ fn serve(args: &[String]) -> ExitCode {
         .tool(Tool::new("dir", || env::current_dir().map(|dir| dir.display().to_string())))
         .tool(Tool::new("print", print))
         .tool(Tool::new("pid", || process::id().to_string()))
-        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).map(|()| "waited")))
+        .tool(Tool::new("wait", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
         .tool(Tool::new("leave", |context: Context| {
             context.peer().close();
             "left"

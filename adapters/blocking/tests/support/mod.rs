@@ -18,7 +18,7 @@ use mcp_proto::{
     schema::Implementation,
     wire::RawJson,
 };
-use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending};
+use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending, block_on};
 
 /// More than anything takes; a test that needs it has failed.
 pub const LONG: Duration = Duration::from_secs(20);
@@ -40,12 +40,7 @@ impl<E: 'static> Asked<E> {
 
     pub fn answer(&self, result: &str) -> Result<(), SendError> {
         let json = mcp_proto::wire::Json::parse(result.to_owned()).expect("a result is JSON");
-        loop {
-            match self.link.run(|conn, _| conn.respond_raw(self.key, &RawJson::from(&json))) {
-                Err(SendError::Busy) => self.link.wait_for_room(),
-                done => return done,
-            }
-        }
+        block_on(self.link.say(|| self.link.run(|conn, _| conn.respond_raw(self.key, &RawJson::from(&json)))))
     }
 }
 
@@ -126,7 +121,7 @@ pub fn ask<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pending<Ra
     loop {
         match peer.request_raw(method, Some(&RawJson::from(&json))) {
             Ok(pending) => return pending,
-            Err(SendError::Busy) => peer.wait_for_room(),
+            Err(SendError::Busy) => peer.room().wait(),
             Err(error) => panic!("{method} cannot be asked: {error}"),
         }
     }

@@ -1,6 +1,6 @@
 //! How a host is put together.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
     connection::{ClientConfig, ClientEnd},
@@ -13,8 +13,10 @@ use mcp_proto::{
 
 use super::{Answerer, Host, Inner, Roots};
 use crate::{
-    Context, Failure, TaskPolicy,
+    Context, Failure, Later, TaskPolicy,
     builder::{Common, common_methods, declared},
+    handler::Code,
+    link::Kind,
 };
 
 /// Puts a [`Host`] together.
@@ -50,7 +52,19 @@ impl HostBuilder {
         mut self,
         f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> Result<CreateMessageResult, F> + Send + Sync + 'static,
     ) -> Self {
-        self.sampling = Some(Box::new(move |params, context| f(params, context).map_err(Into::into)));
+        self.sampling = Some(answerer(f));
+        self
+    }
+
+    /// As [`sampling`](Self::sampling), for code that hands back a future.
+    pub fn sampling_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<CreateMessageResult, F>> + Send + 'static,
+    {
+        self.sampling = Some(answerer_async(f));
         self
     }
 
@@ -73,7 +87,19 @@ impl HostBuilder {
         mut self,
         f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> Result<ElicitResult, F> + Send + Sync + 'static,
     ) -> Self {
-        self.form = Some(Box::new(move |params, context| f(params, context).map_err(Into::into)));
+        self.form = Some(answerer(f));
+        self
+    }
+
+    /// As [`elicitation`](Self::elicitation), for code that hands back a future.
+    pub fn elicitation_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<ElicitResult, F>> + Send + 'static,
+    {
+        self.form = Some(answerer_async(f));
         self
     }
 
@@ -83,7 +109,19 @@ impl HostBuilder {
         mut self,
         f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> Result<ElicitAction, F> + Send + Sync + 'static,
     ) -> Self {
-        self.url = Some(Box::new(move |params, context| f(params, context).map_err(Into::into)));
+        self.url = Some(answerer(f));
+        self
+    }
+
+    /// As [`elicitation_url`](Self::elicitation_url), for code that hands back a future.
+    pub fn elicitation_url_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<ElicitAction, F>> + Send + 'static,
+    {
+        self.url = Some(answerer_async(f));
         self
     }
 
@@ -143,6 +181,23 @@ impl HostBuilder {
         }
         capabilities
     }
+}
+
+fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
+    f: impl Fn(P, Context<ClientEnd>) -> Result<R, F> + Send + Sync + 'static,
+) -> Answerer<P, R> {
+    let run = move |params, context| Later::ready(f(params, context).map_err(Into::into));
+    Code { kind: Kind::Sync, run: Box::new(run) }
+}
+
+fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
+    f: impl Fn(P, Context<ClientEnd>) -> T + Send + Sync + 'static,
+) -> Answerer<P, R> {
+    let run = move |params, context| {
+        let future = f(params, context);
+        Later::new(async move { future.await.map_err(Into::into) })
+    };
+    Code { kind: Kind::Async, run: Box::new(run) }
 }
 
 impl fmt::Debug for HostBuilder {

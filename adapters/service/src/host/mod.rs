@@ -17,9 +17,11 @@ pub use builder::HostBuilder;
 pub use pages::{PageLimits, Pages};
 pub use roots::{InvalidRoot, Roots};
 
-use crate::{ClientSession, Context, Failure, TaskPolicy, custom::Custom, random::Random, tasks::TaskStore};
+use crate::{
+    ClientSession, Context, Failure, Later, TaskPolicy, custom::Custom, handler::Code, random::Random, tasks::TaskStore,
+};
 
-type Answerer<P, R> = Box<dyn Fn(P, Context<ClientEnd>) -> Result<R, Failure> + Send + Sync>;
+type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Later<Result<R, Failure>> + Send + Sync>;
 
 /// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
 /// listen.

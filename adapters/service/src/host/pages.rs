@@ -2,9 +2,12 @@
 
 use std::{collections::HashSet, fmt, sync::Arc, time::Duration, vec};
 
-use mcp_proto::{connection::ClientEnd, rpc::Timestamp};
+use mcp_proto::{
+    connection::{ClientEnd, SendError},
+    rpc::Timestamp,
+};
 
-use crate::{CallError, Link, Peer};
+use crate::{CallError, Link, Peer, Pending, block_on};
 
 /// How far a list is followed. A server decides how long its lists are, so somebody has to say when it is enough.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +28,13 @@ impl Default for PageLimits {
 }
 
 /// The items of a page, and where the next one starts.
-type Page<T> = Result<(Vec<T>, Option<String>), CallError>;
-type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Page<T> + Send>;
+type Page<T> = (Vec<T>, Option<String>);
+type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send>;
 
-/// Everything in a list of the server, page by page as far as it is looked at. Blocks for each page.
+/// Everything in a list of the server, page by page as far as it is looked at.
+///
+/// For threads it is an iterator, which blocks for each page. Tasks take one item after the other with
+/// [`try_next`](Self::try_next), or all of them with [`gather`](Self::gather).
 ///
 /// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
 /// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
@@ -52,7 +58,10 @@ enum Next {
 }
 
 impl<T> Pages<T> {
-    pub(super) fn new(peer: &Peer<ClientEnd>, fetch: impl FnMut(Option<&str>) -> Page<T> + Send + 'static) -> Self {
+    pub(super) fn new(
+        peer: &Peer<ClientEnd>,
+        fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
+    ) -> Self {
         let this = Self {
             link: peer.link().clone(),
             fetch: Box::new(fetch),
@@ -75,7 +84,38 @@ impl<T> Pages<T> {
         self
     }
 
-    fn turn_page(&mut self) -> Result<(), CallError> {
+    /// The next item, `None` at the end. Dropping the future in the middle of it loses nothing.
+    ///
+    /// # Errors
+    /// If a page cannot be had. There is nothing more then.
+    pub async fn try_next(&mut self) -> Result<Option<T>, CallError> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Ok(Some(item));
+            }
+            if matches!(self.next, Next::End) {
+                return Ok(None);
+            }
+            if let Err(error) = self.turn_page().await {
+                self.next = Next::End;
+                return Err(error);
+            }
+        }
+    }
+
+    /// All items that are left.
+    ///
+    /// # Errors
+    /// If a page cannot be had.
+    pub async fn gather(mut self) -> Result<Vec<T>, CallError> {
+        let mut all = Vec::new();
+        while let Some(item) = self.try_next().await? {
+            all.push(item);
+        }
+        Ok(all)
+    }
+
+    async fn turn_page(&mut self) -> Result<(), CallError> {
         let invalid = |why: &str| Err(CallError::Invalid(why.into()));
         if self.pages >= self.limits.pages {
             return invalid("the list has too many pages");
@@ -87,7 +127,7 @@ impl<T> Pages<T> {
             Next::Cursor(cursor) => Some(cursor.as_str()),
             Next::First | Next::End => None,
         };
-        let (items, next) = (self.fetch)(cursor)?;
+        let (items, next) = (self.fetch)(cursor)?.await?;
         self.pages += 1;
         self.count += items.len();
         if self.count > self.limits.items {
@@ -110,18 +150,7 @@ impl<T> Iterator for Pages<T> {
     type Item = Result<T, CallError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        loop {
-            if let Some(item) = self.items.next() {
-                return Some(Ok(item));
-            }
-            if matches!(self.next, Next::End) {
-                return None;
-            }
-            if let Err(error) = self.turn_page() {
-                self.next = Next::End;
-                return Some(Err(error));
-            }
-        }
+        block_on(self.try_next()).transpose()
     }
 }
 

@@ -32,12 +32,11 @@ macro_rules! lists {
                 self.request(&$Params { cursor: cursor.map(Into::into), ..$Params::default() })
             }
 
-            #[doc = concat!("All ", $what, ", page by page as far as they are looked at. Blocks for each page.")]
+            #[doc = concat!("All ", $what, ", page by page as far as they are looked at.")]
             pub fn $all(&self) -> Pages<$Item> {
                 let peer = self.clone();
                 Pages::new(self, move |cursor| {
-                    let page = peer.$name(cursor)?.wait()?;
-                    Ok((page.$items, page.next_cursor))
+                    Ok(peer.$name(cursor)?.and_then(|page| Ok((page.$items, page.next_cursor))))
                 })
             }
         )*

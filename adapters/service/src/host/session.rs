@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    future::Future,
     sync::{Arc, Mutex},
 };
 
@@ -19,8 +20,8 @@ use mcp_proto::{
 
 use super::{Host, Roots};
 use crate::{
-    Context, Job, RequestInfo, Role, custom::Custom, form, reply::Answer, role::Asked, session::Shared, sync::lock,
-    tasks::params,
+    Context, Job, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked, session::Shared,
+    sync::lock, tasks::params,
 };
 
 /// Pages that may be open at once. The oldest is forgotten first: users leave pages without finishing them.
@@ -122,18 +123,22 @@ impl Shared<ClientEnd> {
         check_tool_results(&params.messages)
             .map_err(|fault| ErrorObject::invalid_params(format!("Invalid params: {fault}")))?;
         let (meta, task) = (params.meta.clone(), params.task.take());
-        Ok(self.ask_user(asked, Capability::TasksSampling, Question { params, meta, task }, sample))
+        let kind = self.home.0.sampling.as_ref().map(|sampling| sampling.kind);
+        Ok(self.ask_user(asked, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
     }
 
     fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
         Ok(match params(asked.params.as_ref())? {
             ElicitParams::Form(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                self.ask_user(asked, Capability::TasksElicitation, Question { params, meta, task }, fill_in_form)
+                let (kind, question) =
+                    (self.home.0.form.as_ref().map(|form| form.kind), Question { params, meta, task });
+                self.ask_user(asked, kind, Capability::TasksElicitation, question, fill_in_form)
             }
             ElicitParams::Url(mut params) => {
                 let (meta, task) = (params.meta.clone(), params.task.take());
-                self.ask_user(asked, Capability::TasksElicitation, Question { params, meta, task }, open_page)
+                let (kind, question) = (self.home.0.url.as_ref().map(|url| url.kind), Question { params, meta, task });
+                self.ask_user(asked, kind, Capability::TasksElicitation, question, open_page)
             }
             ElicitParams::Other(_) => {
                 return Err(ErrorObject::invalid_params("Invalid params: no such mode of elicitation"));
@@ -142,37 +147,46 @@ impl Shared<ClientEnd> {
     }
 
     /// A job that asks the user or the model, as a task if the server wants one and this client offers that.
-    fn ask_user<P: Send + 'static, R: Encode + 'static>(
+    fn ask_user<P, R, F>(
         self: &Arc<Self>,
         asked: &Asked<'_, ClientEnd>,
+        kind: Option<Kind>,
         capability: Capability,
         question: Question<P>,
-        f: fn(P, Context<ClientEnd>) -> Answer<R>,
-    ) -> Option<Job> {
+        f: fn(P, Context<ClientEnd>) -> F,
+    ) -> Option<Job>
+    where
+        P: Send + 'static,
+        R: Encode + Send + Sync + 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
+    {
         let Asked { link, key, .. } = *asked;
         let Question { params, meta, task } = question;
+        // Without a handler there is nothing that could block.
+        let kind = kind.unwrap_or(Kind::Async);
         Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
-            Some(task) => self.work_as_task(link, key, meta, task, |_| None, move |context| f(params, context)),
-            None => self.work(link, key, meta, move |context| f(params, context)),
+            Some(task) => self.work_as_task(link, key, meta, task, kind, |_| None, move |context| f(params, context)),
+            None => self.work(link, key, meta, kind, move |context| f(params, context)),
         })
     }
 }
 
-fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Answer<CreateMessageResult> {
+async fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Answer<CreateMessageResult> {
     let host = context.shared.home.clone();
     let Some(sample) = &host.0.sampling else {
         return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
     };
-    sample(params, context.clone()).map_err(|failure| context.explain(failure))
+    (sample.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
 }
 
-fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+async fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
     let host = context.shared.home.clone();
     let Some(fill_in) = &host.0.form else {
         return Err(ErrorObject::invalid_params("This client does not show forms"));
     };
     let schema = params.requested_schema.clone();
-    let mut answer = fill_in(params, context.clone()).map_err(|failure| context.explain(failure))?;
+    let answer = (fill_in.run)(params, context.clone()).await;
+    let mut answer = answer.map_err(|failure| context.explain(failure))?;
     if answer.action == ElicitAction::Accept {
         form::fill_in(&schema, answer.content.get_or_insert_default());
     } else {
@@ -184,7 +198,7 @@ fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer
     }
 }
 
-fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+async fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
     let host = context.shared.home.clone();
     let Some(open) = &host.0.url else {
         return Err(ErrorObject::invalid_params("This client does not open pages"));
@@ -192,6 +206,6 @@ fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<Eli
     if let Some(id) = &params.elicitation_id {
         context.shared.state.opened(id);
     }
-    let action = open(params, context.clone()).map_err(|failure| context.explain(failure))?;
+    let action = (open.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))?;
     Ok(ElicitResult::new(action))
 }

@@ -1,10 +1,10 @@
 //! Proposals while an argument is being written.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, future::Future};
 
 use mcp_proto::schema::{Completion, Map};
 
-use crate::{Context, Failure};
+use crate::{Context, Failure, Later, handler::Code, link::Kind};
 
 /// An argument that is being written.
 #[derive(Clone, Debug)]
@@ -58,7 +58,7 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
     }
 }
 
-type Completer = Box<dyn Fn(Completing) -> Result<Completion, Failure> + Send + Sync>;
+type Completer = Code<dyn Fn(Completing) -> Later<Result<Completion, Failure>> + Send + Sync>;
 
 /// Something with arguments that can be completed.
 pub(super) trait Completable: Send + Sync {
@@ -78,18 +78,35 @@ impl Completers {
         argument: String,
         f: impl Fn(Completing) -> R + Send + Sync + 'static,
     ) {
-        self.0.insert(argument, Box::new(move |completing| f(completing).into_completion()));
+        let run = move |completing| Later::ready(f(completing).into_completion());
+        self.0.insert(argument, Code { kind: Kind::Sync, run: Box::new(run) });
+    }
+
+    pub(super) fn insert_async<R>(&mut self, argument: String, f: impl Fn(Completing) -> R + Send + Sync + 'static)
+    where
+        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+    {
+        let run = move |completing| {
+            let future = f(completing);
+            Later::new(async move { future.await.into_completion() })
+        };
+        self.0.insert(argument, Code { kind: Kind::Async, run: Box::new(run) });
     }
 
     pub(super) fn is_there(&self) -> bool {
         !self.0.is_empty()
     }
 
+    /// Of which kind the code is that completes an argument.
+    pub(super) fn kind(&self, argument: &str) -> Kind {
+        self.0.get(argument).map_or(Kind::Async, |completer| completer.kind)
+    }
+
     /// Completes an argument; there are no proposals for one that nobody completes.
-    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Result<Completion, Failure> {
+    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Later<Result<Completion, Failure>> {
         match self.0.get(argument) {
-            Some(completer) => completer(completing),
-            None => Ok(Completion::of([""; 0])),
+            Some(completer) => (completer.run)(completing),
+            None => Later::ready(Ok(Completion::of([""; 0]))),
         }
     }
 }

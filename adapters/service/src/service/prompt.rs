@@ -1,6 +1,6 @@
 //! Prompts and the code that fills them in.
 
-use std::fmt;
+use std::{fmt, future::Future};
 
 use mcp_proto::{
     schema::{GetPromptResult, Map, PromptArgument, PromptMessage},
@@ -13,46 +13,67 @@ use super::{
 };
 use crate::{
     Context, Failure,
-    handler::{Arguments, BadArguments, Described, Handler},
+    handler::{Arguments, BadArguments, Call, Described, Handler},
+    link::Kind,
     reply::Answer,
 };
-
-type Fill = Box<dyn Fn(&Map<String>, Context) -> Result<Result<GetPromptResult, Failure>, BadArguments> + Send + Sync>;
 
 /// A prompt and the code that fills it in.
 ///
 /// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
-/// [can be a prompt](IntoPrompt). Arguments are texts; where the function wants numbers or booleans, they are read as such.
-/// It does not run without the arguments that are required.
+/// [can be a prompt](IntoPrompt), or a future of that if it is registered with one of the constructors whose names end in
+/// `_async`. Arguments are texts; where the function wants numbers or booleans, they are read as such. It does not run
+/// without the arguments that are required.
 pub struct Prompt {
     pub(crate) about: mcp_proto::schema::Prompt,
     pub(super) completers: Completers,
-    fill: Fill,
+    fill: Call<GetPromptResult>,
 }
 
 impl Prompt {
     /// A prompt whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`:
     /// the names, titles and descriptions are those of the fields.
     #[must_use]
-    pub fn new<S, H: Described<S, Output: IntoPrompt>>(name: impl Into<String>, handler: H) -> Self {
+    pub fn new<S, H: Described<S, Output: IntoPrompt + 'static>>(name: impl Into<String>, handler: H) -> Self {
         Self::with_arguments(name, arguments(&H::schema()), handler)
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    #[must_use]
+    pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Described<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
+    {
+        Self::with_arguments_async(name, arguments(&H::schema()), handler)
     }
 
     /// A prompt with these arguments.
     #[must_use]
-    pub fn with_arguments<S, H: Handler<S, Output: IntoPrompt>>(
+    pub fn with_arguments<S, H: Handler<S, Output: IntoPrompt + 'static>>(
         name: impl Into<String>,
         arguments: impl Into<Vec<PromptArgument>>,
         handler: H,
     ) -> Self {
-        let arguments = Some(arguments.into()).filter(|arguments| !arguments.is_empty());
-        Self {
-            about: mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) },
-            completers: Completers::default(),
-            fill: Box::new(move |arguments, context| {
-                handler.call(Arguments::Texts(arguments), context).map(IntoPrompt::into_prompt)
-            }),
-        }
+        Self::with_fill(name.into(), arguments.into(), Call::new(handler, IntoPrompt::into_prompt))
+    }
+
+    /// As [`with_arguments`](Self::with_arguments), for code that hands back a future.
+    #[must_use]
+    pub fn with_arguments_async<S, H>(
+        name: impl Into<String>,
+        arguments: impl Into<Vec<PromptArgument>>,
+        handler: H,
+    ) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoPrompt + 'static> + Send + 'static>,
+    {
+        Self::with_fill(name.into(), arguments.into(), Call::new_async(handler, IntoPrompt::into_prompt))
+    }
+
+    fn with_fill(name: String, arguments: Vec<PromptArgument>, fill: Call<GetPromptResult>) -> Self {
+        let arguments = Some(arguments).filter(|arguments| !arguments.is_empty());
+        let about = mcp_proto::schema::Prompt { arguments, ..mcp_proto::schema::Prompt::new(name) };
+        Self { about, completers: Completers::default(), fill }
     }
 
     /// The name for people (2025-06-18).
@@ -80,6 +101,20 @@ impl Prompt {
         self
     }
 
+    /// Makes proposals for an argument, with code that hands back a future.
+    #[must_use]
+    pub fn complete_async<R>(
+        mut self,
+        argument: impl Into<String>,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+    {
+        self.completers.insert_async(argument.into(), f);
+        self
+    }
+
     /// Whatever else is to be said of it: icons, metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Prompt)) -> Self {
@@ -96,14 +131,18 @@ impl Prompt {
         }
     }
 
+    pub(super) const fn kind(&self) -> Kind {
+        self.fill.kind
+    }
+
     /// Fills it in.
-    pub(super) fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
+    pub(super) async fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
         let request = context.clone();
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
             return Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}")));
         }
-        match (self.fill)(arguments, context) {
+        match self.fill.call(Arguments::Texts(arguments), context).await {
             Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
             Ok(Err(failure)) => Err(failure.into_error(request.version())),
             Ok(Ok(mut result)) => {

@@ -5,8 +5,8 @@ use mcp_proto::{
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, ListRootsResult, LoggingLevel, Request, Root,
-        UrlElicitationRequired,
+        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams, LoggingLevel,
+        Request, Root, UrlElicitationRequired,
     },
     wire::{ErrorCode, ErrorObject, Json},
 };
@@ -16,9 +16,12 @@ use super::{
     Answers, Service,
     peer::{in_order, log_message},
 };
-use crate::{CallError, Context, Failure, Peer, form, is_uri, work::Origin};
+use crate::{CallError, Context, Failure, Later, Peer, block_on, form, is_uri, work::Origin};
 
 /// What only handlers of a server can do. These are the one way to ask back, in every revision.
+///
+/// A question is asked at once, and its answer comes [`Later`]: a function waits for it, an asynchronous one awaits it, and
+/// dropping it takes the question back. So several can be asked before the first answer is waited for.
 ///
 /// In a session (up to 2025-11-25) a question is sent to the client, and the handler waits for the answer. Without one
 /// (2026-07-28) the request is answered with the question, comes back with the answer, and the handler runs again
@@ -34,51 +37,60 @@ impl Context<ServerEnd> {
 
     /// Sends a log message. It is dropped if the client does not want messages of this level.
     ///
-    /// Blocks while a client that does not read leaves no room.
-    ///
-    /// # Errors
-    /// If the data cannot be written as JSON, or the connection is closed.
-    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Result<(), SendError> {
-        let mut message = log_message(level, logger, data)?;
+    /// It has to be waited for only while a client that does not read leaves no room; dropped then, it is not sent. It fails
+    /// if the data cannot be written as JSON, or the connection is closed.
+    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Later<Result<(), SendError>> {
+        let mut message = match log_message(level, logger, data) {
+            Ok(message) => message,
+            Err(error) => return Later::ready(Err(error)),
+        };
         message.meta = self.related(None);
-        self.when_there_is_room(|| {
-            self.link.run(|conn, _| match self.work.origin {
-                Origin::Request(key) => conn.log(key, &message),
-                Origin::Task(_) => conn.notify(&message),
-            })
+        match self.say_log(&message) {
+            Err(SendError::Busy) => self.say_later(move |context| context.say_log(&message)),
+            said => Later::ready(said),
+        }
+    }
+
+    fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+        self.link.run(|conn, _| match self.work.origin {
+            Origin::Request(key) => conn.log(key, message),
+            Origin::Task(_) => conn.notify(message),
         })
     }
 
-    /// Asks the client's model, and waits.
+    /// Asks the client's model.
     ///
-    /// # Errors
-    /// Why there is no answer: the client has no model, the user said no, nobody wants the result any more, ….
-    pub fn sample(&self, params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
+    /// There is no answer if the client has no model, the user said no, nobody wants the result any more, ….
+    pub fn sample(&self, params: CreateMessageParams) -> Later<Result<CreateMessageResult, CallError>> {
         self.put_to_model(None, params)
     }
 
-    /// Asks the client's user with a form, and waits (2025-06-18). The answer fits the form.
+    /// Asks the client's user with a form (2025-06-18). The answer fits the form.
     ///
-    /// That the user declines, or does not answer, is no error: see [`ElicitResult::action`].
-    ///
-    /// # Errors
-    /// Why there is no answer: the client shows no forms, nobody wants the result any more, ….
-    pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Result<ElicitResult, CallError> {
+    /// That the user declines, or does not answer, is no error: see [`ElicitResult::action`]. There is no answer if the
+    /// client shows no forms, nobody wants the result any more, ….
+    pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Later<Result<ElicitResult, CallError>> {
         self.put_to_user(None, ElicitFormParams::new(message, schema).into())
     }
 
-    /// Asks the client's user to open a page, and waits for the user's consent (2025-11-25). That the user is done there is
-    /// not said by this: find out for yourself, and call [`PageVisit::complete`].
+    /// Asks the client's user to open a page, and for the consent to that (2025-11-25). That the user is done there is not
+    /// said by this: find out for yourself, and call [`PageVisit::complete`].
     ///
-    /// # Errors
-    /// Why there is no answer: the client opens no pages, this is no URL, nobody wants the result any more, ….
-    pub fn elicit_url(&self, message: impl Into<String>, url: impl Into<String>) -> Result<PageVisit, CallError> {
-        let params = self.page(message.into(), url.into())?;
+    /// There is no answer if the client opens no pages, this is no URL, nobody wants the result any more, ….
+    pub fn elicit_url(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Later<Result<PageVisit, CallError>> {
+        let params = match self.page(message.into(), url.into()) {
+            Ok(params) => params,
+            Err(error) => return Later::ready(Err(error)),
+        };
         let id = params.elicitation_id.clone().unwrap_or_default();
-        let result = self.put_to_user(None, params.into())?;
         // Later revisions have no word for it.
         let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
-        Ok(PageVisit { action: result.action, id, client })
+        let asked = self.put_to_user(None, params.into());
+        asked.map(|answer| Ok(PageVisit { action: answer?.action, id, client }))
     }
 
     /// The failure of a request that cannot be done before the user has been to these pages (message and URL each): the
@@ -112,17 +124,16 @@ impl Context<ServerEnd> {
         Ok(ElicitUrlParams { elicitation_id: Some(id), ..ElicitUrlParams::new(message, url) })
     }
 
-    /// Asks for the folders that the server may work in, and waits.
+    /// Asks for the folders that the server may work in.
     ///
-    /// # Errors
-    /// Why there is no answer: the client has no roots, nobody wants the result any more, ….
-    pub fn roots(&self) -> Result<Vec<Root>, CallError> {
-        self.put_to_client(None, ListRootsParams::default()).map(|result| result.roots)
+    /// There is no answer if the client has no roots, nobody wants the result any more, ….
+    pub fn roots(&self) -> Later<Result<Vec<Root>, CallError>> {
+        self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }
 
-    /// Asks several questions at once, each under a name of its own, and waits for all answers. In a session they are
-    /// asked one after the other; otherwise (2026-07-28) they leave together. Names like `q1` are those of the questions
-    /// that have no other.
+    /// Asks several questions, each under a name of its own. In a session they are asked one after the other; otherwise
+    /// (2026-07-28) they leave together. Names like `q1` are those of the questions that have no other. If one of them has
+    /// no answer, that is what all come to.
     ///
     /// ```
     /// use mcp_proto::schema::{CreateMessageParams, ListRootsParams, SamplingMessage};
@@ -130,90 +141,113 @@ impl Context<ServerEnd> {
     ///
     /// fn greet(context: &Context) -> Result<String, CallError> {
     ///     let greeting = CreateMessageParams::new([SamplingMessage::user("Generate a greeting")], 50_u64);
-    ///     let answers =
-    ///         context.ask_all([("greeting", greeting.into()), ("roots", ListRootsParams::default().into())])?;
+    ///     let questions = [("greeting", greeting.into()), ("roots", ListRootsParams::default().into())];
+    ///     let answers = context.ask_all(questions).wait()?;
     ///     let (greeting, roots) =
     ///         (answers.get::<CreateMessageParams>("greeting")?, answers.get::<ListRootsParams>("roots")?);
     ///     Ok(format!("{} greets {} roots", greeting.model, roots.roots.len()))
     /// }
     /// ```
-    ///
-    /// # Errors
-    /// Why one of them has no answer, as if it had been asked alone.
     pub fn ask_all<N: Into<String>>(
         &self,
         questions: impl IntoIterator<Item = (N, InputRequest)>,
-    ) -> Result<Answers, CallError> {
-        let (mut answers, mut failed) = (Answers::default(), None);
-        for (name, question) in questions {
-            let name = name.into();
-            match self.ask_one(&name, question, &mut answers) {
-                // The others are asked in the same round.
-                Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
-                asked => asked?,
+    ) -> Later<Result<Answers, CallError>> {
+        let questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
+        let context = self.clone();
+        let asked = async move {
+            let (mut answers, mut failed) = (Answers::default(), None);
+            for (name, question) in questions {
+                match context.ask_one(name, question, &mut answers).await {
+                    // The others are asked in the same round.
+                    Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
+                    asked => asked?,
+                }
             }
-        }
-        failed.map_or(Ok(answers), Err)
+            failed.map_or(Ok(answers), Err)
+        };
+        // Rounds wait for nothing, and have to know the questions even if nobody waits for answers.
+        if self.work.rounds.get().is_some() { Later::ready(block_on(asked)) } else { Later::new(asked) }
     }
 
-    fn ask_one(&self, name: &str, question: InputRequest, answers: &mut Answers) -> Result<(), CallError> {
-        let key = name.to_owned();
+    async fn ask_one(&self, name: String, question: InputRequest, answers: &mut Answers) -> Result<(), CallError> {
         match question {
             InputRequest::CreateMessage(request) => {
-                answers.insert(key, &self.put_to_model(Some(name), request.params)?)
+                let answer = self.put_to_model(Some(&name), request.params).await?;
+                answers.insert(name, &answer)
             }
-            InputRequest::Elicit(request) => answers.insert(key, &self.put_to_user(Some(name), request.params)?),
+            InputRequest::Elicit(request) => {
+                let answer = self.put_to_user(Some(&name), request.params).await?;
+                answers.insert(name, &answer)
+            }
             InputRequest::ListRoots(request) => {
-                answers.insert(key, &self.put_to_client(Some(name), request.params.unwrap_or_default())?)
+                let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default()).await?;
+                answers.insert(name, &answer)
             }
             InputRequest::Other(_) => Err(SendError::Encode("not a question".into()).into()),
         }
     }
 
-    fn put_to_model(&self, name: Option<&str>, params: CreateMessageParams) -> Result<CreateMessageResult, CallError> {
+    fn put_to_model(
+        &self,
+        name: Option<&str>,
+        params: CreateMessageParams,
+    ) -> Later<Result<CreateMessageResult, CallError>> {
         let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
-        let mut params = in_order(params, Some(self.version()), knows_context)?;
-        params.meta = self.related(params.meta);
-        self.put(name, &params)
+        match in_order(params, Some(self.version()), knows_context) {
+            Ok(mut params) => {
+                params.meta = self.related(params.meta);
+                self.put(name, params)
+            }
+            Err(error) => Later::ready(Err(error.into())),
+        }
     }
 
-    fn put_to_client(&self, name: Option<&str>, mut params: ListRootsParams) -> Result<ListRootsResult, CallError> {
+    fn put_to_client(
+        &self,
+        name: Option<&str>,
+        mut params: ListRootsParams,
+    ) -> Later<Result<ListRootsResult, CallError>> {
         params.meta = self.related(params.meta);
-        self.put(name, &params)
+        self.put(name, params)
     }
 
     /// Asks the user, and holds the answer against the form.
-    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Result<ElicitResult, CallError> {
-        match &mut params {
-            ElicitParams::Form(form) => form.meta = self.related(form.meta.take()),
-            ElicitParams::Url(page) => page.meta = self.related(page.meta.take()),
-            ElicitParams::Other(_) => {}
-        }
-        let answer = self.put(name, &params)?;
-        if let ElicitParams::Form(form) = &params
-            && let Err(why) = form::check_answer(&form.requested_schema, &answer)
-        {
-            if let Some(rounds) = self.work.rounds.get() {
+    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Later<Result<ElicitResult, CallError>> {
+        let schema = match &mut params {
+            ElicitParams::Form(form) => {
+                form.meta = self.related(form.meta.take());
+                Some(form.requested_schema.clone())
+            }
+            ElicitParams::Url(page) => {
+                page.meta = self.related(page.meta.take());
+                None
+            }
+            ElicitParams::Other(_) => None,
+        };
+        let work = self.work.clone();
+        self.put(name, params).map(move |answer| {
+            let answer = answer?;
+            let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
+            if let Some(rounds) = work.rounds.get() {
                 rounds.refuse(&why);
             }
-            return Err(CallError::Invalid(why));
-        }
-        Ok(answer)
+            Err(CallError::Invalid(why))
+        })
     }
 
     /// Asks in the way of the era.
-    fn put<R>(&self, name: Option<&str>, question: &R) -> Result<R::Result, CallError>
+    fn put<R>(&self, name: Option<&str>, question: R) -> Later<Result<R::Result, CallError>>
     where
-        R: Request<Result: 'static> + Clone + Into<InputRequest>,
+        R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
         match self.work.rounds.get() {
-            Some(rounds) => {
-                self.check()?;
-                rounds.ask(name, question)
-            }
+            Some(rounds) => Later::ready(self.check().and_then(|()| rounds.ask(name, &question))),
             None if self.version().era() == Era::Legacy => self.ask(question),
             // A session on the same connection has nothing to do with this request.
-            None => Err(SendError::NotInRevision { method: R::METHOD, version: self.version() }.into()),
+            None => {
+                let (method, version) = (R::METHOD, self.version());
+                Later::ready(Err(SendError::NotInRevision { method, version }.into()))
+            }
         }
     }
 }

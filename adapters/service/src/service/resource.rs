@@ -1,44 +1,47 @@
 //! Resources and the code that reads them.
 
-use std::fmt;
+use std::{fmt, future::Future};
 
 use mcp_proto::schema::{BlobResourceContents, Map, ReadResourceResult, ResourceContents, TextResourceContents};
 
 use super::RegisterError;
 use crate::{
     Context, Failure,
-    handler::{Arguments, Handler},
+    handler::{Arguments, Call, Handler},
     is_uri,
+    link::Kind,
     reply::Answer,
 };
 
-type Read = Box<dyn Fn(Context) -> Result<ReadResourceResult, Failure> + Send + Sync>;
-
 /// A resource and the code that reads it.
 ///
-/// The code is a function of nothing or of a [`Context`], and returns anything that [can be contents](IntoResource).
+/// The code is a function of nothing or of a [`Context`], and returns anything that [can be contents](IntoResource), or a
+/// future of that if it is registered with [`new_async`](Self::new_async).
 pub struct Resource {
     pub(crate) about: mcp_proto::schema::Resource,
-    read: Read,
+    read: Call<ReadResourceResult>,
 }
 
 impl Resource {
     /// The resource at `uri`.
     #[must_use]
-    pub fn new<S, H: Handler<S, Output: IntoResource>>(
+    pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
         uri: impl Into<String>,
         name: impl Into<String>,
         handler: H,
     ) -> Self {
-        let about = mcp_proto::schema::Resource::new(uri, name);
-        let none = Map::new();
-        Self {
-            about,
-            read: Box::new(move |context| {
-                let contents = handler.call(Arguments::Texts(&none), context);
-                contents.map_err(|bad| Failure::new(bad.0))?.into_resource()
-            }),
-        }
+        let read = Call::new(handler, IntoResource::into_resource);
+        Self { about: mcp_proto::schema::Resource::new(uri, name), read }
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    #[must_use]
+    pub fn new_async<S, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
+    {
+        let read = Call::new_async(handler, IntoResource::into_resource);
+        Self { about: mcp_proto::schema::Resource::new(uri, name), read }
     }
 
     /// The name for people (2025-06-18).
@@ -80,10 +83,15 @@ impl Resource {
         if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
     }
 
+    pub(super) const fn kind(&self) -> Kind {
+        self.read.kind
+    }
+
     /// Reads it.
-    pub(super) fn run(&self, context: Context) -> Answer<ReadResourceResult> {
+    pub(super) async fn run(&self, context: Context) -> Answer<ReadResourceResult> {
         let request = context.clone();
-        match (self.read)(context) {
+        let read = self.read.call(Arguments::Texts(&Map::new()), context).await;
+        match read.unwrap_or_else(|bad| Err(Failure::new(bad.0))) {
             Ok(result) => Ok(addressed(result, &self.about.uri, self.about.mime_type.as_deref())),
             Err(failure) => Err(failure.into_error(request.version())),
         }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeSet,
+    future::Future,
     sync::{Arc, Mutex},
 };
 
@@ -25,6 +26,7 @@ use crate::{
     custom::Custom,
     failure::resource_not_found,
     is_uri,
+    link::Kind,
     reply::Answer,
     role::Asked,
     session::Shared,
@@ -152,13 +154,14 @@ impl Shared<ServerEnd> {
         match (task.filter(|_| has_tasks()), tool.about.task_support()) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
-                let run = move |context| tool.run(&arguments, context);
-                Ok(Some(self.work_as_task(link, key, meta, task, what_failed, run)))
+                let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
+                Ok(Some(self.work_as_task(link, key, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
             // In later revisions it is the server that decides what becomes a task, and here nothing does.
             (None, _) => {
-                self.in_rounds(asked, meta, CallToolResult::is_error, move |context| tool.run(&arguments, context))
+                let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
+                self.in_rounds(asked, meta, kind, CallToolResult::is_error, run)
             }
         }
     }
@@ -182,26 +185,31 @@ impl Shared<ServerEnd> {
     }
 
     /// Runs a handler that may ask back. In the modern era its questions are the answer, for now.
-    fn in_rounds<T: Encode + Send + 'static>(
+    fn in_rounds<T, F>(
         self: &Arc<Self>,
         asked: &Request<'_>,
         meta: Option<Meta>,
+        kind: Kind,
         failed: fn(&T) -> bool,
-        run: impl FnOnce(Context) -> Answer<T> + Send + 'static,
-    ) -> Answer<Option<Job>> {
+        run: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Answer<Option<Job>>
+    where
+        T: Encode + Send + Sync + 'static,
+        F: Future<Output = Answer<T>> + Send + 'static,
+    {
         let Asked { link, key, .. } = *asked;
         let modern = link.run(|conn, _| {
             let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
             Some(context.client_capabilities.set())
         });
         let (Some(declared), Some(method)) = (modern, asked.method.known()) else {
-            return Ok(Some(self.work(link, key, meta, run)));
+            return Ok(Some(self.work(link, key, meta, kind, run)));
         };
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), declared)?;
-        Ok(Some(self.work(link, key, meta, move |context| {
+        Ok(Some(self.work(link, key, meta, kind, move |context| async move {
             let request = context.clone();
             let rounds = request.work.rounds.get_or_init(|| rounds);
-            let answer = run(context);
+            let answer = run(context).await;
             rounds.finish(&request.service().0.seal, answer, failed)
         })))
     }
@@ -211,7 +219,8 @@ impl Shared<ServerEnd> {
         let prompt = read(&self.home.0.catalog).prompts.get(&name).cloned();
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
-        self.in_rounds(asked, meta, |_| false, move |context| prompt.run(&arguments, context))
+        let (kind, run) = (prompt.kind(), move |context| async move { prompt.run(&arguments, context).await });
+        self.in_rounds(asked, meta, kind, |_| false, run)
     }
 
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -220,10 +229,13 @@ impl Shared<ServerEnd> {
         let found = read(&self.home.0.catalog).find(&uri);
         match found {
             Some(Found::Resource(resource)) => {
-                self.in_rounds(asked, meta, |_| false, move |context| resource.run(context))
+                let (kind, run) = (resource.kind(), move |context| async move { resource.run(context).await });
+                self.in_rounds(asked, meta, kind, |_| false, run)
             }
             Some(Found::Template(template, variables)) => {
-                self.in_rounds(asked, meta, |_| false, move |context| template.run(&uri, &variables, context))
+                let kind = template.kind();
+                let run = move |context| async move { template.run(&uri, &variables, context).await };
+                self.in_rounds(asked, meta, kind, |_| false, run)
             }
             None => Err(not_found(asked, &uri)),
         }
@@ -265,9 +277,10 @@ impl Shared<ServerEnd> {
         if !subject.has(&name) {
             return Err(ErrorObject::invalid_params(format!("Unknown argument: {name}")));
         }
-        Ok(Some(self.work(link, key, meta, move |context| {
+        let kind = subject.completers().kind(&name);
+        Ok(Some(self.work(link, key, meta, kind, move |context| async move {
             let completing = Completing { value, known, context: context.clone() };
-            let completion = subject.completers().complete(&name, completing);
+            let completion = subject.completers().complete(&name, completing).await;
             completion.map(CompleteResult::new).map_err(|failure| context.explain(failure))
         })))
     }

@@ -1,6 +1,6 @@
 //! Families of resources, and the templates that their URIs come from.
 
-use std::fmt;
+use std::{fmt, future::Future};
 
 use mcp_proto::{
     schema::{Map, ReadResourceResult},
@@ -13,45 +13,50 @@ use super::{
     resource::addressed,
 };
 use crate::{
-    Context, Failure,
+    Context,
     failure::resource_not_found,
-    handler::{Arguments, BadArguments, Handler},
+    handler::{Arguments, Call, Handler},
+    link::Kind,
     reply::Answer,
     uri_template::UriTemplate,
 };
 
-type Read =
-    Box<dyn Fn(&Map<String>, Context) -> Result<Result<ReadResourceResult, Failure>, BadArguments> + Send + Sync>;
-
 /// A family of resources: the template of their URIs, and the code that reads them.
 ///
 /// The code is a function of nothing, of the variables of the template, of a [`Context`], or of both, and returns anything
-/// that [can be contents](IntoResource). Variables are texts without escapes; where the function wants numbers or the like,
+/// that [can be contents](IntoResource), or a future of that if it is registered with [`new_async`](Self::new_async). Variables are texts without escapes; where the function wants numbers or the like,
 /// they are read as such, and a URI where that is not possible is not found. A text can hold anything, `../` for example:
 /// check it before it becomes the name of a file.
 pub struct ResourceTemplate {
     pub(crate) about: mcp_proto::schema::ResourceTemplate,
     pub(super) completers: Completers,
     template: Option<UriTemplate>,
-    read: Read,
+    read: Call<ReadResourceResult>,
 }
 
 impl ResourceTemplate {
     /// The resources that `uri_template` describes. See [`UriTemplate`].
     #[must_use]
-    pub fn new<S, H: Handler<S, Output: IntoResource>>(
+    pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
         uri_template: impl Into<String>,
         name: impl Into<String>,
         handler: H,
     ) -> Self {
-        Self {
-            about: mcp_proto::schema::ResourceTemplate::new(uri_template, name),
-            completers: Completers::default(),
-            template: None,
-            read: Box::new(move |variables, context| {
-                handler.call(Arguments::Texts(variables), context).map(IntoResource::into_resource)
-            }),
-        }
+        Self::with_read(uri_template.into(), name.into(), Call::new(handler, IntoResource::into_resource))
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    #[must_use]
+    pub fn new_async<S, H>(uri_template: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
+    {
+        Self::with_read(uri_template.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))
+    }
+
+    fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult>) -> Self {
+        let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
+        Self { about, completers: Completers::default(), template: None, read }
     }
 
     /// The name for people (2025-06-18).
@@ -86,6 +91,20 @@ impl ResourceTemplate {
         self
     }
 
+    /// Makes proposals for a variable, with code that hands back a future.
+    #[must_use]
+    pub fn complete_async<R>(
+        mut self,
+        variable: impl Into<String>,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) -> Self
+    where
+        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+    {
+        self.completers.insert_async(variable.into(), f);
+        self
+    }
+
     /// Whatever else is to be said of them: annotations, icons, metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::ResourceTemplate)) -> Self {
@@ -106,10 +125,14 @@ impl ResourceTemplate {
         self.template.as_ref()?.matches(uri)
     }
 
+    pub(super) const fn kind(&self) -> Kind {
+        self.read.kind
+    }
+
     /// Reads one of the resources.
-    pub(super) fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
+    pub(super) async fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
         let request = context.clone();
-        match (self.read)(variables, context) {
+        match self.read.call(Arguments::Texts(variables), context).await {
             // A URI with a text where a number should be names nothing that there is.
             Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, request.version())),
             Ok(Err(failure)) => Err(failure.into_error(request.version())),

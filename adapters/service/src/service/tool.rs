@@ -1,6 +1,6 @@
 //! Tools and the code that runs them.
 
-use std::fmt;
+use std::{fmt, future::Future};
 
 use mcp_proto::{
     protocol::{Capability, CapabilitySet},
@@ -10,25 +10,25 @@ use mcp_proto::{
 
 use super::{IntoToolResult, RegisterError};
 use crate::{
-    Context, Failure,
-    handler::{Arguments, BadArguments, Described, Handler},
+    Context,
+    handler::{Arguments, BadArguments, Call, Described, Handler},
+    link::Kind,
     reply::Answer,
 };
 
 #[cfg(feature = "schemas")]
 use crate::json_schema::Checker;
 
-type Call = Box<dyn Fn(&str, Context) -> Result<Result<CallToolResult, Failure>, BadArguments> + Send + Sync>;
-
 /// A tool and the code that runs it.
 ///
 /// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
-/// [can be a result](IntoToolResult): a text, content, structured data, or a `Result` of these. Arguments that do not fit
-/// the schema never reach it. A panic in it fails this one call.
+/// [can be a result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that, if it is
+/// registered with one of the constructors whose names end in `_async`. Arguments that do not fit the schema never reach
+/// it. A panic in it fails this one call.
 pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
-    call: Call,
+    call: Call<CallToolResult>,
     #[cfg(feature = "schemas")]
     checks: Checks,
 }
@@ -44,26 +44,54 @@ struct Checks {
 impl Tool {
     /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`.
     #[must_use]
-    pub fn new<S, H: Described<S, Output: IntoToolResult>>(name: impl Into<String>, handler: H) -> Self {
-        let schema = JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty());
-        Self::with_schema(name, schema, handler)
+    pub fn new<S, H: Described<S, Output: IntoToolResult + 'static>>(name: impl Into<String>, handler: H) -> Self {
+        Self::with_schema(name, schema_of::<S, H>(), handler)
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    ///
+    /// ```
+    /// use mcp_service::{Context, Tool};
+    ///
+    /// let tool = Tool::new_async("wait", async |context: Context| {
+    ///     context.sleep(std::time::Duration::from_secs(1)).await?;
+    ///     Ok::<_, mcp_service::CallError>("waited")
+    /// });
+    /// ```
+    #[must_use]
+    pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Described<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+    {
+        Self::with_schema_async(name, schema_of::<S, H>(), handler)
     }
 
     /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
     ///
     /// With the feature `schemas` arguments are held against it, without it they only have to be readable.
     #[must_use]
-    pub fn with_schema<S, H: Handler<S, Output: IntoToolResult>>(
+    pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
         name: impl Into<String>,
         schema: JsonObject,
         handler: H,
     ) -> Self {
+        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_tool_result))
+    }
+
+    /// As [`with_schema`](Self::with_schema), for code that hands back a future.
+    #[must_use]
+    pub fn with_schema_async<S, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+    {
+        Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_tool_result))
+    }
+
+    fn with_call(name: String, schema: JsonObject, call: Call<CallToolResult>) -> Self {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
-            call: Box::new(move |arguments, context| {
-                handler.call(Arguments::Json(arguments), context).map(IntoToolResult::into_tool_result)
-            }),
+            call,
             #[cfg(feature = "schemas")]
             checks: Checks::default(),
         }
@@ -151,10 +179,17 @@ impl Tool {
         Ok(())
     }
 
+    pub(super) const fn kind(&self) -> Kind {
+        self.call.kind
+    }
+
     /// Runs it. The answer is what the revision says about what has happened.
-    pub(super) fn run(&self, arguments: &JsonObject, context: Context) -> Answer<CallToolResult> {
+    pub(super) async fn run(&self, arguments: &JsonObject, context: Context) -> Answer<CallToolResult> {
         let request = context.clone();
-        let called = self.check_arguments(arguments).and_then(|()| (self.call)(arguments.get(), context));
+        let called = match self.check_arguments(arguments) {
+            Ok(()) => self.call.call(Arguments::Json(arguments.get()), context).await,
+            Err(bad) => Err(bad),
+        };
         match called {
             Err(BadArguments(why)) if request.version().reports_bad_arguments_as_result() => {
                 Ok(CallToolResult::error(format!("Invalid arguments: {why}")))
@@ -195,6 +230,10 @@ impl Tool {
         }
         Ok(result)
     }
+}
+
+fn schema_of<S, H: Described<S>>() -> JsonObject {
+    JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty())
 }
 
 /// The result with its structured content as text, too: for clients that do not know structured content, and for models.

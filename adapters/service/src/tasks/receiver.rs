@@ -1,6 +1,6 @@
 //! `tasks/*`, and requests that become tasks.
 
-use std::sync::Arc;
+use std::{future::Future, sync::Arc};
 
 use mcp_proto::{
     connection::{CancelCause, SendError},
@@ -17,11 +17,15 @@ use serde_core::de::DeserializeOwned;
 use super::store::{Effects, tell};
 use crate::{
     Context, Job, Link, Order, Role,
+    link::Kind,
     reply::{Answer, Reply, guarded, respond},
     role::Asked,
     session::Shared,
-    work::Work,
+    work::{Origin, Work},
 };
+
+/// Answers that there was no room for.
+type Answers = Vec<(ReplyKey, Answer<Json>)>;
 
 /// Tasks exist only here.
 const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -86,25 +90,30 @@ impl<E: Role> Shared<E> {
 
     /// Does what follows from a change. A job is left over if the peer does not read its answers.
     fn carry_out(self: &Arc<Self>, link: &Arc<dyn Link<E>>, effects: Effects) -> Option<Job> {
+        let left = self.carry_out_now(link, effects);
+        let (shared, link) = (self.clone(), link.clone());
+        (!left.is_empty())
+            .then(|| Job::future(Order::Concurrent, async move { shared.send_answers(&link, left).await }))
+    }
+
+    /// Does what follows from a change, but for the answers that there is no room for.
+    fn carry_out_now(&self, link: &Arc<dyn Link<E>>, effects: Effects) -> Answers {
         let Effects { answers, changed, stop } = effects;
         for work in stop {
             self.stop(link, &work, CancelCause::Peer(None));
         }
-        let left: Vec<_> = link.run(|conn, _| {
+        link.run(|conn, _| {
             for task in changed {
                 tell(conn, task);
             }
             answers.into_iter().filter(|(key, answer)| !respond(conn, *key, answer)).collect()
-        });
-        if left.is_empty() {
-            return None;
+        })
+    }
+
+    async fn send_answers(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
+        for (key, answer) in answers {
+            Reply::new(self, link, key).send(&answer).await;
         }
-        let (shared, link) = (self.clone(), link.clone());
-        Some(Job::new(Order::Concurrent, move || {
-            for (key, answer) in left {
-                Reply::new(&shared, &link, key).send(&answer);
-            }
-        }))
     }
 
     /// Whether a request of the kind that `capability` stands for can become a task. Where it cannot, that it asks for it is
@@ -113,57 +122,58 @@ impl<E: Role> Shared<E> {
         link.run(|conn, _| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
-    /// Answers a request with a task, and makes a job of the work on it.
+    /// Answers a request with a task, and makes a job of the work on it, which is of this kind.
     ///
     /// `fault` finds out from a result whether the task has failed all the same.
-    pub(crate) fn work_as_task<T: Encode + 'static>(
+    #[expect(clippy::too_many_arguments, reason = "it is all that there is to know of a task")]
+    pub(crate) fn work_as_task<T, F>(
         self: &Arc<Self>,
         link: &Arc<dyn Link<E>>,
         key: ReplyKey,
         meta: Option<Meta>,
         task: TaskMetadata,
+        kind: Kind,
         fault: fn(&T) -> Option<String>,
-        f: impl FnOnce(Context<E>) -> Answer<T> + Send + 'static,
-    ) -> Job {
-        let begun = self.begin_task(link, key, meta.clone(), &task);
+        f: impl FnOnce(Context<E>) -> F + Send + 'static,
+    ) -> Job
+    where
+        T: Encode + Send + 'static,
+        F: Future<Output = Answer<T>> + Send + 'static,
+    {
+        // It begins at once, so that the peer is told before anything else is said of it.
+        let mut begun = self.begin_task(Reply::new(self, link, key), meta.clone(), &task);
         let (shared, link) = (self.clone(), link.clone());
-        match begun {
-            Ok(Some(work)) => {
-                let context = self.context(&link, work.clone());
-                Job::new(Order::Concurrent, move || {
-                    let answer = if work.is_cancelled() {
-                        Err(ErrorObject::internal("Cancelled"))
-                    } else {
-                        guarded(|| f(context))
-                    };
-                    shared.finish_task(&link, &work, answer, fault);
-                })
-            }
-            // There is no room for the answer: the task begins when there is.
-            Ok(None) => Job::new(Order::Concurrent, move || {
-                link.wait_for_room();
-                shared.work_as_task(&link, key, meta, task, fault, f).run();
-            }),
-            Err(error) => {
-                let reply = Reply::new(self, &link, key);
-                Job::new(Order::Concurrent, move || reply.send(&Answer::<Json>::Err(error)))
-            }
-        }
+        Job::of(kind, Order::Concurrent, async move {
+            let duty = loop {
+                match begun {
+                    Begun::Task(duty) => break duty,
+                    Begun::Refused(reply, error) => return reply.send(&Answer::<Json>::Err(error)).await,
+                    Begun::Busy(reply) => {
+                        let has_room =
+                            || link.run(|conn, _| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
+                        // It is only ever refused as busy.
+                        let _ = link.say(has_room).await;
+                        begun = shared.begin_task(reply, meta.clone(), &task);
+                    }
+                }
+            };
+            let context = shared.context(&link, duty.work.clone());
+            let answer = if context.is_cancelled() {
+                Err(ErrorObject::internal("Cancelled"))
+            } else {
+                guarded(async { f(context).await }).await
+            };
+            duty.end(answer, fault).await;
+        })
     }
 
-    /// The work on a new task, once the peer is told of it; `None` if there is no room to do so.
-    fn begin_task(
-        self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
-        key: ReplyKey,
-        meta: Option<Meta>,
-        task: &TaskMetadata,
-    ) -> Answer<Option<Arc<Work>>> {
+    /// Tells the peer of a new task, unless there is no room to do so.
+    fn begin_task(self: &Arc<Self>, reply: Reply<E>, meta: Option<Meta>, task: &TaskMetadata) -> Begun<E> {
+        let (link, key) = (reply.link().clone(), reply.key());
         let effects = link.run(|_, now| self.tasks.expire(now));
-        if let Some(job) = self.carry_out(link, effects) {
-            job.run();
-        }
-        link.run(|conn, now| {
+        // Whoever waits for a task that has expired and does not read is owed no more than a try.
+        self.give_up(&link, self.carry_out_now(&link, effects));
+        let begun = link.run(|conn, now| {
             let mut work = None;
             let task = self.tasks.create(now, task.ttl, |id| {
                 let begun = Work::of_task(id, meta);
@@ -182,17 +192,49 @@ impl<E: Role> Shared<E> {
                 Err(_) => self.tasks.discard(&id),
             }
             Ok(work)
-        })
+        });
+        match begun {
+            Ok(Some(work)) => {
+                reply.given();
+                Begun::Task(Duty { shared: self.clone(), link, work, owed: true })
+            }
+            Ok(None) => Begun::Busy(reply),
+            Err(error) => Begun::Refused(reply, error),
+        }
     }
 
-    fn finish_task<T: Encode>(
-        self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
-        work: &Work,
-        answer: Answer<T>,
-        fault: fn(&T) -> Option<String>,
-    ) {
-        let crate::work::Origin::Task(id) = &work.origin else { return };
+    /// Tries to say to whoever waits for these answers that they will not come.
+    fn give_up(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
+        answers.into_iter().for_each(|(key, _)| drop(Reply::new(self, link, key)));
+    }
+}
+
+/// What became of a request that asks for a task.
+enum Begun<E: Role> {
+    Task(Duty<E>),
+    Refused(Reply<E>, ErrorObject),
+    /// There was no room to tell the peer.
+    Busy(Reply<E>),
+}
+
+/// The work on a task. The task comes to an end, whatever becomes of whoever works on it.
+struct Duty<E: Role> {
+    shared: Arc<Shared<E>>,
+    link: Arc<dyn Link<E>>,
+    work: Arc<Work>,
+    owed: bool,
+}
+
+impl<E: Role> Duty<E> {
+    async fn end<T: Encode>(mut self, answer: Answer<T>, fault: fn(&T) -> Option<String>) {
+        self.owed = false;
+        let left = self.finish(answer, fault);
+        self.shared.send_answers(&self.link, left).await;
+    }
+
+    /// Finishes the task. Answers that there is no room for are left over.
+    fn finish<T: Encode>(&self, answer: Answer<T>, fault: fn(&T) -> Option<String>) -> Answers {
+        let Origin::Task(id) = &self.work.origin else { return Answers::new() };
         let fault = answer.as_ref().ok().and_then(fault);
         // `tasks/result` says to which task it belongs.
         let outcome = answer.and_then(|result| {
@@ -201,9 +243,17 @@ impl<E: Role> Shared<E> {
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
                 .and_then(|payload| json(&payload))
         });
-        let effects = link.run(|_, now| self.tasks.finish(now, id, outcome, fault));
-        if let Some(job) = self.carry_out(link, effects) {
-            job.run();
+        let effects = self.link.run(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
+        self.shared.carry_out_now(&self.link, effects)
+    }
+}
+
+impl<E: Role> Drop for Duty<E> {
+    fn drop(&mut self) {
+        if self.owed {
+            let error = ErrorObject::internal("The work on this task was given up");
+            let left = self.finish(Answer::<Json>::Err(error), |_| None);
+            self.shared.give_up(&self.link, left);
         }
     }
 }

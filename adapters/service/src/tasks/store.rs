@@ -205,13 +205,8 @@ impl TaskStore {
         Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
     }
 
-    /// A task waits for its peer from now on, until what is handed back is dropped.
-    pub(crate) fn question<'a, E: 'static>(&'a self, link: &'a Arc<dyn Link<E>>, id: &'a str) -> Question<'a, E> {
-        self.ask(link, id, 1);
-        Question { store: self, link, id }
-    }
-
-    fn ask<E: 'static>(&self, link: &Arc<dyn Link<E>>, id: &str, difference: isize) {
+    /// A task waits for so many more answers of its peer.
+    pub(crate) fn ask<E: 'static>(&self, link: &Arc<dyn Link<E>>, id: &str, difference: isize) {
         let Some(entry) = self.entry(id) else { return };
         link.run(|conn, now| {
             let mut entry = lock(&entry);
@@ -290,19 +285,6 @@ impl Entry {
 /// Says how a task stands. The peer cannot rely on it, so it is not said to a peer that does not read.
 pub(super) fn tell<E>(conn: &mut Connection<E>, task: Task) {
     let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
-}
-
-/// A task waits for its peer.
-pub(crate) struct Question<'a, E: 'static> {
-    store: &'a TaskStore,
-    link: &'a Arc<dyn Link<E>>,
-    id: &'a str,
-}
-
-impl<E> Drop for Question<'_, E> {
-    fn drop(&mut self) {
-        self.store.ask(self.link, self.id, -1);
-    }
 }
 
 impl Work {

@@ -18,12 +18,12 @@ fn counting() -> Pair {
     let count = |steps: u32| {
         Tool::new(format!("count{steps}"), move |context: Context| {
             for step in 0..steps {
-                context.progress(f64::from(step), Some(f64::from(steps)), Some("on it"))?;
+                context.progress(f64::from(step), Some(f64::from(steps)), Some("on it")).wait()?;
             }
             Ok::<_, crate::Failure>("done")
         })
     };
-    let quiet = Tool::new("quiet", |context: Context| context.sleep(Duration::from_secs(30)));
+    let quiet = Tool::new("quiet", |context: Context| context.sleep(Duration::from_secs(30)).wait());
     let service = echo().tool(count(3)).tool(count(500)).tool(quiet).build().expect("a good service");
     Pair::simple(&service)
 }

@@ -23,9 +23,9 @@ fn patient(seen: &Seen, begun: &Arc<AtomicBool>) -> Service {
     let (seen, begun) = (seen.clone(), begun.clone());
     let work = move |context: Context| {
         begun.store(true, Ordering::SeqCst);
-        let slept = context.sleep(Duration::from_secs(30));
+        let slept = context.sleep(Duration::from_secs(30)).wait();
         lock(&seen).push(format!("{slept:?} {:?} {:?}", context.is_cancelled(), context.cancel_cause()));
-        context.progress(1.0, None, None)?;
+        context.progress(1.0, None, None).wait()?;
         context.check()?;
         Ok::<_, crate::Failure>("finished")
     };
@@ -119,10 +119,10 @@ fn questions_end_with_the_request_they_were_asked_for() {
     let eye = seen.clone();
     let service = Service::builder("test", "1")
         .tool(Tool::new("ask", move |context: Context| {
-            let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64));
+            let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64)).wait();
             lock(&eye).push(format!("{:?}", answer.err()));
             // And nothing new is asked.
-            lock(&eye).push(format!("{:?}", context.roots().err()));
+            lock(&eye).push(format!("{:?}", context.roots().wait().err()));
         }))
         .build()
         .expect("a good service");
@@ -133,7 +133,7 @@ fn questions_end_with_the_request_they_were_asked_for() {
         .roots(&crate::Roots::default())
         .sampling(move |_: CreateMessageParams, context| {
             asking.store(true, Ordering::SeqCst);
-            let _ = context.sleep(Duration::from_secs(30));
+            let _ = context.sleep(Duration::from_secs(30)).wait();
             *lock(&stopping) = context.cancel_cause();
             Err("stopped")
         })
@@ -157,7 +157,7 @@ fn everything_ends_with_the_connection() {
     pair.until(|| begun.load(Ordering::SeqCst));
     let reason = std::thread::spawn({
         let server = pair.to_server();
-        move || server.wait_closed()
+        move || server.closed().wait()
     });
     pair.cut();
     assert!(matches!(waiting.join().expect("no panic"), Err(CallError::Closed(_))));
@@ -169,36 +169,34 @@ fn everything_ends_with_the_connection() {
 }
 
 #[test]
-fn a_handler_can_await_the_cancellation() {
-    struct Flag(std::thread::Thread);
-    impl std::task::Wake for Flag {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
+fn a_handler_can_wait_for_the_cancellation() {
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
     let (eye, beginning) = (seen.clone(), begun.clone());
+    let (other_eye, other_beginning) = (seen.clone(), begun.clone());
     let service = Service::builder("test", "1")
-        .tool(Tool::new("await", move |context: Context| {
-            let mut cancelled = std::pin::pin!(context.cancelled());
-            let waker = Arc::new(Flag(std::thread::current())).into();
-            let mut cx = std::task::Context::from_waker(&waker);
-            loop {
-                match cancelled.as_mut().poll(&mut cx) {
-                    std::task::Poll::Ready(cause) => return lock(&eye).push(format!("{cause:?}")),
-                    std::task::Poll::Pending => {
-                        beginning.store(true, Ordering::SeqCst);
-                        std::thread::park();
-                    }
-                }
+        .tool(Tool::new("wait", move |context: Context| {
+            let cancelled = context.cancelled();
+            beginning.store(true, Ordering::SeqCst);
+            lock(&eye).push(format!("waited {:?}", cancelled.wait()));
+        }))
+        .tool(Tool::new_async("await", move |context: Context| {
+            let (eye, beginning) = (other_eye.clone(), other_beginning.clone());
+            async move {
+                beginning.store(true, Ordering::SeqCst);
+                let cause = context.cancelled().await;
+                lock(&eye).push(format!("awaited {cause:?}"));
             }
         }))
         .build()
         .expect("a good service");
     let pair = Pair::simple(&service);
-    let pending = pair.to_server().call_tool("await", ()).expect("it can be sent");
-    pair.until(|| begun.load(Ordering::SeqCst));
-    drop(pending);
-    pair.settle();
-    assert_eq!(*lock(&seen), ["Peer(None)"]);
+    for tool in ["wait", "await"] {
+        begun.store(false, Ordering::SeqCst);
+        let pending = pair.to_server().call_tool(tool, ()).expect("it can be sent");
+        pair.until(|| begun.load(Ordering::SeqCst));
+        drop(pending);
+        pair.settle();
+    }
+    assert_eq!(*lock(&seen), ["waited Peer(None)", "awaited Peer(None)"]);
+    pair.assert_clean();
 }

@@ -166,9 +166,9 @@ fn log_messages_are_those_the_client_wants() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("log", |context: Context| {
             for level in LoggingLevel::ALL {
-                context.log(level, Some("test"), json!({"at": level.as_str()}))?;
+                context.log(level, Some("test"), json!({"at": level.as_str()})).wait()?;
             }
-            context.log(LoggingLevel::Alert, None, "plain")?;
+            context.log(LoggingLevel::Alert, None, "plain").wait()?;
             Ok::<_, crate::Failure>("logged")
         }))
         .build()
@@ -201,7 +201,7 @@ fn log_messages_are_those_the_client_wants() {
     }
     // What is not declared is not done.
     let service = Service::builder("test", "1")
-        .tool(Tool::new("log", |context: Context| context.log(LoggingLevel::Error, None, "x")))
+        .tool(Tool::new("log", |context: Context| context.log(LoggingLevel::Error, None, "x").wait()))
         .without(mcp_proto::protocol::Capability::Logging)
         .build()
         .expect("a good service");

@@ -40,9 +40,9 @@ fn said(answer: &ElicitResult, field: &str) -> String {
 
 /// Elicits twice and samples once, and hands every error on.
 fn interview(context: &Context) -> Result<String, Failure> {
-    let name = context.elicit("Who are you?", form("name"))?;
-    let color = context.elicit("Which color?", form("color"))?;
-    let verdict = context.sample(CreateMessageParams::new([SamplingMessage::user("Well?")], 10_u64))?;
+    let name = context.elicit("Who are you?", form("name")).wait()?;
+    let color = context.elicit("Which color?", form("color")).wait()?;
+    let verdict = context.sample(CreateMessageParams::new([SamplingMessage::user("Well?")], 10_u64)).wait()?;
     let [SamplingContent::Text(verdict)] = verdict.content.as_slice() else { return Err(Failure::new("no text")) };
     Ok(format!("{} {} {}", said(&name, "name"), said(&color, "color"), verdict.text))
 }
@@ -53,7 +53,7 @@ fn curious() -> ServiceBuilder {
         .tool(Tool::new("interview", |context: Context| interview(&context)))
         .tool(Tool::new("swallows", |context: Context| interview(&context).map_or("all the same", |_| "asked")))
         .tool(Tool::new("shy", |context: Context| {
-            context.roots().map_or_else(|_| "none".into(), |it| it.len().to_string())
+            context.roots().wait().map_or_else(|_| "none".into(), |it| it.len().to_string())
         }))
         .prompt(Prompt::new("interview", |context: Context| interview(&context)))
         .resource(Resource::new("test://interview", "interview", |context: Context| interview(&context)))
@@ -219,8 +219,9 @@ fn what_comes_back_is_not_believed_unseen() {
 fn nobody_is_asked_for_what_he_cannot_do() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
-    let page =
-        |context: Context| context.elicit_url("Sign in", "https://example.com/").map(|visit| visit.action.to_string());
+    let page = |context: Context| {
+        context.elicit_url("Sign in", "https://example.com/").wait().map(|visit| visit.action.to_string())
+    };
     let service = curious()
         .tool(Tool::new("page", page))
         .tool(
@@ -265,7 +266,7 @@ fn only_some_requests_ask() {
         .prompt(Prompt::with_arguments("p", [mcp_proto::schema::PromptArgument::new("a")], || "text").complete(
             "a",
             move |completing: crate::Completing| {
-                lock(&note).push(completing.context.roots());
+                lock(&note).push(completing.context.roots().wait());
                 vec!["x"]
             },
         ))
@@ -290,7 +291,7 @@ fn several_questions_leave_together() {
                 ("greeting", greeting.into()),
                 ("roots", ListRootsParams::default().into()),
             ];
-            let answers = context.ask_all(questions)?;
+            let answers = context.ask_all(questions).wait()?;
             let name = answers.get::<ElicitParams>("user_name")?;
             let model = answers.get::<CreateMessageParams>("greeting")?.model;
             let roots = answers.get::<ListRootsParams>("roots")?.roots.len();
@@ -314,7 +315,7 @@ fn a_request_says_itself_what_it_wants() {
     let service = Service::builder("test", "1")
         .tool(
             Tool::new("logs", |context: Context| {
-                context.log(LoggingLevel::Info, None, "said")?;
+                context.log(LoggingLevel::Info, None, "said").wait()?;
                 Ok::<_, Failure>(context.version().to_string())
             })
             .task_support(TaskSupport::Required),

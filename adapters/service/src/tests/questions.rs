@@ -26,19 +26,19 @@ fn name_form() -> ElicitSchema {
 /// Tools that ask back, and say what they heard.
 fn curious() -> ServiceBuilder {
     let sample = |context: Context| {
-        let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64))?;
+        let result = context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)).wait()?;
         let [SamplingContent::Text(text)] = result.content.as_slice() else { return Err(Failure::new("no text")) };
         Ok(format!("{} says {}", result.model, text.text))
     };
     let form = |context: Context| {
-        let result = context.elicit("Who are you?", name_form())?;
+        let result = context.elicit("Who are you?", name_form()).wait()?;
         Ok::<_, Failure>(match result.action {
             ElicitAction::Accept => format!("{:?}", result.content.unwrap_or_default().get("name")),
             other => format!("{other}"),
         })
     };
     let page = |context: Context| {
-        let visit = context.elicit_url("Sign in", "https://example.com/in")?;
+        let visit = context.elicit_url("Sign in", "https://example.com/in").wait()?;
         let (action, id) = (visit.action.clone(), visit.id().to_owned());
         if action == ElicitAction::Accept {
             visit.complete()?;
@@ -46,7 +46,7 @@ fn curious() -> ServiceBuilder {
         Ok::<_, Failure>(format!("{action} {id}"))
     };
     let roots = |context: Context| {
-        let roots = context.roots()?;
+        let roots = context.roots().wait()?;
         Ok::<_, CallError>(roots.iter().map(|root| root.uri.as_str()).collect::<Vec<_>>().join(" "))
     };
     Service::builder("test", "1")
@@ -204,9 +204,9 @@ fn what_a_client_would_refuse_is_not_sent() {
         .tool(Tool::new("bad", move |context: Context| {
             let refused = bad
                 .iter()
-                .filter(|params| matches!(context.sample((*params).clone()), Err(CallError::Send(_))))
+                .filter(|params| matches!(context.sample((*params).clone()).wait(), Err(CallError::Send(_))))
                 .count();
-            let page = context.elicit_url("Sign in", "not a url");
+            let page = context.elicit_url("Sign in", "not a url").wait();
             format!("{refused} {}", page.is_err())
         }))
         .build()
@@ -226,6 +226,7 @@ fn context_is_only_asked_for_where_it_can_be_given() {
             let params = CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64);
             context
                 .sample(CreateMessageParams { include_context: Some(IncludeContext::ThisServer), ..params })
+                .wait()
                 .is_ok()
                 .to_string()
         }))
@@ -298,11 +299,11 @@ fn people_may_take_their_time() {
     use std::time::Duration;
 
     let service = Service::builder("test", "1")
-        .tool(Tool::new("patient", |context: Context| context.elicit("Who are you?", name_form()).map(drop)))
+        .tool(Tool::new("patient", |context: Context| context.elicit("Who are you?", name_form()).wait().map(drop)))
         .tool(Tool::new("hasty", |context: Context| {
-            context.within(Duration::from_secs(5)).elicit("Who are you?", name_form()).map(drop)
+            context.within(Duration::from_secs(5)).elicit("Who are you?", name_form()).wait().map(drop)
         }))
-        .tool(Tool::new("roots", |context: Context| context.roots().map(drop)))
+        .tool(Tool::new("roots", |context: Context| context.roots().wait().map(drop)))
         .build()
         .expect("a good service");
     for (name, time) in [("patient", 30 * 60), ("hasty", 5), ("roots", 60)] {

@@ -234,15 +234,15 @@ fn a_service_declares_what_it_has() {
 #[test]
 fn waiting_for_the_handshake_ends_either_way() {
     let pair = Pair::simple(&echo().build().expect("a good service"));
-    assert_eq!(pair.to_server().wait_ready(), Ok(()));
+    assert_eq!(pair.to_server().ready().wait(), Ok(()));
     assert_eq!(pair.to_server().close_reason(), None);
     pair.to_server().close();
     pair.settle();
-    assert!(pair.to_server().wait_closed().is_clean());
+    assert!(pair.to_server().closed().wait().is_clean());
 
     let session = Host::builder("client", "1").build().session();
     let calls = session.calls().clone();
-    let waiting = std::thread::spawn(move || calls.wait_ready());
+    let waiting = std::thread::spawn(move || calls.ready().wait());
     drop(session);
     assert!(waiting.join().expect("no panic").is_err(), "a driver that goes away leaves nobody waiting");
 }

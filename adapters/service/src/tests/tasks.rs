@@ -189,7 +189,7 @@ fn a_task_that_is_cancelled_stays_so() {
     let service = Service::builder("test", "1")
         .tool(task_tool("stubborn", move |context| {
             begin.fetch_add(1, Ordering::SeqCst);
-            assert!(context.sleep(Duration::from_secs(30)).is_err());
+            assert!(context.sleep(Duration::from_secs(30)).wait().is_err());
             finish.fetch_add(1, Ordering::SeqCst);
             Ok(CallToolResult::text("done all the same"))
         }))
@@ -315,12 +315,12 @@ fn whatever_a_task_says_names_the_task() {
         .on(move |task: TaskStatusParams, _| lock(&listening).push(task.status));
     let service = Service::builder("test", "1")
         .tool(task_tool("talks", |context| {
-            context.progress(1.0, Some(3.0), Some("begun"))?;
-            context.log(LoggingLevel::Info, None, "begun")?;
-            context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64))?;
-            assert_eq!(context.elicit("sure?", ElicitSchema::new(Map::new()))?.action, ElicitAction::Decline);
-            context.roots()?;
-            context.progress(2.0, Some(3.0), None)?;
+            context.progress(1.0, Some(3.0), Some("begun")).wait()?;
+            context.log(LoggingLevel::Info, None, "begun").wait()?;
+            context.sample(CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)).wait()?;
+            assert_eq!(context.elicit("sure?", ElicitSchema::new(Map::new())).wait()?.action, ElicitAction::Decline);
+            context.roots().wait()?;
+            context.progress(2.0, Some(3.0), None).wait()?;
             let id = context.task_id().expect("it is a task").to_owned();
             Ok(CallToolResult::text(id))
         }))
@@ -383,7 +383,7 @@ fn progress_of_a_task_ends_with_it() {
     let answer = pair.answer_to("tools/call", asked);
     let id = answer["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("a task: {answer}")).to_owned();
     let context = handed_over.recv().expect("it runs");
-    context.progress(1.0, None, None).expect("it grows");
+    context.progress(1.0, None, None).wait().expect("it grows");
     pair.until(|| {
         let said = pair.server.take_lines();
         said.iter().any(|line| line["method"] == "notifications/progress" && line["params"]["progressToken"] == "t")
@@ -392,7 +392,7 @@ fn progress_of_a_task_ends_with_it() {
     assert!(pair.answer_to("tasks/result", json!({"taskId": id})).get("result").is_some());
     pair.settle();
     pair.server.take_lines();
-    assert_eq!(context.progress(9.0, None, None), Ok(()));
+    assert_eq!(context.progress(9.0, None, None).wait(), Ok(()));
     pair.settle();
     assert!(pair.server.take_lines().is_empty());
 }
@@ -560,9 +560,10 @@ fn host_with_tasks(gate: &Arc<AtomicBool>) -> HostBuilder {
         .tasks(TaskPolicy::default())
         .sampling(move |params: CreateMessageParams, context: Context<ClientEnd>| {
             while !gate.load(Ordering::SeqCst) {
-                context.sleep(Duration::from_millis(1))?;
+                context.check()?;
+                std::thread::yield_now();
             }
-            context.progress(1.0, None, None)?;
+            context.progress(1.0, None, None).wait()?;
             match params.max_tokens {
                 1 => Err(Failure::rejected()),
                 _ => Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m")),

@@ -76,8 +76,8 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
 /// Works in ten steps.
 fn run(context: &Context, time: Duration) -> Result<(), CallError> {
     for step in 1..=10_u8 {
-        context.sleep(time / 10)?;
-        context.progress(step.into(), Some(10.0), None)?;
+        context.sleep(time / 10).wait()?;
+        context.progress(step.into(), Some(10.0), None).wait()?;
     }
     Ok(())
 }
@@ -86,7 +86,7 @@ fn confirm(delete: Delete, context: Context) -> Result<String, Failure> {
     let schema: ElicitSchema = serde_json::from_value(json!({
         "type": "object", "properties": {"confirm": {"type": "boolean", "title": "Delete it"}}, "required": ["confirm"]
     }))?;
-    let answer = context.elicit(format!("Delete {}?", delete.filename), schema)?;
+    let answer = context.elicit(format!("Delete {}?", delete.filename), schema).wait()?;
     let confirmed =
         answer.content.and_then(|content| Some(serde_json::to_value(content.get("confirm")?).ok()? == true));
     Ok(match (answer.action, confirmed) {

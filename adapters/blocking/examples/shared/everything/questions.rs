@@ -56,7 +56,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
 
 fn sampling(ask: Ask, context: Context) -> Result<String, Failure> {
     let messages = vec![SamplingMessage::user(ask.prompt.as_str())];
-    let answer = context.sample(CreateMessageParams::new(messages, TOKENS))?;
+    let answer = context.sample(CreateMessageParams::new(messages, TOKENS)).wait()?;
     Ok(response(&answer))
 }
 
@@ -69,8 +69,8 @@ fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
     let mut messages = vec![SamplingMessage::user(ask.prompt.as_str())];
     for _ in 0..ROUNDS {
         let tools = Some(vec![lookup.clone()]);
-        let answer =
-            context.sample(CreateMessageParams { tools, ..CreateMessageParams::new(messages.clone(), TOKENS) })?;
+        let params = CreateMessageParams { tools, ..CreateMessageParams::new(messages.clone(), TOKENS) };
+        let answer = context.sample(params).wait()?;
         let uses: Vec<&ToolUseContent> = answer
             .content
             .iter()
@@ -110,12 +110,12 @@ fn elicitation(message: Message, context: Context) -> Result<String, Failure> {
         },
         "required": ["username", "email"],
     }))?;
-    let answer = context.elicit(message.message, schema)?;
+    let answer = context.elicit(message.message, schema).wait()?;
     Ok(outcome("User response", &answer))
 }
 
 fn completed(context: &Context, schema: Value) -> Result<String, Failure> {
-    let answer = context.elicit("Please fill in this form", form(schema)?)?;
+    let answer = context.elicit("Please fill in this form", form(schema)?).wait()?;
     Ok(outcome("Elicitation completed", &answer))
 }
 
@@ -170,7 +170,7 @@ fn enums() -> Value {
 }
 
 fn url(context: Context) -> Result<String, Failure> {
-    let visit = context.elicit_url("Please sign in", "https://example.com/sign-in")?;
+    let visit = context.elicit_url("Please sign in", "https://example.com/sign-in").wait()?;
     let action = visit.action.clone();
     // A real server says so when the user comes back from the page.
     visit.complete()?;
@@ -178,5 +178,5 @@ fn url(context: Context) -> Result<String, Failure> {
 }
 
 fn roots(context: Context) -> Result<String, Failure> {
-    Ok(serde_json::to_string(&ListRootsResult::new(context.roots()?))?)
+    Ok(serde_json::to_string(&ListRootsResult::new(context.roots().wait()?))?)
 }

@@ -45,7 +45,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         .prompt(
             Prompt::new("test_input_required_result_prompt", |context: Context| {
                 let asked = text_question("user_context", "What context should the prompt use?", "context")?;
-                let answers = context.ask_all([asked])?;
+                let answers = context.ask_all([asked]).wait()?;
                 Ok::<_, Failure>(format!("Use this context: {}", text(&answers, "user_context", "context")?))
             })
             .description("Asks the user what it should be about"),
@@ -53,43 +53,44 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
 }
 
 fn log(context: Context) -> Result<&'static str, Failure> {
-    context.log(LoggingLevel::Info, None, "The tool runs")?;
+    context.log(LoggingLevel::Info, None, "The tool runs").wait()?;
     Ok("It is logged for whoever wants to know.")
 }
 
 fn elicitation(context: Context) -> Result<String, Failure> {
-    let answers = context.ask_all([name_question()?])?;
+    let answers = context.ask_all([name_question()?]).wait()?;
     Ok(format!("Hello, {}!", text(&answers, "user_name", "name")?))
 }
 
 fn sampling(context: Context) -> Result<String, Failure> {
-    let answers = context.ask_all([model_question("capital_question", "What is the capital of France?", 100)])?;
+    let answers =
+        context.ask_all([model_question("capital_question", "What is the capital of France?", 100)]).wait()?;
     said(&answers, "capital_question")
 }
 
 fn roots(context: Context) -> Result<String, Failure> {
-    let answers = context.ask_all([roots_question()])?;
+    let answers = context.ask_all([roots_question()]).wait()?;
     Ok(listed(&answers.get::<ListRootsParams>("client_roots")?))
 }
 
 fn confirm(context: Context) -> Result<String, Failure> {
     let schema = json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]});
-    let answers = context.ask_all([question("confirm", "Please confirm", schema)?])?;
+    let answers = context.ask_all([question("confirm", "Please confirm", schema)?]).wait()?;
     let answer = answers.get::<ElicitParams>("confirm")?;
     Ok(format!("state-ok, ok: {}", member(&answer, "ok").unwrap_or(Value::Null)))
 }
 
 fn several(context: Context) -> Result<String, Failure> {
     let greeting = model_question("greeting", "Generate a greeting", 50);
-    let answers = context.ask_all([name_question()?, greeting, roots_question()])?;
+    let answers = context.ask_all([name_question()?, greeting, roots_question()]).wait()?;
     let name = text(&answers, "user_name", "name")?;
     let roots = listed(&answers.get::<ListRootsParams>("client_roots")?);
     Ok(format!("{name}: {} {roots}", said(&answers, "greeting")?))
 }
 
 fn two_rounds(context: Context) -> Result<String, Failure> {
-    let first = context.ask_all([text_question("step1", "Step 1: What is your name?", "name")?])?;
-    let second = context.ask_all([text_question("step2", "Step 2: What is your favorite color?", "color")?])?;
+    let first = context.ask_all([text_question("step1", "Step 1: What is your name?", "name")?]).wait()?;
+    let second = context.ask_all([text_question("step2", "Step 2: What is your favorite color?", "color")?]).wait()?;
     Ok(format!("{} likes {}", text(&first, "step1", "name")?, text(&second, "step2", "color")?))
 }
 
@@ -107,7 +108,7 @@ fn whoever_can(context: Context) -> Result<String, Failure> {
         questions.push(roots_question());
     }
     let names: Vec<&str> = questions.iter().map(|(name, _)| *name).collect();
-    context.ask_all(questions)?;
+    context.ask_all(questions).wait()?;
     Ok(format!("Answered: [{}]", names.join(", ")))
 }
 

@@ -106,22 +106,22 @@ fn several() -> Vec<ContentBlock> {
 
 fn with_progress(context: Context) -> Result<&'static str, Failure> {
     for progress in [0.0, 50.0, 100.0] {
-        context.progress(progress, Some(100.0), None)?;
-        context.sleep(PAUSE)?;
+        context.progress(progress, Some(100.0), None).wait()?;
+        context.sleep(PAUSE).wait()?;
     }
     Ok("All of it is done.")
 }
 
 fn with_logging(context: Context) -> Result<&'static str, Failure> {
     for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        context.log(LoggingLevel::Info, None, said)?;
-        context.sleep(PAUSE)?;
+        context.log(LoggingLevel::Info, None, said).wait()?;
+        context.sleep(PAUSE).wait()?;
     }
     Ok("All of it is logged.")
 }
 
 fn slow(wait: Wait, context: Context) -> Result<&'static str, CallError> {
-    context.sleep(Duration::from_millis(wait.ms.into()))?;
+    context.sleep(Duration::from_millis(wait.ms.into())).wait()?;
     Ok("slow done")
 }
 

@@ -1,0 +1,182 @@
+//! Results that come later, for threads and for tasks.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::{Pin, pin},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
+
+/// A result that comes later: a thread [`wait`](Self::wait)s for it, a task awaits it.
+///
+/// What it stands for has begun when it is handed out; dropping it gives up on what has not happened yet.
+#[must_use = "wait for it, or await it"]
+pub struct Later<T>(State<T>);
+
+enum State<T> {
+    /// It is there; `None` when it was handed over.
+    Ready(Option<T>),
+    Running(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Later<T> {
+    /// A result that is there already.
+    pub const fn ready(value: T) -> Self {
+        Self(State::Ready(Some(value)))
+    }
+
+    /// What a future comes to.
+    pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(State::Running(Box::pin(future)))
+    }
+
+    /// Blocks until it is there. Not for tasks: they hold up all others on their thread while they block.
+    pub fn wait(self) -> T {
+        block_on(self)
+    }
+
+    /// The same with something done about the result.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Later<U>
+    where
+        T: 'static,
+    {
+        match self.0 {
+            State::Ready(value) => Later(State::Ready(value.map(f))),
+            State::Running(running) => Later::new(async move { f(running.await) }),
+        }
+    }
+}
+
+/// Nothing in it is pinned in place.
+impl<T> Unpin for Later<T> {}
+
+impl<T> Future for Later<T> {
+    type Output = T;
+
+    /// # Panics
+    /// If it was polled to its end before.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match &mut self.0 {
+            State::Ready(value) => Poll::Ready(value.take().expect("a result comes once")),
+            State::Running(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Later<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_there = matches!(self.0, State::Ready(_));
+        f.debug_struct("Later").field("is_there", &is_there).finish_non_exhaustive()
+    }
+}
+
+/// Runs a future on this thread, which sleeps while the future has to wait. For threads that may block.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    // Most have nothing to wait for.
+    if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return value;
+    }
+    let signal = Arc::new(Signal { thread: thread::current(), woken: AtomicBool::new(true) });
+    let waker = Waker::from(signal.clone());
+    loop {
+        if signal.woken.swap(false, Ordering::Acquire) {
+            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                return value;
+            }
+        } else {
+            thread::park();
+        }
+    }
+}
+
+/// Wakes a thread. That it was woken is kept here, since the thread may be waiting for something else, further in.
+struct Signal {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.woken.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::poll_fn, sync::mpsc::channel};
+
+    /// Pending for so many times, woken by another thread each time.
+    async fn after(mut turns: u32) -> u32 {
+        let all = turns;
+        poll_fn(move |cx| {
+            if turns == 0 {
+                return Poll::Ready(());
+            }
+            turns -= 1;
+            let waker = cx.waker().clone();
+            thread::spawn(move || waker.wake());
+            Poll::Pending
+        })
+        .await;
+        all
+    }
+
+    #[test]
+    fn a_thread_waits_as_long_as_it_takes() {
+        assert_eq!(block_on(after(0)), 0);
+        assert_eq!(block_on(after(50)), 50);
+        assert_eq!(Later::ready(1).wait(), 1);
+        assert_eq!(Later::new(after(3)).map(|turns| turns + 1).wait(), 4);
+        assert_eq!(Later::ready(2).map(|it| it * 2).wait(), 4);
+        assert_eq!(block_on(async { Later::ready(after(2).await).await }), 2);
+    }
+
+    #[test]
+    fn waiting_inside_of_waiting_loses_no_wake_up() {
+        let (wake_outer, outer) = channel::<Waker>();
+        let (wake_inner, inner) = channel::<Waker>();
+        let waking = thread::spawn(move || {
+            // The outer one is woken while the thread waits for the inner one.
+            let waker = inner.recv().expect("the inner future is polled");
+            outer.recv().expect("the outer future is polled").wake();
+            waker.wake();
+        });
+        let mut turns = 0;
+        block_on(poll_fn(|cx| {
+            turns += 1;
+            match turns {
+                1 => cx.waker().wake_by_ref(),
+                2 => {
+                    let _ = wake_outer.send(cx.waker().clone());
+                    let mut inner_turns = 0;
+                    block_on(poll_fn(|cx| {
+                        inner_turns += 1;
+                        match inner_turns {
+                            1 => Poll::Pending,
+                            2 => {
+                                let _ = wake_inner.send(cx.waker().clone());
+                                Poll::Pending
+                            }
+                            _ => Poll::Ready(()),
+                        }
+                    }));
+                }
+                _ => return Poll::Ready(()),
+            }
+            Poll::Pending
+        }));
+        waking.join().expect("no panic");
+    }
+}

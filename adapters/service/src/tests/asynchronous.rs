@@ -1,0 +1,550 @@
+//! Handlers that hand back futures, and what threads and tasks wait for.
+
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::{Poll, Wake, Waker},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{ClientEnd, Event, Limits, SendError, Settings},
+    protocol::ProtocolVersion,
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitSchema,
+        ElicitUrlParams, Map, PromptArgument, Role, Root, RootsListChangedParams, SamplingContent, SamplingMessage,
+        StringSchema, TaskMetadata, TaskStatus, TaskSupport, ToolsListChangedParams,
+    },
+    wire::JsonObject,
+};
+use serde_json::{Value, json};
+
+use super::echo;
+use crate::{
+    Application, Completing, Context, Failure, Host, HostBuilder, Job, Later, Order, Prompt, Resource,
+    ResourceTemplate, Roots, Run, Service, ServiceBuilder, Started, Tool,
+    sync::lock,
+    testing::{Pair, code},
+};
+
+/// Not done when it is polled for the first time.
+async fn pause() {
+    let mut turns = 0;
+    std::future::poll_fn(|cx| {
+        turns += 1;
+        cx.waker().wake_by_ref();
+        if turns > 2 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+#[derive(serde::Deserialize)]
+struct Two {
+    a: u8,
+    b: u8,
+}
+
+/// A service whose code is asynchronous throughout.
+fn patient() -> ServiceBuilder {
+    let schema = JsonObject::parse(r#"{"type": "object"}"#).expect("an object");
+    Service::builder("test", "1")
+        .tool(Tool::new_async("plain", async || {
+            pause().await;
+            "plain"
+        }))
+        .tool(Tool::with_schema_async("sum", schema, async |two: Two, context: Context| {
+            context.progress(1.0, None, None).await?;
+            pause().await;
+            Ok::<_, Failure>(format!("{}", two.a + two.b))
+        }))
+        .tool(Tool::new_async("fails", async || {
+            pause().await;
+            Err::<&str, _>("on purpose")
+        }))
+        .tool(Tool::new_async("panics_at_once", |_: Context| -> std::future::Ready<&'static str> { panic!("at once") }))
+        .tool(Tool::new_async("panics_later", async || -> &'static str {
+            pause().await;
+            panic!("later")
+        }))
+        .tool(Tool::new("panics", || -> &'static str { panic!("a function") }))
+        .prompt(
+            Prompt::with_arguments_async("prompt", [PromptArgument::new("a")], async |two: Two| {
+                pause().await;
+                format!("{}", two.a)
+            })
+            .complete_async("a", async |completing: Completing| {
+                pause().await;
+                vec![format!("{}!", completing.value)]
+            }),
+        )
+        .prompt(Prompt::new_async("bare", async || "bare"))
+        .resource(Resource::new_async("test://r", "r", async || {
+            pause().await;
+            "resource"
+        }))
+        .template(
+            ResourceTemplate::new_async("test://{a}/{b}", "t", async |two: Two| {
+                pause().await;
+                format!("{}", two.a * two.b)
+            })
+            .complete_async("a", async |_: Completing| vec!["1", "2"]),
+        )
+        .on_request_async("test/double", async |params: Value, _: Context| {
+            pause().await;
+            Ok::<_, Failure>(json!({"double": params["n"].as_i64().unwrap_or_default() * 2}))
+        })
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().expect("a text")
+}
+
+#[test]
+fn every_kind_of_handler_can_be_a_future() {
+    let pair = Pair::simple(&patient().build().expect("a good service"));
+    let ask = |method: &str, params: Value| pair.ask(method, params).expect("a result");
+    assert_eq!(text(&ask("tools/call", json!({"name": "plain"}))), "plain");
+    assert_eq!(text(&ask("tools/call", json!({"name": "sum", "arguments": {"a": 1, "b": 2}}))), "3");
+    let failed = ask("tools/call", json!({"name": "fails"}));
+    assert_eq!((text(&failed), &failed["isError"]), ("on purpose", &json!(true)));
+    let bad = ask("tools/call", json!({"name": "sum", "arguments": {"a": "x"}}));
+    assert_eq!(bad["isError"], true, "arguments are read first");
+    let filled = ask("prompts/get", json!({"name": "prompt", "arguments": {"a": "7", "b": "0"}}));
+    assert_eq!(filled["messages"][0]["content"]["text"], "7");
+    assert_eq!(ask("prompts/get", json!({"name": "bare"}))["messages"][0]["content"]["text"], "bare");
+    assert_eq!(ask("resources/read", json!({"uri": "test://r"}))["contents"][0]["text"], "resource");
+    assert_eq!(ask("resources/read", json!({"uri": "test://3/4"}))["contents"][0]["text"], "12");
+    assert_eq!(code(&pair.ask("resources/read", json!({"uri": "test://x/4"}))), -32002);
+    let completed = |reference: Value| {
+        let params = json!({"ref": reference, "argument": {"name": "a", "value": "v"}});
+        ask("completion/complete", params)["completion"]["values"].clone()
+    };
+    assert_eq!(completed(json!({"type": "ref/prompt", "name": "prompt"})), json!(["v!"]));
+    assert_eq!(completed(json!({"type": "ref/resource", "uri": "test://{a}/{b}"})), json!(["1", "2"]));
+    assert_eq!(ask("test/double", json!({"n": 21}))["double"], 42);
+    pair.assert_clean();
+}
+
+#[test]
+fn a_panic_fails_the_one_request() {
+    let pair = Pair::simple(&patient().build().expect("a good service"));
+    for tool in ["panics", "panics_at_once", "panics_later"] {
+        let beside = pair.send("tools/call", json!({"name": "plain"}));
+        let answer = pair.ask("tools/call", json!({"name": tool})).expect_err("an error");
+        assert_eq!((&answer["code"], &answer["message"]), (&json!(-32603), &json!("Internal error")), "{tool}");
+        assert!(pair.wait(beside).is_ok(), "{tool}");
+    }
+    pair.assert_clean();
+}
+
+/// A host whose code is asynchronous throughout, and what it hears.
+fn thoughtful(heard: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
+    let (first, second) = (heard.clone(), heard.clone());
+    Host::builder("client", "1")
+        .sampling_async(async |_: CreateMessageParams, _: Context<ClientEnd>| {
+            pause().await;
+            Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("four"), "m"))
+        })
+        .elicitation_async(async |asked: ElicitFormParams, _: Context<ClientEnd>| {
+            pause().await;
+            Ok::<_, Failure>(ElicitResult::accept([("name", asked.message.as_str().into())]))
+        })
+        .elicitation_url_async(async |_: ElicitUrlParams, _: Context<ClientEnd>| {
+            pause().await;
+            Ok::<_, Failure>(ElicitAction::Decline)
+        })
+        .on_async(move |_: ToolsListChangedParams, _| {
+            let heard = first.clone();
+            async move {
+                lock(&heard).push("begun".to_owned());
+                pause().await;
+                lock(&heard).push("ended".to_owned());
+            }
+        })
+        .on_notification_async("test/note", move |params: Value, _| {
+            let heard = second.clone();
+            async move {
+                pause().await;
+                lock(&heard).push(params.to_string());
+            }
+        })
+        .roots(&Roots::new([Root::new("file:///a")]).expect("good roots"))
+}
+
+fn form() -> ElicitSchema {
+    ElicitSchema {
+        required: Some(vec!["name".into()]),
+        ..ElicitSchema::new(Map::from([("name", StringSchema::default().into())]))
+    }
+}
+
+fn question() -> CreateMessageParams {
+    CreateMessageParams::new([SamplingMessage::user("2 + 2?")], 10_u64)
+}
+
+/// Both ways to wait, in the same words.
+fn curious() -> ServiceBuilder {
+    fn said(name: &ElicitResult, answer: &CreateMessageResult, page: &ElicitAction, roots: usize) -> String {
+        let name = name.content.as_ref().and_then(|content| content.get("name"));
+        format!("{name:?} {} {page} {roots}", answer.model)
+    }
+    Service::builder("test", "1")
+        .tool(Tool::new("wait", |context: Context| {
+            let name = context.elicit("Ada", form()).wait()?;
+            let answer = context.sample(question()).wait()?;
+            let page = context.elicit_url("Sign in", "https://example.com/").wait()?;
+            Ok::<_, Failure>(said(&name, &answer, &page.action, context.roots().wait()?.len()))
+        }))
+        .tool(Tool::new_async("await", async |context: Context| {
+            let name = context.elicit("Ada", form()).await?;
+            let answer = context.sample(question()).await?;
+            let page = context.elicit_url("Sign in", "https://example.com/").await?;
+            Ok::<_, Failure>(said(&name, &answer, &page.action, context.roots().await?.len()))
+        }))
+        .tool(Tool::new_async("all_at_once", async |context: Context| {
+            let (name, answer) = (context.elicit("Ada", form()), context.sample(question()));
+            let (page, roots) = (context.elicit_url("Sign in", "https://example.com/"), context.roots());
+            let (roots, page) = (roots.await, page.await);
+            Ok::<_, Failure>(said(&name.await?, &answer.await?, &page?.action, roots?.len()))
+        }))
+}
+
+#[test]
+fn functions_and_futures_ask_in_the_same_way_in_every_era() {
+    let heard = Arc::default();
+    let service = curious().build().expect("a good service");
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let pair = Pair::new(&thoughtful(&heard).build(), &service, version);
+        for tool in ["wait", "await", "all_at_once"] {
+            let result = pair.ask("tools/call", json!({"name": tool})).expect("a result");
+            assert_eq!(text(&result), "Some(String(\"Ada\")) m decline 1", "{tool} {version}");
+        }
+        pair.assert_clean();
+    }
+}
+
+#[test]
+fn what_is_asked_together_travels_together() {
+    let service = curious().build().expect("a good service");
+    let host = thoughtful(&Arc::default()).build();
+    // In a session all four are on their way before the first is answered.
+    let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
+    let pending = pair.send("tools/call", json!({"name": "all_at_once"}));
+    let mut asked = Vec::new();
+    pair.until(|| {
+        asked.extend(pair.only_upwards().into_iter().filter(|line| line.get("method").is_some()));
+        asked.len() == 4
+    });
+    drop(pending);
+    // Without one, all four are in the first answer.
+    let pair = Pair::new(&host, &service, ProtocolVersion::V2026_07_28);
+    pair.ask("tools/call", json!({"name": "all_at_once"})).expect("a result");
+    let rounds: Vec<_> = pair
+        .server
+        .take_lines()
+        .iter()
+        .filter_map(|line| Some(line["result"].get("inputRequests")?.as_object()?.len()))
+        .collect();
+    assert_eq!(rounds, [4]);
+}
+
+#[test]
+fn a_question_that_is_dropped_is_taken_back() {
+    let asked = Arc::new(AtomicBool::new(false));
+    let seen = asked.clone();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new_async("impatient", move |context: Context| {
+            let asked = asked.clone();
+            async move {
+                let question = context.sample(question());
+                while !asked.load(Ordering::SeqCst) {
+                    pause().await;
+                }
+                drop(question);
+                "did without"
+            }
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
+    let pending = pair.send("tools/call", json!({"name": "impatient"}));
+    let mut lines = Vec::new();
+    pair.until(|| {
+        lines.extend(pair.only_upwards());
+        lines.iter().any(|line| line["method"] == "sampling/createMessage")
+    });
+    seen.store(true, Ordering::SeqCst);
+    pair.until(|| {
+        lines.extend(pair.only_upwards());
+        lines.iter().any(|line| line.get("result").is_some())
+    });
+    let asked = lines.iter().find(|line| line["method"] == "sampling/createMessage").expect("it was asked");
+    let cancelled = lines.iter().find(|line| line["method"] == "notifications/cancelled").expect("it was taken back");
+    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 0);
+    drop(pending);
+}
+
+#[test]
+fn a_notification_is_heard_to_its_end_before_the_next() {
+    let heard = Arc::default();
+    let service = echo().build().expect("a good service");
+    let pair = Pair::new(&thoughtful(&heard).build(), &service, ProtocolVersion::V2025_11_25);
+    for round in 0..10 {
+        let name = format!("t{round}");
+        pair.input_to_client(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        pair.input_to_client(&json!({"jsonrpc": "2.0", "method": "test/note", "params": {"n": name}}).to_string());
+    }
+    pair.settle();
+    let expected: Vec<_> =
+        (0..10).flat_map(|round| ["begun".into(), "ended".into(), format!("{{\"n\":\"t{round}\"}}")]).collect();
+    assert_eq!(*lock(&heard), expected);
+    // Arguments that cannot be read are the peer's fault, as with functions.
+    let faults = Arc::new(AtomicUsize::new(0));
+    let count = faults.clone();
+    let service = echo()
+        .on_async(async |_: RootsListChangedParams, _| ())
+        .on_fault(move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    pair.input_to_server(r#"{"jsonrpc":"2.0","method":"notifications/roots/list_changed","params":{"_meta":7}}"#);
+    pair.settle();
+    assert_eq!(faults.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_cancelled_future_goes_on_until_it_is_done() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let eye = seen.clone();
+    let begun = Arc::new(AtomicBool::new(false));
+    let beginning = begun.clone();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new_async("tidy", move |context: Context| {
+            let (eye, beginning) = (eye.clone(), beginning.clone());
+            async move {
+                beginning.store(true, Ordering::SeqCst);
+                let slept = context.sleep(Duration::from_secs(60)).await;
+                pause().await;
+                // What it has begun, it can bring to an end.
+                let said = context.progress(1.0, None, None).await;
+                let asked = context.sample(question()).await;
+                lock(&eye).push(format!("{slept:?} {said:?} {asked:?}"));
+            }
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    let pending = pair.to_server().call_tool("tidy", ()).expect("it can be sent");
+    pair.until(|| begun.load(Ordering::SeqCst));
+    drop(pending);
+    pair.settle();
+    assert_eq!(*lock(&seen), ["Err(Cancelled) Ok(()) Err(Cancelled)"]);
+    pair.assert_clean();
+}
+
+#[test]
+fn time_passes_for_those_who_sleep() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("wait", |context: Context| context.sleep(Duration::from_secs(50)).wait().map(|()| "waited")))
+        .tool(Tool::new_async("await", async |context: Context| {
+            context.sleep(Duration::from_secs(20)).await?;
+            context.sleep(Duration::from_secs(30)).await.map(|()| "awaited")
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    for (tool, text) in [("wait", "waited"), ("await", "awaited")] {
+        let pending = pair.to_server().call_tool(tool, ()).expect("it can be sent");
+        for _ in 0..5 {
+            pair.until(|| pair.server.lobby.next_alarm().is_some());
+            pair.advance(Duration::from_secs(10));
+        }
+        let result = pair.wait(pending).expect("a result");
+        assert_eq!(result.content[0].as_text(), Some(text));
+    }
+    pair.assert_clean();
+}
+
+/// A request that has come in but is not worked on yet.
+fn job(pair: &Pair, line: &Value) -> Job {
+    let line = line.to_string();
+    let event = pair.server.with_conn(|conn| {
+        let frame = mcp_proto::codec::Frame::new(line.as_bytes());
+        conn.handle_frame(Default::default(), frame).map(Event::into_owned)
+    });
+    pair.server_session.handle(&pair.server.link(), event.expect("a request")).expect("a job")
+}
+
+fn call(id: u8, tool: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}})
+}
+
+fn poll(run: &mut Run) -> Poll<()> {
+    let Run::Future(future) = run else { panic!("a future") };
+    future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()))
+}
+
+fn error_of(pair: &Pair, id: u8) -> String {
+    pair.server.flush();
+    let answer = pair.server.take_lines().into_iter().find(|line| line["id"] == id).expect("an answer");
+    assert_eq!(answer["error"]["code"], -32603);
+    answer["error"]["message"].as_str().expect("a text").to_owned()
+}
+
+#[test]
+fn a_job_that_is_dropped_is_answered_with_the_reason() {
+    let pair = Pair::simple(&patient().tool(Tool::new("sync", || "sync")).build().expect("a good service"));
+    // Before it has begun, whatever it is made of.
+    drop(job(&pair, &call(1, "plain")));
+    assert_eq!(error_of(&pair, 1), "Too many requests wait to be served");
+    drop(job(&pair, &call(2, "sync")));
+    assert_eq!(error_of(&pair, 2), "Too many requests wait to be served");
+    // In the middle.
+    let mut run = job(&pair, &call(3, "plain")).into_run();
+    assert!(poll(&mut run).is_pending());
+    drop(run);
+    assert_eq!(error_of(&pair, 3), "The work on this request was given up");
+    // When the connection is about to end.
+    let job = job(&pair, &call(4, "plain"));
+    pair.server.with_conn(|conn| conn.close(Default::default()));
+    drop(job);
+    assert_eq!(error_of(&pair, 4), "The connection ends before this request was served");
+    assert_eq!(pair.server_session.shared().works.len(), 0);
+}
+
+#[test]
+fn a_quick_future_is_done_when_it_was_polled_once() {
+    let service = Service::builder("test", "1").tool(Tool::new_async("quick", async || "quick")).build();
+    let pair = Pair::simple(&service.expect("a good service"));
+    let job = job(&pair, &call(1, "quick"));
+    assert_eq!(job.order(), Order::Concurrent);
+    assert!(poll(&mut job.into_run()).is_ready());
+    pair.server.flush();
+    assert_eq!(pair.server.take_lines()[0]["result"]["content"][0]["text"], "quick");
+}
+
+#[test]
+fn a_task_whose_work_is_dropped_has_failed() {
+    let service = Service::builder("test", "1")
+        .tool(
+            Tool::new_async("task", async || {
+                pause().await;
+                "done"
+            })
+            .task_support(TaskSupport::Optional),
+        )
+        .build()
+        .expect("a good service");
+    let pair = Pair::simple(&service);
+    let line = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+        "params": {"name": "task", "task": TaskMetadata::default()}});
+    let mut run = job(&pair, &line).into_run();
+    assert!(poll(&mut run).is_pending());
+    drop(run);
+    pair.server.flush();
+    let lines = pair.server.take_lines();
+    let id = lines[0]["result"]["task"]["taskId"].as_str().expect("a task").to_owned();
+    let answer = pair.ask("tasks/get", json!({"taskId": id})).expect("a task");
+    assert_eq!(
+        (&answer["status"], &answer["statusMessage"]),
+        (&json!("failed"), &json!("The work on this task was given up"))
+    );
+}
+
+#[test]
+fn tasks_run_futures() {
+    let service = Service::builder("test", "1")
+        .tool(
+            Tool::new_async("task", async |context: Context| {
+                pause().await;
+                context.progress(1.0, None, None).await?;
+                let answer = context.sample(question()).await?;
+                Ok::<_, Failure>(answer.model)
+            })
+            .task_support(TaskSupport::Optional),
+        )
+        .build()
+        .expect("a good service");
+    let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
+    let server = pair.to_server();
+    let tools = pair.finish(std::thread::spawn(move || crate::block_on(server.all_tools().gather()))).expect("a list");
+    let started = pair.to_server().call_tool_as_task(&tools[0], (), None).expect("it can be sent");
+    let Started::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };
+    assert_eq!(pair.wait(task.result().expect("it can be sent")).expect("a result").content[0].as_text(), Some("m"));
+    assert_eq!(pair.wait(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Completed);
+}
+
+/// Counts how often it was woken.
+#[derive(Default)]
+struct Count(AtomicUsize);
+
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// A pair whose client can hold few bytes for a server that does not read.
+fn narrow() -> Pair {
+    let mut limits = Limits::default();
+    limits.outbox_bytes = 2000;
+    let host = Host::builder("client", "1").settings(Settings { limits, ..Settings::default() }).build();
+    Pair::with(&host, &echo().build().expect("a good service"), |_| ())
+}
+
+fn stuff(pair: &Pair) -> usize {
+    (0..).take_while(|_| pair.to_server().notify_raw("test/stuff", None) != Err(SendError::Busy)).count()
+}
+
+#[test]
+fn ten_thousand_wait_for_room_and_one_is_woken() {
+    let pair = narrow();
+    assert!(stuff(&pair) > 10);
+    let woken = Arc::new(Count::default());
+    let waker = Waker::from(woken.clone());
+    let mut cx = std::task::Context::from_waker(&waker);
+    let mut waiting: Vec<Later<()>> = (0..10_000).map(|_| pair.to_server().room()).collect();
+    for waiting in &mut waiting {
+        assert!(Pin::new(waiting).poll(&mut cx).is_pending());
+    }
+    assert_eq!((pair.client.lobby.len(), woken.0.load(Ordering::SeqCst)), (10_000, 0));
+    // Each time that there is room, one of them hears of it, and takes all of it.
+    for number in 0..10_000 {
+        pair.client.flush();
+        assert_eq!(woken.0.swap(0, Ordering::SeqCst), 1);
+        assert!(Pin::new(&mut waiting[number]).poll(&mut cx).is_ready());
+        stuff(&pair);
+        // The next one was called when this one left, and looks in vain.
+        let next = waiting.get_mut(number + 1);
+        assert!(next.is_none_or(|next| Pin::new(next).poll(&mut cx).is_pending()));
+        assert!(woken.0.swap(0, Ordering::SeqCst) <= 1);
+    }
+    assert_eq!(pair.client.lobby.len(), 0);
+}
+
+#[test]
+fn whoever_waits_for_room_hears_of_the_end() {
+    let pair = narrow();
+    stuff(&pair);
+    let mut waiting: Vec<Later<()>> = (0..100).map(|_| pair.to_server().room()).collect();
+    let mut cx = std::task::Context::from_waker(Waker::noop());
+    assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_pending()));
+    let threads: Vec<_> = (0..10)
+        .map(|_| {
+            let server = pair.to_server();
+            std::thread::spawn(move || server.room().wait())
+        })
+        .collect();
+    pair.until(|| pair.client.lobby.len() == 110);
+    pair.cut();
+    assert!(waiting.iter_mut().all(|waiting| Pin::new(waiting).poll(&mut cx).is_ready()));
+    drop(waiting);
+    threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+    assert_eq!(pair.client.lobby.len(), 0);
+}
