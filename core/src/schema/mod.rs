@@ -4,7 +4,6 @@
 //! of them may send, and [encoding for a revision](Encode) writes what that revision can read. Every object keeps the
 //! members that it does not know.
 
-mod base64;
 mod capabilities;
 mod common;
 mod completion;
@@ -43,9 +42,9 @@ use serde_core::de::DeserializeOwned;
 
 use crate::protocol::{CapabilitySet, Method};
 
+pub use crate::codec::{decode_base64, encode_base64, is_base64};
 #[cfg(feature = "arbitrary")]
 pub use arbitrary::ArbitraryAt;
-pub use base64::{decode_base64, encode_base64, is_base64};
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
     ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
