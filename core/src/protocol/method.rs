@@ -193,6 +193,16 @@ impl Method {
         )
     }
 
+    /// The param that is repeated in the header `Mcp-Name` (2026-07-28 over HTTP).
+    #[must_use]
+    pub const fn mirrored_param(self) -> Option<&'static str> {
+        match self {
+            Self::CallTool | Self::GetPrompt => Some("name"),
+            Self::ReadResource => Some("uri"),
+            _ => None,
+        }
+    }
+
     /// The revisions that have it.
     #[must_use]
     pub const fn versions(self) -> VersionSet {

@@ -114,6 +114,36 @@ impl ProtocolVersion {
         }
     }
 
+    /// Whether every HTTP request after the first one names the revision in `MCP-Protocol-Version`.
+    #[must_use]
+    pub const fn has_version_header(self) -> bool {
+        self as u8 >= Self::V2025_06_18 as u8
+    }
+
+    /// Whether a stream of events begins with an id to come back with, and says when to before it is closed early.
+    #[must_use]
+    pub const fn primes_streams(self) -> bool {
+        matches!(self, Self::V2025_11_25)
+    }
+
+    /// Whether a client that hangs up while it waits for an answer does not want it any more (HTTP).
+    #[must_use]
+    pub const fn cancels_by_hanging_up(self) -> bool {
+        matches!(self.era(), Era::Modern)
+    }
+
+    /// Whether this HTTP status in answer to `initialize` sends a client of this revision to the HTTP+SSE transport of
+    /// 2024-11-05. 401 and 403 say nothing about transports.
+    #[must_use]
+    pub const fn takes_for_old_transport(self, status: u16) -> bool {
+        match status {
+            400 | 404 | 405 => true,
+            401 | 403 => false,
+            400..500 => (self as u8) < (Self::V2025_11_25 as u8),
+            _ => false,
+        }
+    }
+
     /// The code under which an error leaves that a handler has given this code.
     ///
     /// Since 2026-07-28 -32099 to -32000 belong to the specification: three codes are in use, the one for a resource that

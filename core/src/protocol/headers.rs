@@ -1,0 +1,255 @@
+//! What a request of 2026-07-28 says twice over HTTP: in its body and, for whoever stands in between, in headers.
+
+use alloc::{
+    borrow::Cow,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+use crate::codec::{decode_base64, encode_base64};
+
+const BASE64_START: &str = "=?base64?";
+const BASE64_END: &str = "?=";
+
+/// Before the name of a header that repeats an argument of a tool.
+pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
+
+/// The text of a header that says `value`: the value itself, or, where a header cannot carry that, its base64 between
+/// marks (2026-07-28, value encoding).
+#[must_use]
+pub fn encode_header(value: &str) -> Cow<'_, str> {
+    let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let bytes = value.as_bytes();
+    let plain = bytes.iter().all(|byte| matches!(byte, b' '..=b'~')) && !blank(bytes.first()) && !blank(bytes.last());
+    let marked = value.starts_with(BASE64_START) && value.ends_with(BASE64_END);
+    if plain && !marked {
+        return Cow::Borrowed(value);
+    }
+    Cow::Owned([BASE64_START, &encode_base64(bytes), BASE64_END].concat())
+}
+
+/// The value that a header says. Blanks around it do not belong to it.
+///
+/// `None` if it has characters that a header cannot have, or marks around what is not base64 or not UTF-8.
+#[must_use]
+pub fn decode_header(text: &str) -> Option<Cow<'_, str>> {
+    let text = text.trim_matches([' ', '\t']);
+    if !text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+        return None;
+    }
+    let inner = text.strip_prefix(BASE64_START).and_then(|rest| rest.strip_suffix(BASE64_END));
+    let Some(inner) = inner else { return Some(Cow::Borrowed(text)) };
+    String::from_utf8(decode_base64(inner)?).ok().map(Cow::Owned)
+}
+
+/// What the headers of one request say about it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Mirrored {
+    /// `MCP-Protocol-Version`.
+    pub version: Said,
+    /// `Mcp-Method`.
+    pub method: Said,
+    /// `Mcp-Name`.
+    pub name: Said,
+    /// Every `Mcp-Param-*`, in their order: what stands behind the prefix, and the value.
+    pub params: Vec<(String, Said)>,
+}
+
+/// What one header says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Said {
+    /// It is not there.
+    #[default]
+    Nothing,
+    /// This, as it came.
+    Text(String),
+    /// It is there twice, or not made of visible ASCII characters, spaces and tabs.
+    Junk,
+}
+
+/// A header is missing, cannot be read, or says something else than the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderMismatch {
+    /// The header.
+    pub header: Cow<'static, str>,
+    /// What is wrong with it.
+    pub fault: HeaderFault,
+}
+
+/// What is wrong with a header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderFault {
+    /// It is not there.
+    Missing,
+    /// It cannot be read.
+    Malformed,
+    /// It says something else than the body.
+    Different,
+    /// It is there, and the body has no such value.
+    Unfounded,
+}
+
+impl fmt::Display for HeaderMismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let header = &self.header;
+        match self.fault {
+            HeaderFault::Missing => write!(f, "Header mismatch: {header} is missing"),
+            HeaderFault::Malformed => write!(f, "Header mismatch: {header} is malformed"),
+            HeaderFault::Different => write!(f, "Header mismatch: {header} differs from the body"),
+            HeaderFault::Unfounded => write!(f, "Header mismatch: {header} repeats what the body does not say"),
+        }
+    }
+}
+
+impl core::error::Error for HeaderMismatch {}
+
+impl Said {
+    /// Whether it says exactly `value`, in one of the headers that are not encoded.
+    ///
+    /// # Errors
+    /// What is wrong with it otherwise.
+    pub fn repeats(&self, header: &'static str, value: &str) -> Result<(), HeaderMismatch> {
+        self.agrees(header.into(), |text| Some(text.trim_matches([' ', '\t']) == value))
+    }
+
+    /// Whether it says `value`, encoded or not.
+    ///
+    /// # Errors
+    /// What is wrong with it otherwise.
+    pub fn encodes(&self, header: &'static str, value: &str) -> Result<(), HeaderMismatch> {
+        self.agrees(header.into(), |text| Some(decode_header(text)? == value))
+    }
+
+    /// Whether `same` takes what it says for what the body says; `None` stands for what cannot be read.
+    pub(super) fn agrees(
+        &self,
+        header: Cow<'static, str>,
+        same: impl FnOnce(&str) -> Option<bool>,
+    ) -> Result<(), HeaderMismatch> {
+        let fault = match self {
+            Self::Nothing => HeaderFault::Missing,
+            Self::Junk => HeaderFault::Malformed,
+            Self::Text(text) => match same(text) {
+                Some(true) => return Ok(()),
+                Some(false) => HeaderFault::Different,
+                None => HeaderFault::Malformed,
+            },
+        };
+        Err(HeaderMismatch { header, fault })
+    }
+}
+
+impl Mirrored {
+    /// What the header `Mcp-Param-<name>` says.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Said {
+        let mut said = self.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
+        match (said.next(), said.next()) {
+            (None, _) => Said::Nothing,
+            (Some((_, said)), None) => said.clone(),
+            (Some(_), Some(_)) => Said::Junk,
+        }
+    }
+}
+
+impl From<Option<&[u8]>> for Said {
+    /// What the bytes of a header say that is there at most once.
+    fn from(value: Option<&[u8]>) -> Self {
+        let Some(bytes) = value else { return Self::Nothing };
+        match core::str::from_utf8(bytes) {
+            Ok(text) if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) => Self::Text(text.to_string()),
+            _ => Self::Junk,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: M-HTTP-039 M-HTTP-065 M-HTTP-066 M-HTTP-067 M-HTTP-070
+    #[test]
+    fn values_are_sent_as_the_guide_says() {
+        let table = [
+            ("row 12", "row 12"),
+            ("", ""),
+            ("café", "=?base64?Y2Fmw6k=?="),
+            ("  x", "=?base64?ICB4?="),
+            ("x ", "=?base64?eCA=?="),
+            ("\tx", "=?base64?CXg=?="),
+            ("a\tb", "=?base64?YQli?="),
+            ("a\nb", "=?base64?YQpi?="),
+            ("\u{7f}", "=?base64?fw==?="),
+            ("~!\"", "~!\""),
+            ("=?base64?abc?=", "=?base64?PT9iYXNlNjQ/YWJjPz0=?="),
+            ("=?base64??=", "=?base64?PT9iYXNlNjQ/Pz0=?="),
+            ("=?base64?=", "=?base64?PT9iYXNlNjQ/PQ==?="),
+            ("=?BASE64?abc?=", "=?BASE64?abc?="),
+            ("=?base64?abc", "=?base64?abc"),
+            ("abc?=", "abc?="),
+        ];
+        for (value, text) in table {
+            assert_eq!(encode_header(value), text, "{value:?}");
+            assert_eq!(decode_header(text).as_deref(), Some(value), "{text:?}");
+        }
+    }
+
+    // req: M-HTTP-048 M-HTTP-067 M-HTTP-069
+    #[test]
+    fn headers_are_read_as_the_guide_says() {
+        let table = [
+            ("  foo\t ", Some("foo")),
+            (" =?base64?eA==?= ", Some("x")),
+            ("a\tb", Some("a\tb")),
+            ("=?base64?=", Some("=?base64?=")),
+            ("=?base64??=", Some("")),
+            ("=?base64?eA==", Some("=?base64?eA==")),
+            ("=?BASE64?eA==?=", Some("=?BASE64?eA==?=")),
+            ("=?base64?eA?=", None),
+            ("=?base64?eA=?=", None),
+            ("=?base64?e A==?=", None),
+            ("=?base64?_-==?=", None),
+            ("=?base64?/w==?=", None),
+            ("caf\u{e9}", None),
+            ("a\u{7f}", None),
+            ("a\u{0}", None),
+        ];
+        for (text, value) in table {
+            assert_eq!(decode_header(text).as_deref(), value, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn any_value_comes_back() {
+        let mut state = 1_u64;
+        for _ in 0..20_000 {
+            let mut value = String::new();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            for piece in 0..(state >> 61) {
+                let pieces = ["=?base64?", "?=", " ", "\t", "a", "é", "\n", "=", "?", "Z"];
+                value.push_str(pieces[(state >> (6 * piece + 8)) as usize % pieces.len()]);
+            }
+            let text = encode_header(&value);
+            assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{text:?}");
+            assert_eq!(text.trim_matches([' ', '\t']), text, "{value:?}");
+            assert_eq!(decode_header(&text).as_deref(), Some(&*value));
+        }
+    }
+
+    // req: M-HTTP-044 M-HTTP-047
+    #[test]
+    fn what_is_said_is_compared_byte_for_byte() {
+        let said = |bytes: &[u8]| Said::from(Some(bytes));
+        let fault = |result: Result<(), HeaderMismatch>| result.err().map(|mismatch| mismatch.fault);
+        assert_eq!(fault(said(b" tools/call ").repeats("h", "tools/call")), None);
+        assert_eq!(fault(said(b"TOOLS/CALL").repeats("h", "tools/call")), Some(HeaderFault::Different));
+        assert_eq!(fault(said(b"").repeats("h", "tools/call")), Some(HeaderFault::Different));
+        assert_eq!(fault(Said::Nothing.repeats("h", "tools/call")), Some(HeaderFault::Missing));
+        assert_eq!(fault(said(b"t\xc3\xa9").repeats("h", "té")), Some(HeaderFault::Malformed));
+        assert_eq!(fault(said(b"t\x01").encodes("h", "t\x01")), Some(HeaderFault::Malformed));
+        assert_eq!(fault(said(b"=?base64?dMOp?=").encodes("h", "té")), None);
+        assert_eq!(fault(said(b"=?base64?dMOp?=").repeats("h", "té")), Some(HeaderFault::Different));
+        assert_eq!(fault(said(b"=?base64?dMO?=").encodes("h", "té")), Some(HeaderFault::Malformed));
+    }
+}
