@@ -32,6 +32,8 @@ pub(super) struct Batch {
     open: usize,
     /// The members are still being read.
     reading: bool,
+    /// Where its answer goes, where there are several streams.
+    stream: Option<u64>,
 }
 
 impl Engine {
@@ -44,7 +46,8 @@ impl Engine {
             self.refuse(Origin::default(), None, &ErrorObject::new(Defect::Array.code(), message));
             return self.violation(Violation::BatchSize);
         }
-        let Ok(slot) = u32::try_from(self.batches.insert(Batch { reading: true, ..Batch::default() })) else {
+        let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
+        let Ok(slot) = u32::try_from(self.batches.insert(Batch { reading: true, stream, ..Batch::default() })) else {
             return None;
         };
         for member in Members::new(text, depth) {
@@ -112,12 +115,11 @@ impl Engine {
         self.batches.iter().any(|(_, batch)| batch.is_complete())
     }
 
-    /// Writes the answers of the first batch that has them all.
-    pub(super) fn pop_batch(&mut self, out: &mut Vec<u8>) -> bool {
-        let Some(slot) = self.batches.iter().find(|(_, batch)| batch.is_complete()).map(|(slot, _)| slot) else {
-            return false;
-        };
-        for (index, part) in self.batches.remove(slot).parts.into_iter().enumerate() {
+    /// Writes the answers of the first batch that has them all, and says to which stream they go.
+    pub(super) fn pop_batch(&mut self, out: &mut Vec<u8>) -> Option<Option<u64>> {
+        let slot = self.batches.iter().find(|(_, batch)| batch.is_complete()).map(|(slot, _)| slot)?;
+        let Batch { parts, stream, .. } = self.batches.remove(slot);
+        for (index, part) in parts.into_iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             out.extend_from_slice(&part.text);
             self.batch_bytes -= part.weight();
@@ -126,7 +128,7 @@ impl Engine {
             }
         }
         out.extend_from_slice(b"]\n");
-        true
+        Some(stream)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use alloc::string::String;
 
+use super::Principal;
 use crate::{
     protocol::{Era, ProtocolVersion},
     schema::{ClientCapabilities, Implementation, LoggingLevel, TraceContext},
@@ -23,6 +24,8 @@ pub struct RequestContext<'a> {
     pub progress_token: Option<&'a RequestId>,
     /// The distributed trace that it belongs to.
     pub trace: Option<&'a TraceContext>,
+    /// Who it comes from, if the binding was told.
+    pub principal: Option<&'a Principal>,
 }
 
 impl RequestContext<'_> {

@@ -1,11 +1,11 @@
 //! The state behind both roles, and how it is polled.
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
-use core::fmt;
+use core::{fmt, time::Duration};
 
 use super::{
-    ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats, Transmit, Usage,
-    Wake,
+    Arrival, ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats,
+    Transmit, Usage, Wake,
     batch::Batch,
     changes::Changes,
     keepalive::Pings,
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, Timestamp},
+    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, State, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
     wire::{Json, RequestId},
 };
@@ -39,6 +39,8 @@ pub(super) enum CallTag {
         method: Option<Method>,
         /// It carries `task`: it ends with a handle to a task, and is not cancelled by a notification.
         task: bool,
+        /// The stream of the request of the peer that has caused it.
+        stream: Option<u64>,
     },
 }
 
@@ -61,6 +63,8 @@ pub(super) struct RequestTag {
     pub(super) trace: Option<Box<TraceContext>>,
     /// It came as part of a result, and its answer goes into the next request.
     pub(super) question: Option<Question>,
+    /// How it came in, if the binding knows more of that than a pipe does.
+    pub(super) arrival: Option<Box<Arrival>>,
 }
 
 impl RequestTag {
@@ -76,7 +80,13 @@ impl RequestTag {
             modern: None,
             trace: None,
             question: None,
+            arrival: None,
         }
+    }
+
+    /// The stream on which it is answered, where there are several.
+    pub(super) fn stream(&self) -> Option<u64> {
+        self.arrival.as_ref()?.stream
     }
 }
 
@@ -158,6 +168,10 @@ pub(super) struct Engine {
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) drain: Option<(Timestamp, CloseReason)>,
+    /// How the frame that is being taken in has come.
+    pub(super) arrival: Option<Box<Arrival>>,
+    /// Requests whose streams the binding is to close for now.
+    pub(super) let_go: VecDeque<(ReplyKey, Option<Duration>)>,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
     pub(super) stats: Stats,
@@ -193,6 +207,8 @@ impl Engine {
             repeats: Repeats::new(settings.hash_seed),
             clock: now,
             drain: None,
+            arrival: None,
+            let_go: VecDeque::new(),
             noise: 0,
             stats: Stats::default(),
             side,
@@ -241,45 +257,57 @@ impl Engine {
     pub(super) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.flush_changes();
         let start = out.len();
-        let route = self.pop_frame(out)?;
-        self.stats.frames_sent += 1;
-        Some(Transmit { len: out.len() - start, route })
+        let (route, stream) = self.pop_frame(out)?;
+        self.stats.frames_sent += u64::from(out.len() > start);
+        Some(Transmit { len: out.len() - start, route, stream })
     }
 
     pub(super) fn has_output(&self) -> bool {
-        self.outbox.frames() > 0 || self.has_batch() || !self.changes.is_empty()
+        self.outbox.frames() > 0 || self.has_batch() || !self.changes.is_empty() || !self.let_go.is_empty()
     }
 
-    fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<Route> {
+    fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<(Route, Option<u64>)> {
         if let Some(owner) = self.outbox.pop(Lane::Control, out) {
             return Some(self.left(owner));
         }
-        if self.pop_batch(out) {
-            return Some(Route::Connection);
+        if let Some(stream) = self.pop_batch(out) {
+            return Some((Route::Connection, stream));
+        }
+        while let Some((key, retry)) = self.let_go.pop_front() {
+            if let Some((entry, State::Open)) = self.requests.get(key) {
+                return Some((Route::LetGo { key, retry }, entry.tag.stream()));
+            }
         }
         let owner = self.outbox.pop(Lane::Request, out)?;
         Some(self.left(owner))
     }
 
     /// A frame has left the outbox.
-    fn left(&mut self, owner: Owner) -> Route {
+    fn left(&mut self, owner: Owner) -> (Route, Option<u64>) {
         match owner {
-            Owner::Nobody | Owner::Answered => Route::Connection,
+            Owner::Nobody => (Route::Connection, None),
+            Owner::Answered(stream) => (Route::Connection, stream),
             Owner::Reply { key, last } => {
+                let mut stream = None;
                 if let Some((entry, _)) = self.requests.get_mut(key) {
                     entry.tag.queued -= 1;
+                    stream = entry.tag.stream();
                 }
                 if last {
                     self.release(key);
                 }
-                Route::Reply { key, last }
+                (Route::Reply { key, last }, stream)
             }
             Owner::Call(wire) => {
                 let call = self.calls.by_wire(wire.as_u64()).unwrap_or(wire);
+                let mut stream = None;
                 if let Some(call) = self.calls.get_mut(call) {
                     call.sent = true;
+                    if let CallTag::User { stream: caused, .. } = call.tag {
+                        stream = caused;
+                    }
                 }
-                Route::Call(call)
+                (Route::Call(call), stream)
             }
         }
     }
@@ -327,6 +355,16 @@ impl Engine {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::TimedOut { total } });
             }
             None => {}
+        }
+    }
+
+    /// The binding may close the stream on which a request is to be answered, if it knows how to open it again.
+    pub(super) fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
+        let waits = self.requests.get(key).is_some_and(|(entry, state)| {
+            state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
+        });
+        if waits && self.let_go.iter().all(|(known, _)| *known != key) {
+            self.let_go.push_back((key, retry));
         }
     }
 

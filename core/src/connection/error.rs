@@ -123,6 +123,8 @@ pub enum Violation<'a> {
     BadMeta,
     /// A request of the modern era in a revision that is not served.
     UnsupportedVersion,
+    /// A request whose headers do not say what its body says.
+    HeaderMismatch,
 }
 
 impl Violation<'_> {
@@ -150,6 +152,7 @@ impl Violation<'_> {
             Self::UnexpectedRequest(method) => Violation::UnexpectedRequest(method.into_owned()),
             Self::BadMeta => Violation::BadMeta,
             Self::UnsupportedVersion => Violation::UnsupportedVersion,
+            Self::HeaderMismatch => Violation::HeaderMismatch,
         }
     }
 }
@@ -179,6 +182,7 @@ impl fmt::Display for Violation<'_> {
             Self::UnexpectedRequest(method) => write!(f, "the server asked for {method}"),
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
+            Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),
         }
     }
 }

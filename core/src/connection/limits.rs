@@ -3,7 +3,10 @@
 use alloc::sync::Arc;
 use core::time::Duration;
 
-use crate::schema::{LoggingLevel, TraceContext};
+use crate::{
+    rpc::ReplyKey,
+    schema::{LoggingLevel, TraceContext},
+};
 
 /// Bounds of one connection. Memory stays under what they add up to:
 ///
@@ -96,6 +99,9 @@ pub struct RequestOptions {
     pub log_level: Option<LoggingLevel>,
     /// Which distributed trace the request belongs to. Default: none.
     pub trace: Option<Arc<TraceContext>>,
+    /// The request of the peer on whose behalf this one is made: it travels on that one's stream, where a binding has
+    /// several. Default: none.
+    pub cause: Option<ReplyKey>,
 }
 
 impl Default for RequestOptions {
@@ -118,13 +124,14 @@ impl RequestOptions {
             progress: false,
             log_level: None,
             trace: None,
+            cause: None,
         }
     }
 
     /// No deadline at all. The request ends when it is answered or cancelled, or with the connection.
     #[must_use]
     pub const fn forever() -> Self {
-        Self { idle_timeout: None, total_timeout: None, progress: true, log_level: None, trace: None }
+        Self { idle_timeout: None, total_timeout: None, progress: true, log_level: None, trace: None, cause: None }
     }
 }
 

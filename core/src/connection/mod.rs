@@ -3,6 +3,7 @@
 //! Frames and the time go in through `handle_*`; events, bytes and the next deadline come out through `poll_*`;
 //! in between, the application says what it wants. See the [crate documentation](crate) for the loop around it.
 
+mod arrival;
 mod batch;
 mod changes;
 mod closing;
@@ -28,11 +29,12 @@ mod splice;
 mod subscriptions;
 mod tasks;
 
-use alloc::{string::String, sync::Arc, vec::Vec};
-use core::marker::PhantomData;
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use core::{marker::PhantomData, time::Duration};
 
 use serde_core::ser::Error as _;
 
+pub use arrival::{Arrival, Principal};
 pub use config::{ClientConfig, ServerConfig, Settings};
 pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
@@ -44,7 +46,7 @@ pub use poll::{Deadline, Route, Transmit, Wake};
 
 use crate::{
     codec::Frame,
-    protocol::{CapabilitySet, Method, Phase, ProtocolVersion},
+    protocol::{CapabilitySet, HeaderParam, Method, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
         At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
@@ -53,6 +55,7 @@ use crate::{
     wire::{ErrorObject, RawJson, encode},
 };
 use engine::{Engine, Side};
+use modern::header_mismatch;
 
 /// The client's end: it opens the connection and asks the server.
 pub type Client = Connection<ClientEnd>;
@@ -169,6 +172,7 @@ impl Connection<ServerEnd> {
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
         let (progress_token, trace) = (entry.tag.token.as_ref(), entry.tag.trace.as_deref());
+        let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
         if let Some(modern) = &entry.tag.modern {
             return Some(RequestContext {
                 version: modern.version,
@@ -177,6 +181,7 @@ impl Connection<ServerEnd> {
                 log_level: modern.log_level,
                 progress_token,
                 trace,
+                principal,
             });
         }
         let client = self.client()?;
@@ -187,7 +192,33 @@ impl Connection<ServerEnd> {
             log_level: self.engine.log_level,
             progress_token,
             trace,
+            principal,
         })
+    }
+
+    /// Checks the headers that a request came with against the arguments that they repeat (2026-07-28 over HTTP): `params`
+    /// is what the input schema of its tool asks for. Elsewhere there is nothing to check.
+    ///
+    /// # Errors
+    /// The error to answer the request with.
+    pub fn verify_headers(
+        &self,
+        key: ReplyKey,
+        params: &[HeaderParam],
+        arguments: Option<&RawJson<'_>>,
+    ) -> Result<(), ErrorObject> {
+        let arrival = self.engine.requests.get(key).and_then(|(entry, _)| entry.tag.arrival.as_ref());
+        let Some(headers) = arrival.and_then(|arrival| arrival.headers.as_ref()) else { return Ok(()) };
+        params
+            .iter()
+            .try_for_each(|param| param.verify(arguments, headers))
+            .map_err(|mismatch| header_mismatch(&mismatch))
+    }
+
+    /// The answer to a request will take a while. Where the client can hang up and come back for it (2025-11-25 over
+    /// HTTP), its stream is closed for now, with the advice to come back after `retry`; elsewhere nothing happens.
+    pub fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
+        self.engine.let_go(key, retry);
     }
 }
 
@@ -200,6 +231,14 @@ impl<E> Connection<E> {
     /// behind them, so that events always come in the order of their causes.
     pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         self.engine.handle_frame(now, frame)
+    }
+
+    /// As [`handle_frame`](Self::handle_frame), for bindings that know more of a frame than its bytes.
+    pub fn handle_frame_from<'a>(&mut self, now: Timestamp, frame: Frame<'a>, arrival: Arrival) -> Option<Event<'a>> {
+        self.engine.arrival = Some(Box::new(arrival));
+        let event = self.engine.handle_frame(now, frame);
+        self.engine.arrival = None;
+        event
     }
 
     /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.

@@ -13,7 +13,10 @@ use super::{
     splice,
 };
 use crate::{
-    protocol::{Capability, Era, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, Role, VersionSet, check},
+    protocol::{
+        Capability, Era, HeaderMismatch, Kind, Method, MethodName, Mirrored, Phase, ProtocolVersion, Refusal, Role,
+        VersionSet, check,
+    },
     rpc::Owner,
     schema::{
         ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, MissingRequiredClientCapability,
@@ -42,6 +45,17 @@ pub(super) struct Modern {
 struct Refused {
     error: ErrorObject,
     violation: Violation<'static>,
+}
+
+impl From<HeaderMismatch> for Refused {
+    fn from(mismatch: HeaderMismatch) -> Self {
+        Self { error: header_mismatch(&mismatch), violation: Violation::HeaderMismatch }
+    }
+}
+
+/// -32020.
+pub(super) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
+    ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string())
 }
 
 impl Modern {
@@ -77,8 +91,14 @@ impl Modern {
 
 impl Engine {
     /// Whether a request with this `_meta` claims to be of the modern era, and this server has it.
-    pub(super) fn is_modern(&self, meta: &RawJson<'_>) -> bool {
-        self.is_modern_server() && meta.member(keys::PROTOCOL_VERSION).is_some()
+    pub(super) fn is_modern(&self, meta: Option<&RawJson<'_>>) -> bool {
+        let claims = || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+        self.is_modern_server() && (self.headers().is_some() || claims())
+    }
+
+    /// What the headers of the frame say that is being taken in.
+    fn headers(&self) -> Option<&Mirrored> {
+        self.arrival.as_ref()?.headers.as_deref()
     }
 
     /// Whether this is a server that may be asked in the modern era.
@@ -112,7 +132,7 @@ impl Engine {
         id: RequestId,
         method: MethodName<'a>,
         params: Option<RawJson<'a>>,
-        meta: &RawJson<'a>,
+        meta: Option<&RawJson<'a>>,
         origin: Origin,
     ) -> Option<Event<'a>> {
         if self.phase >= Phase::Draining {
@@ -120,8 +140,8 @@ impl Engine {
             return None;
         }
         let method = method.in_era(Era::Modern);
-        let modern = match self.read_modern(&method, meta) {
-            Ok(modern) => modern,
+        let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
+            Ok(read) => read,
             Err(Refused { error, violation }) => {
                 self.refuse(origin, Some(&id), &error);
                 return self.violation(violation);
@@ -144,11 +164,17 @@ impl Engine {
     }
 
     /// What `_meta` says, or why the request is refused.
-    fn read_modern(&self, method: &MethodName<'_>, meta: &RawJson<'_>) -> Result<Modern, Refused> {
+    fn read_modern<'m, 'a>(
+        &self,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        meta: Option<&'m RawJson<'a>>,
+    ) -> Result<(Modern, &'m RawJson<'a>), Refused> {
         let known = method.known();
         let bad =
             |message: String| Refused { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
         let field = |key: &str| bad(alloc::format!("Invalid params: _meta needs {key}"));
+        let meta = meta.ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
         let requested: String = meta
             .member(keys::PROTOCOL_VERSION)
             .and_then(|version| version.decode().ok())
@@ -157,6 +183,10 @@ impl Engine {
             .member(keys::CLIENT_CAPABILITIES)
             .and_then(|capabilities| capabilities.decode().ok())
             .ok_or_else(|| field(keys::CLIENT_CAPABILITIES))?;
+        let headers = self.headers();
+        if let Some(headers) = headers {
+            headers.version.repeats("MCP-Protocol-Version", &requested)?;
+        }
         let served = self.settings().versions;
         let Some(version) = ProtocolVersion::parse(&requested)
             .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
@@ -164,6 +194,9 @@ impl Engine {
             let error = self.unsupported_version(requested);
             return Err(Refused { error, violation: Violation::UnsupportedVersion });
         };
+        if let Some(headers) = headers {
+            headers.method.repeats("Mcp-Method", method.as_str())?;
+        }
         if let Some(known) = known {
             if known.kind() == Kind::Notification {
                 let error =
@@ -184,6 +217,11 @@ impl Engine {
                 }
             }
         }
+        let named =
+            known.and_then(Method::mirrored_param).and_then(|param| params?.member(param)?.decode::<String>().ok());
+        if let (Some(headers), Some(name)) = (headers, named) {
+            headers.name.encodes("Mcp-Name", &name)?;
+        }
         let log_level = match meta.member(keys::LOG_LEVEL) {
             None => None,
             Some(level) => {
@@ -196,7 +234,7 @@ impl Engine {
         let may_ask = known.is_some_and(Method::may_ask);
         let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
         let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
-        Ok(Modern { version, capabilities, info, log_level, cacheable, may_ask, may_become_task })
+        Ok((Modern { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
     }
 
     /// -32022, with the revisions that are served.
@@ -215,7 +253,7 @@ impl Engine {
             instructions: config.instructions.clone(),
             ..DiscoverResult::new(self.spoken(), config.capabilities.clone())
         };
-        self.answer(origin.batch, Owner::Answered, |out| {
+        self.answer(origin.batch, Owner::Answered(None), |out| {
             encode::open_response(out, id);
             let start = out.len();
             // Everything in it came from typed values that this revision has.

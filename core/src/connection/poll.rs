@@ -1,5 +1,7 @@
 //! What a connection wants of its driver.
 
+use core::time::Duration;
+
 use crate::rpc::{CallId, ReplyKey, Timestamp};
 
 /// A message has been appended to the caller's buffer.
@@ -9,6 +11,9 @@ pub struct Transmit {
     pub len: usize,
     /// What it belongs to, for bindings that have more than one stream. A pipe does not care.
     pub route: Route,
+    /// The [`Arrival::stream`](super::Arrival::stream) of the frame that caused it. A [`Route::Connection`] that has one is
+    /// an answer of the core's own, after which nothing follows on that stream.
+    pub stream: Option<u64>,
 }
 
 /// What a message belongs to.
@@ -25,6 +30,14 @@ pub enum Route {
         key: ReplyKey,
         /// Whether this is its answer, after which nothing follows.
         last: bool,
+    },
+    /// Nothing was appended: the stream on which this request waits for its answer may be closed for now. Only where
+    /// [`Arrival::stream`](super::Arrival::stream) was given.
+    LetGo {
+        /// The request.
+        key: ReplyKey,
+        /// When the peer should come back.
+        retry: Option<Duration>,
     },
 }
 

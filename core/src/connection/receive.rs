@@ -150,7 +150,7 @@ impl Engine {
         }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
-        let owner = if id.is_some() { Owner::Answered } else { Owner::Nobody };
+        let owner = if id.is_some() { Owner::Answered(None) } else { Owner::Nobody };
         self.answer(origin.batch, owner, |out| encode::error(out, id.ok_or(missing), error));
     }
 
@@ -203,19 +203,17 @@ impl Engine {
             let message = "Invalid request: a request with this id is in flight";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
         }
-        if let Some(meta) = &meta
-            && self.is_modern(meta)
-        {
+        if self.is_modern(meta.as_ref()) {
             if origin.batch.is_some() {
                 // The session on this pipe has batches; this request is none of its.
                 let message = "Invalid request: its revision has no batches";
                 return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::Malformed(Defect::Array));
             }
-            return self.receive_modern(id, method, params, meta, origin);
+            return self.receive_modern(id, method, params, meta.as_ref(), origin);
         }
         match method.known() {
             Some(Method::Ping) if self.speaks_legacy() => {
-                self.answer(origin.batch, Owner::Answered, |out| {
+                self.answer(origin.batch, Owner::Answered(None), |out| {
                     encode::open_response(out, &id);
                     out.extend_from_slice(b"{}}");
                 });
@@ -296,6 +294,7 @@ impl Engine {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
             return Err(Violation::TooManyRequests);
         }
+        let tag = RequestTag { arrival: self.arrival.clone(), ..tag };
         match self.requests.insert(id.clone(), tag) {
             Inserted::Duplicate => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
@@ -521,7 +520,7 @@ impl Engine {
             Some(CallTag::User { method, .. }) if self.is_modern_client() => {
                 self.receive_modern_result(call, method, result)
             }
-            Some(CallTag::User { method, task }) => {
+            Some(CallTag::User { method, task, .. }) => {
                 if task || self.followed.len() > 0 {
                     self.watch_result(call, method, task, &result);
                 }

@@ -199,7 +199,7 @@ impl Engine {
     /// Sends a request again under a new id, with whatever has come to it meanwhile.
     pub(super) fn send_again(&mut self, call: CallId) {
         let modern = self
-            .modern_version(CallTag::User { method: None, task: false })
+            .modern_version(CallTag::User { method: None, task: false, stream: None })
             .and_then(|version| Some((version, self.side.identity()?)));
         let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
         let progress = self.calls.get(call).is_some_and(|call| call.progress);

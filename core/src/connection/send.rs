@@ -73,7 +73,8 @@ impl Engine {
     ) -> Result<CallId, SendError> {
         self.may_send(method, Kind::Request, needs)?;
         self.has_room_for_request()?;
-        let tag = CallTag::User { method: method.known(), task };
+        let stream = options.cause.and_then(|cause| self.requests.get(cause)?.0.tag.stream());
+        let tag = CallTag::User { method: method.known(), task, stream };
         let mut options = options;
         // A ping carries nothing but itself.
         options.progress &= method.known() != Some(Method::Ping);
@@ -369,7 +370,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let version = match owner {
             Owner::Reply { key, .. } => self.version_of(key),
-            Owner::Nobody | Owner::Answered | Owner::Call(_) => self.version,
+            Owner::Nobody | Owner::Answered(_) | Owner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
@@ -410,6 +411,9 @@ impl Engine {
             encode(&mut text);
             return self.batch_answer(batch, Part { key: None, text });
         }
+        // Where there are streams, whatever answers a frame goes back on the one that it came on.
+        let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
+        let owner = if stream.is_some() { Owner::Answered(stream) } else { owner };
         let _: Result<_, ()> = self.outbox.push(Lane::Control, owner, usize::MAX, |out| {
             encode(out);
             Ok(())

@@ -199,6 +199,7 @@ impl Method {
         match self {
             Self::CallTool | Self::GetPrompt => Some("name"),
             Self::ReadResource => Some("uri"),
+            Self::ExtGetTask | Self::ExtUpdateTask | Self::ExtCancelTask => Some("taskId"),
             _ => None,
         }
     }

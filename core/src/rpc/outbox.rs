@@ -20,8 +20,9 @@ pub(crate) enum Lane {
 pub(crate) enum Owner {
     /// Nothing in particular.
     Nobody,
-    /// A request of the peer that is in no table: this is the connection's own answer.
-    Answered,
+    /// A request of the peer that is in no table: this is the connection's own answer. And the stream that it goes to,
+    /// where there are several.
+    Answered(Option<u64>),
     /// A request of the peer, and whether this frame is its answer.
     Reply { key: ReplyKey, last: bool },
     /// A request of ours, which this frame is.
@@ -115,7 +116,7 @@ impl Queue {
         let found = self.frames.iter().position(|frame| {
             let text = &self.bytes[at..at + frame.len];
             at += frame.len;
-            frame.owner == Owner::Answered && !frame.dead && Message::answered(text).as_ref() == Some(id)
+            matches!(frame.owner, Owner::Answered(_)) && !frame.dead && Message::answered(text).as_ref() == Some(id)
         });
         if let Some(index) = found {
             self.bury(index);
@@ -210,14 +211,14 @@ impl Outbox {
         queue.bytes.push(b'\n');
         queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
         queue.live += 1;
-        self.answered += usize::from(owner == Owner::Answered);
+        self.answered += usize::from(matches!(owner, Owner::Answered(_)));
         Ok(Some(len + 1))
     }
 
     /// Moves the next frame of a lane to the end of `out`.
     pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
         let owner = self.queue(lane).pop(out)?;
-        self.answered -= usize::from(owner == Owner::Answered);
+        self.answered -= usize::from(matches!(owner, Owner::Answered(_)));
         Some(owner)
     }
 

@@ -1,5 +1,6 @@
 //! The rules of the protocol on the test bed, in all revisions. One program, so that it is linked once.
 
+mod arrivals;
 mod batch;
 mod cancellation;
 mod capabilities;

@@ -1,0 +1,246 @@
+//! What a binding with several streams tells a connection of each frame, and what it hears of each message.
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Arrival, Event, Principal, RequestOptions, Route, Transmit, Violation},
+    protocol::{HeaderParam, Mirrored, ProtocolVersion, Said},
+    schema::LogMessageParams,
+    wire::{Json, RawJson},
+};
+use mcp_tests::solo::{Solo, full_server};
+use serde_json::{Value, json};
+
+type Server = Solo<mcp_proto::connection::ServerEnd>;
+
+fn session() -> Server {
+    Solo::ready_server(ProtocolVersion::V2025_11_25)
+}
+
+fn stateless() -> Server {
+    let mut config = full_server();
+    config.settings.versions = mcp_proto::protocol::VersionSet::ALL;
+    Solo::server(config)
+}
+
+fn on(stream: u64) -> Arrival {
+    Arrival { stream: Some(stream), ..Arrival::default() }
+}
+
+/// Hands in a message that came this way, and says what the application hears.
+fn feed(server: &mut Server, message: &Value, arrival: Arrival) -> Vec<Event<'static>> {
+    let text = message.to_string();
+    let event = server.conn.handle_frame_from(server.now, Frame::new(text.as_bytes()), arrival);
+    let mut events: Vec<_> = event.map(Event::into_owned).into_iter().collect();
+    events.extend(server.take_events());
+    events
+}
+
+fn sent(server: &mut Server) -> Vec<(Value, Transmit)> {
+    let mut messages = Vec::new();
+    let mut out = Vec::new();
+    while let Some(transmit) = server.conn.poll_transmit(&mut out) {
+        assert_eq!(transmit.len, out.len());
+        messages.push((serde_json::from_slice(&out).unwrap_or_default(), transmit));
+        out.clear();
+    }
+    messages
+}
+
+fn streams(server: &mut Server) -> Vec<Option<u64>> {
+    sent(server).into_iter().map(|(_, transmit)| transmit.stream).collect()
+}
+
+fn key(events: &[Event<'_>]) -> mcp_proto::rpc::ReplyKey {
+    let [Event::Request { key, .. }] = events else { panic!("this is no request: {events:?}") };
+    *key
+}
+
+#[test]
+fn what_belongs_to_a_request_leaves_on_its_stream() {
+    let mut server = session();
+    let call = |id: u64| {
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
+            "params": {"name": "t", "_meta": {"progressToken": id}}})
+    };
+    let first = key(&feed(&mut server, &call(1), on(10)));
+    let second = key(&feed(&mut server, &call(2), on(20)));
+    let third = key(&feed(&mut server, &call(3), Arrival::default()));
+    server.conn.progress(second, 1.0, None, None).expect("it may report");
+    let log = LogMessageParams::new(mcp_proto::schema::LoggingLevel::Alert, Json::parse("1").expect("JSON"));
+    server.conn.log(first, &log).expect("it may log");
+    server.conn.notify_raw("vendor/news", None).expect("it may tell");
+    server.answer(first, &json!({"content": []}));
+    server.answer(third, &json!({"content": []}));
+    server.answer(second, &json!({"content": []}));
+    assert_eq!(streams(&mut server), [Some(20), Some(10), None, Some(10), None, Some(20)]);
+    let fourth = key(&feed(&mut server, &call(4), on(40)));
+    let options = RequestOptions { cause: Some(fourth), ..RequestOptions::default() };
+    server.conn.request_raw(server.now, "roots/list", None, options).expect("it may ask");
+    server.conn.request_raw(server.now, "roots/list", None, RequestOptions::default()).expect("it may ask");
+    assert_eq!(streams(&mut server), [Some(40), None]);
+}
+
+#[test]
+fn answers_of_the_core_leave_on_the_stream_of_their_question() {
+    let mut server = session();
+    for (stream, method) in [(1, "ping"), (2, "initialize"), (3, "subscriptions/listen")] {
+        feed(&mut server, &json!({"jsonrpc": "2.0", "id": stream, "method": method}), on(stream));
+        let messages = sent(&mut server);
+        let [(message, Transmit { route: Route::Connection, stream: Some(found), .. })] = &messages[..] else {
+            panic!("{messages:?}")
+        };
+        assert_eq!((&message["id"], *found), (&json!(stream), stream));
+    }
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let call = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let key = key(&feed(&mut server, &json!([ping, call]), on(7)));
+    assert_eq!(streams(&mut server), []);
+    server.answer(key, &json!({"tools": []}));
+    assert_eq!(streams(&mut server), [Some(7)]);
+}
+
+#[test]
+fn a_stream_is_let_go_behind_what_was_said_on_it() {
+    let mut server = session();
+    let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
+    let first = key(&feed(&mut server, &call(1), on(10)));
+    let retry = Some(Duration::from_millis(500));
+    server.conn.let_go(first, retry);
+    server.conn.let_go(first, None);
+    let log = LogMessageParams::new(mcp_proto::schema::LoggingLevel::Alert, Json::parse("1").expect("JSON"));
+    server.conn.log(first, &log).expect("it may log");
+    let messages = sent(&mut server);
+    let routes: Vec<_> = messages.iter().map(|(_, transmit)| (transmit.route, transmit.stream)).collect();
+    let log = (Route::Reply { key: first, last: false }, Some(10));
+    assert_eq!(routes, [log, (Route::LetGo { key: first, retry }, Some(10))]);
+    server.answer(first, &json!({"content": []}));
+    assert_eq!(sent(&mut server).len(), 1);
+    // Where there are no streams, or nobody waits any more, there is nothing to let go.
+    let second = key(&feed(&mut server, &call(2), on(20)));
+    server.conn.let_go(second, None);
+    server.answer(second, &json!({"content": []}));
+    assert_eq!(sent(&mut server).len(), 1);
+    server.conn.let_go(second, None);
+    let third = key(&feed(&mut server, &call(3), Arrival::default()));
+    server.conn.let_go(third, None);
+    assert_eq!(sent(&mut server).len(), 0);
+}
+
+#[test]
+fn a_request_says_who_it_comes_from() {
+    let mut server = session();
+    let ada = Arc::new(Principal::new("ada"));
+    let arrival = Arrival { principal: Some(ada.clone()), ..Arrival::default() };
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let hers = key(&feed(&mut server, &list, arrival));
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let nobodys = key(&feed(&mut server, &list, Arrival::default()));
+    assert_eq!(server.conn.context(hers).expect("it is open").principal, Some(&*ada));
+    assert_eq!(server.conn.context(nobodys).expect("it is open").principal, None);
+}
+
+fn modern(id: u64, method: &str, params: &Value) -> Value {
+    let mut params = params.clone();
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+fn with_headers(headers: Mirrored) -> Arrival {
+    Arrival { stream: Some(1), headers: Some(Arc::new(headers)), ..Arrival::default() }
+}
+
+fn said(text: &str) -> Said {
+    Said::Text(text.to_owned())
+}
+
+fn headers(method: &str, name: Said) -> Mirrored {
+    Mirrored { version: said("2026-07-28"), method: said(method), name, params: Vec::new() }
+}
+
+/// The code of the error that a request is refused with.
+#[track_caller]
+fn refused(message: &Value, headers: Mirrored) -> i64 {
+    let mut server = stateless();
+    let events = feed(&mut server, message, with_headers(headers));
+    assert!(matches!(&events[..], [Event::Violation(_)]), "{events:?}");
+    let messages = sent(&mut server);
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    assert_eq!(messages[0].0["id"], message["id"]);
+    messages[0].0["error"]["code"].as_i64().expect("a code")
+}
+
+// req: M-HTTP-031 M-HTTP-040 M-HTTP-041 M-HTTP-042 M-HTTP-043 M-HTTP-045 M-HTTP-049
+#[test]
+fn headers_have_to_say_what_the_body_says() {
+    let call = modern(1, "tools/call", &json!({"name": "tööl"}));
+    let name = || said("=?base64?dMO2w7Zs?=");
+    let good = headers("tools/call", name());
+    let mut server = stateless();
+    let served = feed(&mut server, &call, with_headers(good.clone()));
+    assert!(matches!(&served[..], [Event::Request { .. }]), "{served:?}");
+
+    assert_eq!(refused(&call, Mirrored { method: Said::Nothing, ..good.clone() }), -32020);
+    assert_eq!(refused(&call, headers("TOOLS/CALL", name())), -32020);
+    assert_eq!(refused(&call, headers("tools/call", Said::Nothing)), -32020);
+    assert_eq!(refused(&call, headers("tools/call", said("tool"))), -32020);
+    assert_eq!(refused(&call, headers("tools/call", Said::Junk)), -32020);
+    assert_eq!(refused(&call, Mirrored { version: said("2031-01-01"), ..good.clone() }), -32020);
+    let mut future = call.clone();
+    future["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
+    assert_eq!(refused(&future, good.clone()), -32020);
+    assert_eq!(refused(&future, Mirrored { version: said("2031-01-01"), ..Mirrored::default() }), -32022);
+    let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tööl"}});
+    assert_eq!(refused(&bare, good), -32602);
+    assert_eq!(refused(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}), headers("ping", Said::Nothing)), -32602);
+    let unknown = modern(1, "initialize", &json!({}));
+    assert_eq!(refused(&unknown, headers("initialize", Said::Nothing)), -32601);
+    assert_eq!(refused(&unknown, headers("tools/list", Said::Nothing)), -32020);
+}
+
+// req: M-HTTP-096
+#[test]
+fn a_name_is_asked_for_where_there_is_one() {
+    for (method, params) in [("tools/list", json!({})), ("completion/complete", json!({"name": "x"}))] {
+        let mut server = stateless();
+        let arrival = with_headers(headers(method, Said::Nothing));
+        let events = feed(&mut server, &modern(1, method, &params), arrival);
+        assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
+    }
+    // What has no name is refused for that, by whoever looks for it.
+    let mut server = stateless();
+    let arrival = with_headers(headers("tools/call", Said::Nothing));
+    let events = feed(&mut server, &modern(1, "tools/call", &json!({})), arrival);
+    assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
+}
+
+#[test]
+fn arguments_are_compared_where_there_are_headers() {
+    let schema = Json::parse(r#"{"properties":{"row":{"type":"integer","x-mcp-header":"Row"}}}"#).expect("JSON");
+    let params = HeaderParam::of_schema(&RawJson::from(&schema)).expect("a good schema");
+    let call = modern(1, "tools/call", &json!({"name": "t", "arguments": {"row": 12}}));
+    let arguments = Json::parse(r#"{"row":12}"#).expect("JSON");
+    let arguments = RawJson::from(&arguments);
+    let mut server = stateless();
+    let right = Mirrored { params: vec![("row".to_owned(), said("12"))], ..headers("tools/call", said("t")) };
+    let asked = key(&feed(&mut server, &call, with_headers(right)));
+    assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
+    let mut server = stateless();
+    let asked = key(&feed(&mut server, &call, with_headers(headers("tools/call", said("t")))));
+    let error = server.conn.verify_headers(asked, &params, Some(&arguments)).expect_err("the header is missing");
+    assert_eq!(error.code.0, -32020);
+    let mut server = stateless();
+    let asked = key(&feed(&mut server, &call, Arrival::default()));
+    assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
+}
+
+#[test]
+fn a_violation_says_that_headers_differ() {
+    let mut server = stateless();
+    let call = modern(1, "tools/call", &json!({"name": "t"}));
+    let events = feed(&mut server, &call, with_headers(headers("tools/list", said("t"))));
+    assert_eq!(events, [Event::Violation(Violation::HeaderMismatch)]);
+}
