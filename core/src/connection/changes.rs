@@ -40,15 +40,17 @@ impl Engine {
         true
     }
 
+    /// Announces what has changed. What there is no room for stays to be announced.
     pub(super) fn flush_changes(&mut self) {
         if self.changes.is_empty() {
             return;
         }
-        let has_session = self.version.is_some() && self.phase >= Phase::Ready;
+        let has_session = self.has_session() && self.phase >= Phase::Ready;
         for (index, method) in LISTS.into_iter().enumerate() {
-            if self.changes.0 & (1 << index) == 0 {
+            if self.changes.0 & (1 << index) == 0 || self.has_room().is_err() {
                 continue;
             }
+            self.changes.0 &= !(1 << index);
             self.flush_change(method);
             if has_session {
                 let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
@@ -58,6 +60,5 @@ impl Engine {
                 });
             }
         }
-        self.changes.clear();
     }
 }

@@ -43,6 +43,7 @@ impl Engine {
         self.end_calls(&reason);
         self.end_subscriptions();
         self.pings = None;
+        self.aborted = self.phase < Phase::Ready;
         self.phase = Phase::Draining;
         self.drain = Some((now + self.limits().drain, reason));
         self.check_drained();

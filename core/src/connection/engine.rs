@@ -172,6 +172,8 @@ pub(super) struct Engine {
     pub(super) arrival: Option<Box<Arrival>>,
     /// Requests whose streams the binding is to close for now.
     pub(super) let_go: VecDeque<(ReplyKey, Option<Duration>)>,
+    /// The end began before the handshake was over.
+    pub(super) aborted: bool,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
     pub(super) stats: Stats,
@@ -209,6 +211,7 @@ impl Engine {
             drain: None,
             arrival: None,
             let_go: VecDeque::new(),
+            aborted: false,
             noise: 0,
             stats: Stats::default(),
             side,
@@ -231,6 +234,11 @@ impl Engine {
             Side::Client { .. } => Role::Client,
             Side::Server { .. } => Role::Server,
         }
+    }
+
+    /// Whether there is a session, whose peer can be told something.
+    pub(super) const fn has_session(&self) -> bool {
+        self.version.is_some() && !self.aborted
     }
 
     /// The revision that a request of the peer is made in.

@@ -26,9 +26,10 @@ impl Engine {
     pub(super) fn may_send(&self, method: &MethodName<'_>, kind: Kind, needs: CapabilitySet) -> Result<(), SendError> {
         let known = method.known();
         let open = match kind {
-            Kind::Request => self.phase.sends_request(known),
+            // As long as the era is open, not even pings: the modern one has none.
+            Kind::Request => (self.version.is_some() || !self.serves_modern()) && self.phase.sends_request(known),
             // Those of requests and subscriptions aside, they are for a session.
-            Kind::Notification => self.version.is_some() && self.phase.sends_notification(known),
+            Kind::Notification => self.has_session() && self.phase.sends_notification(known),
         };
         if !open {
             return Err(if self.phase >= Phase::Draining { SendError::Closed } else { SendError::NotReady });
@@ -253,6 +254,11 @@ impl Engine {
             return Ok(());
         }
         self.has_room()?;
+        self.put_answer(key, answer)
+    }
+
+    /// Queues the answer of an open request, whether there is room or not.
+    pub(super) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let max_len = self.limits().frame_bytes;
         let Self { requests, outbox, side, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
@@ -398,12 +404,17 @@ impl Engine {
         })
     }
 
+    /// Whether so much waits to be written that not even the connection's own messages have room.
+    pub(super) fn is_full(&self) -> bool {
+        let limits = self.limits();
+        self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes)
+    }
+
     /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
     ///
     /// What is owned by [`Owner::Answered`] is taken back when the peer cancels the request after all.
     pub(super) fn answer(&mut self, batch: Option<u32>, owner: Owner, encode: impl FnOnce(&mut Vec<u8>)) {
-        let limits = self.limits();
-        if self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes) {
+        if self.is_full() {
             return self.end(CloseReason::PeerNotReading);
         }
         if let Some(batch) = batch {

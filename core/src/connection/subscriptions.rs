@@ -3,7 +3,7 @@
 use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{
-    Event, SendError, Violation,
+    CloseReason, Event, SendError, Violation,
     engine::{Engine, RequestTag},
     receive::Origin,
     send::Encoded,
@@ -108,6 +108,11 @@ impl Engine {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
         };
+        if self.is_full() {
+            self.release(key);
+            self.end(CloseReason::PeerNotReading);
+            return None;
+        }
         if wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
             self.subscriptions.asked.insert(key, (id, wanted));
             return Some(Event::Request { key, method: Method::Listen.into(), params });
@@ -175,7 +180,7 @@ impl Engine {
         }
         if self.phase >= Phase::Draining {
             // They have all ended. A session may still be told.
-            return if self.version.is_some() { Ok(false) } else { Err(SendError::Closed) };
+            return Ok(false);
         }
         if let Some(needed) = method.needs(ProtocolVersion::LATEST)
             && !self.local.contains(needed)
@@ -251,8 +256,14 @@ impl Engine {
     pub(super) fn end_subscriptions(&mut self) {
         for (key, (id, _)) in core::mem::take(&mut self.subscriptions.active) {
             let version = self.version_of(key);
-            if let Ok(result) = SubscriptionsListenResult::of(&id) {
-                let _ = self.respond(key, Ok(&|out| encode::value(out, &At(&result, version))));
+            let told = SubscriptionsListenResult::of(&id)
+                .map_err(SendError::from)
+                .and_then(|result| self.put_answer(key, Ok(&|out| encode::value(out, &At(&result, version)))));
+            // Whoever does not read misses the end, too.
+            if self.is_full() || told.is_err() {
+                self.cancel_request(key);
+                self.release(key);
+                continue;
             }
             let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
                 out.extend_from_slice(b"{\"requestId\":");

@@ -10,4 +10,5 @@ mod questions;
 mod renegotiation;
 mod rounds;
 mod server;
+mod subscriptions;
 mod tasks;

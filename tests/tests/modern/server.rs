@@ -220,12 +220,22 @@ fn progress_and_log_messages_come_only_as_asked_and_before_the_answer() {
 // req: M-BASE-023 M-STDIO-008 M-DUAL-040
 #[test]
 fn a_modern_server_cannot_ask_the_client_anything() {
-    let mut server = Solo::server(config(VersionSet::only(ProtocolVersion::V2026_07_28)));
-    server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({CAPABILITIES: {"roots": {}}})));
-    key(&server.take_events());
-    let asked = server.conn.request(server.now, &ListRootsParams::default(), RequestOptions::default());
-    assert_eq!(asked, Err(SendError::NotReady));
-    assert_eq!(server.sent(), Vec::<Value>::new());
+    for versions in [VersionSet::only(ProtocolVersion::V2026_07_28), VersionSet::ALL] {
+        let mut server = Solo::server(config(versions));
+        let ask_anything = |server: &mut Server| {
+            for method in Method::ALL.iter().map(|method| method.as_str()).chain(["vendor/own"]) {
+                let asked = server.conn.request_raw(server.now, method, None, RequestOptions::default());
+                assert_eq!(asked, Err(SendError::NotReady), "{method}");
+            }
+            let asked = server.conn.request(server.now, &ListRootsParams::default(), RequestOptions::default());
+            assert_eq!(asked, Err(SendError::NotReady));
+        };
+        ask_anything(&mut server);
+        server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({CAPABILITIES: {"roots": {}}})));
+        key(&server.take_events());
+        ask_anything(&mut server);
+        assert_eq!(server.sent(), Vec::<Value>::new());
+    }
 }
 
 // req: M-DUAL-025

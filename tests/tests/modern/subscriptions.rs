@@ -1,0 +1,134 @@
+//! Subscriptions of 2026-07-28 on a server whose client does not read, or not as fast as there is news.
+
+use mcp_proto::{
+    connection::{CloseReason, Event, SendError, ServerEnd, Usage},
+    protocol::VersionSet,
+    schema::{PromptsListChangedParams, ResourceUpdatedParams, ToolsListChangedParams},
+};
+use mcp_tests::{
+    message::{cancelled, listen, modern, notification, request_with, subscription_of},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+/// A server with room for some messages.
+fn small() -> Solo<ServerEnd> {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    let limits = &mut config.settings.limits;
+    (limits.outbox_bytes, limits.control_bytes, limits.subscriptions) = (4000, 2000, 8);
+    Solo::server(config)
+}
+
+/// Has answers wait until there is room for no more.
+fn fill(server: &mut Solo<ServerEnd>) {
+    for id in 0.. {
+        let key = server.ask(&modern(id, "tools/list", json!({})));
+        let pad = mcp_proto::wire::Json::new(&json!({"tools": [], "pad": "x".repeat(100)})).expect("JSON");
+        match server.conn.respond_raw(key, &(&pad).into()) {
+            Ok(()) => {}
+            Err(SendError::Busy) => {
+                server.feed(&cancelled(id));
+                server.take_events();
+                return server.answer(key, &json!({}));
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+// req: M-SUBS-017
+#[test]
+fn a_subscription_ends_also_where_there_is_no_room() {
+    for close in [true, false] {
+        let mut server = small();
+        for id in ["a", "b"] {
+            server.feed(&listen(id, json!({"toolsListChanged": true})));
+        }
+        server.sent();
+        fill(&mut server);
+        if close {
+            server.conn.close(server.now);
+        } else {
+            server.conn.handle_eof(server.now);
+        }
+        // Nothing else is owed, and the application has never heard of the subscriptions.
+        let events = server.take_events();
+        assert!(matches!(events[..], [Event::Closed(CloseReason::Local | CloseReason::Eof)]), "{events:?}");
+        let sent = server.sent();
+        let ended: Vec<_> = sent.iter().filter(|it| it["result"]["_meta"].get(SUBSCRIPTION).is_some()).collect();
+        assert_eq!(ended.iter().map(|it| &it["id"]).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(sent.last().map(|it| &it["params"]["requestId"]), Some(&json!("b")));
+        assert!(server.conn.is_drained());
+        assert_eq!(server.conn.usage(), Usage::default());
+    }
+}
+
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
+#[test]
+fn a_client_that_subscribes_and_does_not_read_is_left() {
+    let mut server = small();
+    let uris: Vec<String> = (0..100).map(|n| format!("mem://a/long/name/of/a/resource/{n}")).collect();
+    let mut most = 0;
+    for id in 0..8 {
+        server.feed(&listen(id, json!({"resourceSubscriptions": uris})));
+        most = most.max(server.conn.usage().outbox_bytes);
+    }
+    assert_eq!(server.take_events(), [Event::Closed(CloseReason::PeerNotReading)]);
+    // What was under the limit when it came, and one message.
+    assert!(most < 6000 + 6000, "{most}");
+    server.sent();
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+// req: M-SUBS-013
+#[test]
+fn news_of_lists_wait_where_there_is_no_room() {
+    let mut server = small();
+    server.feed(&request_with(
+        "init",
+        "initialize",
+        json!({"protocolVersion": "2025-11-25", "capabilities": {},
+        "clientInfo": {"name": "old", "version": "1"}}),
+    ));
+    server.feed(&notification("notifications/initialized"));
+    for id in 0..8 {
+        server.feed(&listen(id, json!({"toolsListChanged": true, "promptsListChanged": true})));
+    }
+    server.sent();
+    server.take_events();
+    // One message leaves for each change, which is news for everybody.
+    let mut out = Vec::new();
+    for round in 0..500 {
+        server.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");
+        server.conn.notify(&PromptsListChangedParams::default()).expect("it is declared");
+        assert!(server.conn.poll_transmit(&mut out).is_some());
+        let usage = server.conn.usage();
+        assert!(usage.outbox_bytes < 4000 + 20 * 300, "{usage:?} in round {round}");
+    }
+    // The last change reaches everybody, in the end.
+    let sent = server.sent();
+    for id in 0..8 {
+        assert!(sent.iter().any(|it| subscription_of(it) == Some(&json!(id))), "{id}");
+    }
+    assert!(sent.iter().any(|it| subscription_of(it).is_none()));
+    assert_eq!(server.conn.usage().outbox_bytes, 0);
+    assert_eq!(server.conn.usage().changes, 0);
+}
+
+#[test]
+fn whoever_tells_hears_that_there_is_no_room() {
+    let mut server = small();
+    server.feed(&listen("s", json!({"resourceSubscriptions": ["a:b"]})));
+    server.sent();
+    let news = ResourceUpdatedParams::new("a:b");
+    let told = (0..1000).take_while(|_| server.conn.notify(&news).is_ok()).count();
+    assert_eq!(server.conn.notify(&news), Err(SendError::Busy));
+    assert_eq!(server.sent().len(), told);
+    assert_eq!(server.conn.notify(&news), Ok(()));
+    assert_eq!(server.sent().len(), 1);
+    let unheard: [Value; 0] = [];
+    server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("nobody listens");
+    assert_eq!(server.sent(), unheard);
+}
