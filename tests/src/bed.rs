@@ -16,6 +16,15 @@ const LIVELOCK: usize = 10_000_000;
 /// How much a driver keeps of its own before it asks the connection for more.
 const HIGH_WATER: usize = 64 * 1024;
 
+/// A line that has passed an end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Line {
+    /// It has come in.
+    In(String),
+    /// It has left.
+    Out(String),
+}
+
 /// One end with its driver: what it has read, and what it has to write.
 pub struct End<E> {
     /// The connection.
@@ -24,6 +33,12 @@ pub struct End<E> {
     pub events: Vec<Event<'static>>,
     /// Every line that left, oldest first, if [`Bed::record`] is on.
     pub log: Vec<String>,
+    /// Every line that came or left, in the order in which the connection saw them, if [`Bed::record`] is on.
+    pub trace: Vec<Line>,
+    /// Which lines are not for the connection but for somebody else who uses the same pipe.
+    pub is_aside: Option<fn(&str) -> bool>,
+    /// These lines, oldest first.
+    pub aside: Vec<String>,
     lines: LineDecoder,
     out: Vec<u8>,
     eof: bool,
@@ -32,12 +47,41 @@ pub struct End<E> {
 impl<E> End<E> {
     fn new(conn: Connection<E>) -> Self {
         let lines = LineDecoder::new(conn.settings().limits.frame_bytes);
-        Self { conn, events: Vec::new(), log: Vec::new(), lines, out: Vec::new(), eof: false }
+        Self {
+            conn,
+            events: Vec::new(),
+            log: Vec::new(),
+            trace: Vec::new(),
+            is_aside: None,
+            aside: Vec::new(),
+            lines,
+            out: Vec::new(),
+            eof: false,
+        }
+    }
+
+    /// Writes a line that does not come from the connection.
+    pub fn inject(&mut self, line: &[u8]) {
+        self.out.extend_from_slice(line);
+        self.out.push(b'\n');
     }
 
     /// The events since the last time.
     pub fn take_events(&mut self) -> Vec<Event<'static>> {
         std::mem::take(&mut self.events)
+    }
+
+    /// Takes what the connection has to say by itself, as every driver does after it was asked for something.
+    pub fn poll_events(&mut self) {
+        while let Some(event) = self.conn.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    /// Forgets every line that came or left.
+    pub fn forget(&mut self) {
+        self.log.clear();
+        self.trace.clear();
     }
 
     /// One turn of the loop that every driver has. Whether anything moved.
@@ -53,6 +97,14 @@ impl<E> End<E> {
             }
             self.lines.feed(&chunk);
             while let Some(frame) = self.lines.next_frame() {
+                if record || self.is_aside.is_some() {
+                    let line = String::from_utf8_lossy(frame.bytes()).into_owned();
+                    if self.is_aside.is_some_and(|is_aside| is_aside(&line)) {
+                        self.aside.push(line);
+                        continue;
+                    }
+                    self.trace.extend(record.then_some(Line::In(line)));
+                }
                 self.events.extend(self.conn.handle_frame(now, frame).map(Event::into_owned));
             }
             if self.eof {
@@ -75,7 +127,9 @@ impl<E> End<E> {
             }
             assert!(has_output, "there was nothing to write");
             if record {
-                self.log.push(String::from_utf8_lossy(&self.out[start..]).trim_end().to_owned());
+                let line = String::from_utf8_lossy(&self.out[start..]).trim_end().to_owned();
+                self.log.push(line.clone());
+                self.trace.push(Line::Out(line));
             }
             moved = true;
         }
@@ -145,8 +199,8 @@ impl Bed {
         bed.settle();
         assert_eq!(bed.client.take_events(), [Event::Ready]);
         assert_eq!(bed.server.take_events(), [Event::Ready]);
-        bed.client.log.clear();
-        bed.server.log.clear();
+        bed.client.forget();
+        bed.server.forget();
         bed
     }
 

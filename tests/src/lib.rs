@@ -2,6 +2,7 @@
 //!
 //! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
 //! - [`message`]: messages as JSON
+//! - [`monitor`]: what a server may say, held against what it was told
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
@@ -15,6 +16,7 @@ pub mod coverage;
 pub mod link;
 pub mod message;
 pub mod modern;
+pub mod monitor;
 pub mod requirements;
 pub mod solo;
 pub mod workspace;

@@ -1,245 +1,52 @@
-//! The laws of the house, as properties over random conversations.
+//! The laws of the house, as properties over random conversations in both eras, and with both of them on one connection.
 //!
 //! Law 1 (no I/O, no clock, no randomness in the core) is a matter of what is linked: see `floors.rs` and `no_std.rs`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+mod laws_support;
+
+use std::{collections::BTreeSet, time::Duration};
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{CancelCause, Connection, Event, RequestOptions, Usage},
-    protocol::ProtocolVersion,
-    rpc::{CallId, ReplyKey, Timestamp},
-    wire::ErrorObject,
+    connection::{ClientEnd, Event, RequestOptions, ServerEnd, Usage},
+    protocol::{Era, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
-    bed::{Bed, End},
-    link::LinkConfig,
+    message::{CAPABILITIES, VERSION, listen, modern, modern_with},
+    modern::speaking,
     solo::Solo,
 };
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-/// Which end does something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Who {
-    Client,
-    Server,
-}
+use laws_support::{Op, Play, eras, lines::line, link, op, who};
 
-/// Something that an application or the world may do. Numbers pick among what there is at the moment.
-#[derive(Clone, Debug)]
-enum Op {
-    Request(Who, u8),
-    Notify(Who),
-    Cancel(Who, usize),
-    Respond(Who, usize, bool),
-    Progress(Who, usize),
-    ListChanged,
-    Run,
-    Wait(u16),
-    Stall(Who, bool),
-    Close(Who),
-}
-
-fn who() -> impl Strategy<Value = Who> {
-    prop_oneof![Just(Who::Client), Just(Who::Server)]
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        6 => (who(), any::<u8>()).prop_map(|(who, kind)| Op::Request(who, kind)),
-        1 => who().prop_map(Op::Notify),
-        3 => (who(), any::<usize>()).prop_map(|(who, n)| Op::Cancel(who, n)),
-        5 => (who(), any::<usize>(), any::<bool>()).prop_map(|(who, n, ok)| Op::Respond(who, n, ok)),
-        3 => (who(), any::<usize>()).prop_map(|(who, n)| Op::Progress(who, n)),
-        1 => Just(Op::ListChanged),
-        8 => Just(Op::Run),
-        2 => any::<u16>().prop_map(Op::Wait),
-        1 => (who(), any::<bool>()).prop_map(|(who, stalled)| Op::Stall(who, stalled)),
-    ]
-}
-
-fn link() -> impl Strategy<Value = LinkConfig> {
-    let size = prop_oneof![Just(1), Just(2), 1usize..64, Just(usize::MAX)];
-    (size.clone(), size, prop_oneof![Just(0u64), 1u64..50]).prop_map(|(capacity, chunk, delay)| LinkConfig {
-        capacity,
-        chunk,
-        delay: Duration::from_micros(delay),
-        cut_after: None,
-    })
-}
-
-/// What one end has seen, checked as it happens.
-#[derive(Default)]
-struct Ledger {
-    calls: BTreeSet<CallId>,
-    ended: BTreeMap<CallId, u32>,
-    open: Vec<ReplyKey>,
-    cancelled: BTreeSet<ReplyKey>,
-    progress: BTreeMap<ReplyKey, u32>,
-    closed: bool,
-}
-
-impl Ledger {
-    fn take<E>(&mut self, end: &mut End<E>) {
-        for event in end.take_events() {
-            assert!(!self.closed, "an event after the last one: {event:?}");
-            match event {
-                Event::Closed(_) => {
-                    self.closed = true;
-                    let open = self.calls.iter().find(|call| !self.ended.contains_key(call));
-                    assert_eq!(open, None, "the connection has ended and a call has not");
-                }
-                Event::Request { key, .. } => self.open.push(key),
-                Event::Cancelled { key, cause } => {
-                    assert!(self.open.contains(&key), "a cancellation of what is not open");
-                    assert!(self.cancelled.insert(key), "cancelled twice");
-                    let _: CancelCause<'_> = cause;
-                }
-                Event::Response { call, .. } => {
-                    assert!(self.calls.contains(&call), "a call that was never made has ended");
-                    *self.ended.entry(call).or_default() += 1;
-                    assert_eq!(self.ended[&call], 1, "a call has ended twice");
-                }
-                Event::Progress { call, .. } => {
-                    assert!(!self.ended.contains_key(&call), "progress for a call that has ended");
-                }
-                Event::Violation(violation) => panic!("two good peers and yet: {violation}"),
-                _ => {}
-            }
-        }
-    }
-}
-
-struct Play {
-    bed: Bed,
-    client: Ledger,
-    server: Ledger,
-}
-
-fn apply<E>(conn: &mut Connection<E>, ledger: &mut Ledger, now: Timestamp, op: &Op) {
-    match *op {
-        Op::Request(who, kind) => {
-            let method = match (who, kind % 4) {
-                (_, 0) => "vendor/custom",
-                (_, 1) => "ping",
-                (Who::Client, _) => "tools/list",
-                (Who::Server, _) => "roots/list",
-            };
-            let options = RequestOptions {
-                idle_timeout: Some(Duration::from_millis(u64::from(kind) * 10 + 1)),
-                total_timeout: Some(Duration::from_secs(2)),
-                progress: kind & 0x80 != 0,
-                ..RequestOptions::default()
-            };
-            if let Ok(call) = conn.request_raw(now, method, None, options) {
-                ledger.calls.insert(call);
-            }
-        }
-        Op::Cancel(_, n) => {
-            let open: Vec<_> = ledger.calls.iter().filter(|call| !ledger.ended.contains_key(call)).copied().collect();
-            if let Some(call) = open.get(n % open.len().max(1)) {
-                // It may have ended without the ledger knowing it yet.
-                let _ = conn.cancel(*call, Some("changed my mind"));
-            }
-        }
-        Op::Respond(_, n, ok) => {
-            if !ledger.open.is_empty() {
-                let key = ledger.open.remove(n % ledger.open.len());
-                let answered = if ok {
-                    conn.respond_raw(
-                        key,
-                        &(&mcp_proto::wire::Json::parse("{\"tools\":[],\"roots\":[]}").expect("JSON")).into(),
-                    )
-                } else {
-                    conn.respond_error(key, &ErrorObject::internal("no"))
-                };
-                assert_eq!(answered, Ok(()), "a request is owed exactly one answer");
-                assert!(conn.respond_error(key, &ErrorObject::internal("twice")).is_err(), "a second answer");
-            }
-        }
-        Op::Progress(_, n) => {
-            if let Some(key) = ledger.open.get(n % ledger.open.len().max(1)) {
-                let count = ledger.progress.entry(*key).or_default();
-                *count += 1;
-                assert_eq!(conn.progress(*key, f64::from(*count), None, None), Ok(()));
-            }
-        }
-        Op::Notify(_) => {
-            let _ = conn.notify_raw("vendor/noted", None);
-        }
-        Op::ListChanged => {
-            let _ = conn.notify_raw("notifications/tools/list_changed", None);
-        }
-        Op::Close(_) => conn.close(now),
-        Op::Run | Op::Wait(_) | Op::Stall(..) => {}
-    }
-}
-
-impl Play {
-    fn new(config: LinkConfig) -> Self {
-        Self { bed: Bed::ready_over(config), client: Ledger::default(), server: Ledger::default() }
-    }
-
-    fn step(&mut self, op: &Op) {
-        match *op {
-            Op::Run => self.bed.run(),
-            Op::Wait(millis) => self.bed.advance(Duration::from_millis(u64::from(millis) % 3000)),
-            Op::Stall(Who::Client, stalled) => self.bed.down.stalled = stalled,
-            Op::Stall(Who::Server, stalled) => self.bed.up.stalled = stalled,
-            Op::Request(Who::Client, _)
-            | Op::Notify(Who::Client)
-            | Op::Cancel(Who::Client, _)
-            | Op::Respond(Who::Client, ..)
-            | Op::Progress(Who::Client, _)
-            | Op::Close(Who::Client) => apply(&mut self.bed.client.conn, &mut self.client, self.bed.now, op),
-            _ => apply(&mut self.bed.server.conn, &mut self.server, self.bed.now, op),
-        }
-        self.collect();
-    }
-
-    fn collect(&mut self) {
-        self.client.take(&mut self.bed.client);
-        self.server.take(&mut self.bed.server);
-    }
-
-    /// Lets everything come to an end: answers what is open, and waits for what is not answered.
-    fn finish(&mut self) {
-        self.bed.up.stalled = false;
-        self.bed.down.stalled = false;
-        self.bed.settle();
-        self.collect();
-        for who in [Who::Client, Who::Server] {
-            for n in 0..10_000 {
-                self.step(&Op::Respond(who, n, true));
-            }
-        }
-        self.bed.advance(Duration::from_secs(5));
-        self.collect();
-    }
-}
-
-/// What left on the wire for each request of the peer: an answer at most once, and nothing behind it.
-fn check_wire(asked: &[String], answered: &[String]) {
-    let mut requests = BTreeSet::new();
+/// What left a client: ids that come once, in a session an answer to each request at most, and without one nothing but
+/// requests that say everything of themselves, and cancellations.
+fn check_client(play: &Play) {
     let parse = |line: &String| serde_json::from_str::<Value>(line).expect("lines are JSON");
-    for message in asked.iter().map(parse) {
-        if message.get("method").is_some() && message.get("id").is_some() {
-            assert!(requests.insert(message["id"].to_string()), "an id was used twice");
-        }
-    }
-    let mut done = BTreeSet::new();
-    for message in answered.iter().map(parse) {
-        if message.get("method").is_none() {
-            let id = message["id"].to_string();
-            assert!(requests.contains(&id), "an answer to nothing: {message}");
-            assert!(done.insert(id), "a second answer: {message}");
-        } else if message["method"] == "notifications/progress" {
-            let token = message["params"]["progressToken"].to_string();
-            assert!(!done.contains(&token), "progress behind the answer: {message}");
+    let is_modern = play.bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+    let asked: Vec<Value> = play.bed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
+    let (mut ids, mut answered) = (BTreeSet::new(), BTreeSet::new());
+    for message in play.bed.client.log.iter().map(parse) {
+        assert_eq!(message["jsonrpc"], "2.0", "{message}");
+        match (message["method"].as_str(), message.get("id")) {
+            (Some(_), Some(id)) => {
+                assert!(ids.insert(id.as_u64().expect("ids are integers")), "an id was used twice: {message}");
+                let meta = &message["params"]["_meta"];
+                assert_eq!(meta.get(VERSION).is_some(), is_modern, "{message}");
+                assert_eq!(meta[CAPABILITIES].is_object(), is_modern, "{message}");
+            }
+            (Some(method), None) => {
+                let is_core = method.starts_with("notifications/");
+                assert!(!is_modern || !is_core || method == "notifications/cancelled", "{message}");
+            }
+            (None, id) => {
+                assert!(!is_modern, "an answer of a client that is asked nothing: {message}");
+                let id = id.expect("a client knows what it answers");
+                assert!(asked.iter().any(|asked| asked.get("id") == Some(id)), "an answer to nothing: {message}");
+                assert!(answered.insert(id.to_string()), "a second answer: {message}");
+            }
         }
     }
 }
@@ -247,11 +54,14 @@ fn check_wire(asked: &[String], answered: &[String]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Law 3: every accepted request ends exactly once, every inbound request gets at most one answer.
+    /// Law 3: every accepted request ends exactly once, every inbound request gets at most one answer, and none behind its
+    /// cancellation. What a server says is watched while it is said.
     // req: BASE-006 BASE-007 BASE-029 PROG-011 CANC-012 LIFE-042
+    // req: M-BASE-001 M-BASE-003 M-BASE-004 M-BASE-005 M-BASE-021 M-BASE-022 M-BASE-024 M-BASE-046 M-BASE-053
+    // req: M-STDIO-014 M-STDIO-009 M-PROG-010 M-SUBS-006 M-SUBS-015
     #[test]
-    fn everything_that_begins_ends_exactly_once(config in link(), ops in vec(op(), 0..120)) {
-        let mut play = Play::new(config);
+    fn everything_that_begins_ends_exactly_once(eras in eras(), config in link(), ops in vec(op(), 0..120)) {
+        let mut play = Play::new(eras, config);
         for op in &ops {
             play.step(op);
         }
@@ -261,16 +71,18 @@ proptest! {
                 prop_assert_eq!(ledger.ended.get(call), Some(&1), "call {:?}", call);
             }
         }
-        check_wire(&play.bed.client.log, &play.bed.server.log);
-        check_wire(&play.bed.server.log, &play.bed.client.log);
+        prop_assert_eq!(play.monitor.open(), Vec::<Value>::new(), "requests without an answer");
+        check_client(&play);
         play.bed.assert_at_rest();
     }
 
     /// Law 3, when either end closes in the middle of it: calls end, and so does the connection.
     // req: LIFE-041
     #[test]
-    fn everything_ends_when_an_end_closes(config in link(), ops in vec(op(), 0..60), who in who(), more in vec(op(), 0..30)) {
-        let mut play = Play::new(config);
+    fn everything_ends_when_an_end_closes(
+        eras in eras(), config in link(), ops in vec(op(), 0..60), who in who(), more in vec(op(), 0..30)
+    ) {
+        let mut play = Play::new(eras, config);
         for op in ops.iter().chain([&Op::Close(who)]).chain(&more) {
             play.step(op);
         }
@@ -289,8 +101,8 @@ proptest! {
 
     /// Law 5: over any lossless link, two peers come to rest, and at rest nothing waits to be written.
     #[test]
-    fn two_peers_come_to_rest_without_help_from_a_timer(config in link(), ops in vec(op(), 0..80)) {
-        let mut play = Play::new(config);
+    fn two_peers_come_to_rest_without_help_from_a_timer(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
+        let mut play = Play::new(eras, config);
         for op in ops.iter().filter(|op| !matches!(op, Op::Wait(_) | Op::Stall(..))) {
             play.step(op);
         }
@@ -306,9 +118,9 @@ proptest! {
 
     /// Law 2: the same inputs give the same outputs, byte for byte.
     #[test]
-    fn the_same_inputs_give_the_same_outputs(config in link(), ops in vec(op(), 0..80)) {
+    fn the_same_inputs_give_the_same_outputs(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
         let run = || {
-            let mut play = Play::new(config);
+            let mut play = Play::new(eras, config);
             for op in &ops {
                 play.step(op);
             }
@@ -318,62 +130,23 @@ proptest! {
     }
 }
 
-/// Lines of every kind: good messages, wrong ones, and junk.
-fn line() -> impl Strategy<Value = Vec<u8>> {
-    let text = |value: Value| value.to_string().into_bytes();
-    let id = prop_oneof![
-        Just(json!(1)),
-        Just(json!("1")),
-        Just(json!(null)),
-        (0u64..6).prop_map(|n| json!(n)),
-        Just(json!(1.5))
-    ];
-    let method = prop_oneof![
-        Just("ping"),
-        Just("initialize"),
-        Just("tools/list"),
-        Just("roots/list"),
-        Just("logging/setLevel"),
-        Just("vendor/x"),
-        Just("notifications/initialized"),
-        Just("notifications/cancelled"),
-        Just("notifications/progress"),
-        Just("notifications/message"),
-        Just("")
-    ];
-    let params = prop_oneof![
-        Just(json!({})),
-        Just(json!(null)),
-        Just(json!([1])),
-        Just(json!({"requestId": 1, "reason": "r"})),
-        Just(json!({"progressToken": 2, "progress": 0.5})),
-        Just(json!({"level": "info", "_meta": {"progressToken": "t"}})),
-        Just(json!({"protocolVersion": "2025-03-26", "capabilities": {}, "clientInfo": {"name": "n", "version": "v"}})),
-    ];
-    let message = prop_oneof![
-        4 => (id.clone(), method.clone(), params.clone()).prop_map(move |(id, method, params)| {
-            text(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
-        }),
-        2 => (method, params.clone()).prop_map(move |(method, params)| {
-            text(json!({"jsonrpc": "2.0", "method": method, "params": params}))
-        }),
-        2 => (id.clone(), params).prop_map(move |(id, result)| text(json!({"jsonrpc": "2.0", "id": id, "result": result}))),
-        1 => id.prop_map(move |id| text(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": "m"}}))),
-    ];
-    let batch = vec(message.clone(), 0..4).prop_map(|members| {
-        let mut text = b"[".to_vec();
-        text.extend(members.join(&b','));
-        text.push(b']');
-        text
-    });
-    prop_oneof![
-        8 => message,
-        2 => batch,
-        1 => vec(any::<u8>(), 0..40),
-        1 => "[{}\\[\\]\",:0-9a-z\\\\ ]{0,40}".prop_map(String::into_bytes),
-        1 => (0usize..300).prop_map(|n| b"[".repeat(n)),
-        1 => (0usize..3000).prop_map(|n| b"x".repeat(n)),
-    ]
+/// The plays do what they are there for: questions are asked, changes are told, and both eras are served on one connection.
+#[test]
+fn the_plays_mix_the_eras() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+
+    let mut runner = TestRunner::deterministic();
+    let (mut questions, mut news, mut mixed) = (0, 0, 0);
+    for _ in 0..100 {
+        let plan = (eras(), link(), vec(op(), 0..120)).new_tree(&mut runner).expect("a plan").current();
+        let mut play = Play::new(plan.0, plan.1);
+        plan.2.iter().for_each(|op| play.step(op));
+        play.finish();
+        questions += play.monitor.questions;
+        news += play.monitor.news;
+        mixed += usize::from(play.monitor.results.iter().all(|results| *results > 0));
+    }
+    assert!(questions > 20 && news > 100 && mixed > 25, "{questions} {news} {mixed}");
 }
 
 type Seen = (Vec<Event<'static>>, Vec<String>);
@@ -389,6 +162,35 @@ fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, Usage) {
     ((events, solo.sent_text()), solo.conn.usage())
 }
 
+/// A server for whoever comes: with a session of this revision, without one, or for both eras.
+fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerEnd> {
+    match kind % 4 {
+        0 => Solo::ready_server(version),
+        1 => Solo::modern_server(),
+        2 => Solo::speaking(VersionSet::ALL),
+        _ => {
+            let mut config = mcp_tests::solo::full_server();
+            config.settings.versions = VersionSet::ALL;
+            Solo::ready_server_with(config, version)
+        }
+    }
+}
+
+/// A client with requests in flight: in a session of this revision, without one, or still looking for its server's era.
+fn some_client(kind: usize, version: ProtocolVersion) -> Solo<ClientEnd> {
+    let mut client = match kind % 3 {
+        0 => Solo::ready_client(version),
+        1 => Solo::modern_client(),
+        _ => return Solo::client(speaking(VersionSet::ALL)),
+    };
+    let params = mcp_proto::wire::Json::parse(r#"{"name":"t","notifications":{}}"#).expect("JSON");
+    for method in ["tools/call", "subscriptions/listen", "tools/call"] {
+        let _ = client.conn.request_raw(client.now, method, Some(&(&params).into()), RequestOptions::default());
+    }
+    client.sent();
+    client
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -399,6 +201,7 @@ proptest! {
         lines in vec(line(), 0..30),
         cuts in vec(any::<prop::sample::Index>(), 0..20),
         version in prop::sample::select(ProtocolVersion::LEGACY.to_vec()),
+        kind in 0usize..12,
     ) {
         let stream = lines.join(&b'\n');
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
@@ -407,11 +210,11 @@ proptest! {
         let pieces: Vec<&[u8]> = places.windows(2).map(|pair| &stream[pair[0]..pair[1]]).collect();
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
 
-        let server = |chunks: &[&[u8]]| replay(Solo::ready_server(version), chunks);
+        let server = |chunks: &[&[u8]]| replay(some_server(kind, version), chunks);
         let whole = server(&[&stream]);
         prop_assert_eq!(&server(&pieces), &whole);
         prop_assert_eq!(&server(&bytes), &whole);
-        let client = |chunks: &[&[u8]]| replay(Solo::ready_client(version), chunks);
+        let client = |chunks: &[&[u8]]| replay(some_client(kind, version), chunks);
         let whole = client(&[&stream]);
         prop_assert_eq!(&client(&pieces), &whole);
         prop_assert_eq!(&client(&bytes), &whole);
@@ -427,25 +230,64 @@ fn a_flood_stays_within_the_limits() {
 
 fn flood(requests: usize, request_bytes: usize) {
     let mut config = mcp_tests::solo::full_server();
+    config.settings.versions = VersionSet::ALL;
     let limits = &mut config.settings.limits;
-    (limits.requests, limits.request_bytes) = (requests, request_bytes);
+    (limits.requests, limits.request_bytes, limits.subscriptions) = (requests, request_bytes, 5);
     (limits.outbox_bytes, limits.control_bytes) = (10_000, 5_000);
     let limits = limits.clone();
     let mut solo = Solo::ready_server_with(config, ProtocolVersion::LATEST_LEGACY);
     let mut ended = false;
     for n in 0..200_000u64 {
-        let message = match n % 4 {
+        let message = match n % 8 {
             0 => json!({"jsonrpc": "2.0", "id": n, "method": "tools/list"}),
             1 => json!({"jsonrpc": "2.0", "id": n, "method": "ping"}),
             2 => json!({"jsonrpc": "2.0", "id": n, "method": "nothing/like/it", "params": {"pad": "x".repeat(100)}}),
-            _ => json!({"id": n, "method": 5}),
+            3 => json!({"id": n, "method": 5}),
+            4 => modern(n, "tools/call", json!({"name": "t", "pad": "x".repeat(100)})),
+            5 => listen(n, json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})),
+            6 => modern(n, "server/discover", json!({})),
+            _ => modern_with(n, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
         };
         solo.feed(&message);
+        // A server that has much to tell is held up by nobody.
+        let _ = solo.conn.notify(&mcp_proto::schema::ResourceUpdatedParams::new("a:b"));
         let usage = solo.conn.usage();
         assert!(usage.requests <= limits.requests && usage.request_bytes <= limits.request_bytes, "{usage:?}");
         assert!(usage.outbox_bytes <= limits.outbox_bytes + limits.control_bytes + 1000, "{usage:?}");
+        assert!(usage.subscriptions <= limits.subscriptions, "{usage:?}");
         assert!(usage.events == 0);
         ended |= solo.take_events().iter().any(|event| matches!(event, Event::Closed(_)));
     }
     assert!(ended, "a peer that never reads its refusals is left in the end");
+}
+
+/// Law 4, for a client of 2026-07-28 whose server asks and asks.
+#[test]
+fn a_flood_of_questions_stays_within_the_limits() {
+    let mut config = mcp_tests::solo::full_client();
+    let limits = &mut config.settings.limits;
+    (limits.requests, limits.request_bytes, limits.questions, limits.calls) = (40, 4000, 10, 20);
+    let limits = limits.clone();
+    let mut client = Solo::modern_client_with(config);
+    let params = mcp_proto::wire::Json::parse(r#"{"name":"t"}"#).expect("JSON");
+    let mut asked = 0;
+    for n in 0..5_000u64 {
+        let call =
+            client.conn.request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default());
+        for request in client.sent() {
+            let count = n % 12;
+            let questions: serde_json::Map<String, Value> =
+                (0..count).map(|name| (name.to_string(), json!({"method": "roots/list"}))).collect();
+            let result = json!({"resultType": "input_required", "inputRequests": questions, "requestState": "s"});
+            client.feed(&mcp_tests::message::result(request["id"].clone(), result));
+        }
+        let usage = client.conn.usage();
+        assert!(usage.requests <= limits.requests && usage.calls <= limits.calls, "{usage:?}");
+        assert!(usage.events <= limits.requests + limits.calls, "{usage:?}");
+        asked += client.take_events().iter().filter(|event| matches!(event, Event::Request { .. })).count();
+        if n % 7 == 0 {
+            let _ = call.map(|call| client.conn.cancel(call, None));
+        }
+    }
+    assert!(asked >= limits.requests / 2, "{asked}");
 }
