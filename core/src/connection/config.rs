@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{Backoff, Keepalive, Limits, RequestOptions};
+use super::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 use crate::{
     protocol::VersionSet,
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
@@ -21,6 +21,8 @@ pub struct Settings {
     pub request: RequestOptions,
     /// How long to wait before a request is sent again that the peer has put off (2026-07-28).
     pub backoff: Backoff,
+    /// How often a task is looked at that a request has become (2026-07-28).
+    pub polling: Polling,
     /// Pings for a quiet peer. Default: none.
     pub keepalive: Option<Keepalive>,
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
@@ -43,6 +45,7 @@ impl Default for Settings {
             limits: Limits::default(),
             request: RequestOptions::default(),
             backoff: Backoff::default(),
+            polling: Polling::default(),
             keepalive: None,
             handshake_timeout: Duration::from_secs(30),
             probe_timeout: Duration::from_secs(5),

@@ -34,6 +34,8 @@ pub(super) enum CallTag {
     Probe { version: ProtocolVersion, again: bool },
     /// A ping of [`Pings`].
     Keepalive,
+    /// `tasks/cancel` for a task that nobody wants any more.
+    Farewell,
     /// The application's.
     User {
         method: Option<Method>,
@@ -357,6 +359,11 @@ impl Engine {
                 self.abandon(id, Some("timed out"));
                 self.ping_missed(now);
             }
+            Some(CallTag::Farewell) => {
+                self.take_back(id);
+                self.calls.retire(id);
+            }
+            Some(CallTag::User { .. }) if !total && self.pursues(id) => self.task_silent(id),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, Some("timed out"));
                 self.stats.timed_out += 1;

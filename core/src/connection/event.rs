@@ -46,6 +46,14 @@ pub enum Event<'a> {
         /// How far it is.
         progress: Progress<'a>,
     },
+    /// A request of ours has become a task of the extension (2026-07-28), or something was heard of that task, which is
+    /// not over. The request goes on. Nothing has to be done about it.
+    Task {
+        /// Which one.
+        call: CallId,
+        /// How the task stands, to be decoded as a [`Task`](crate::schema::tasks_extension::Task).
+        task: RawJson<'a>,
+    },
     /// The peer does not want the answer to its request any more. Stop working on it and, when it has stopped, answer
     /// it all the same: the answer frees its slot and goes nowhere.
     Cancelled {
@@ -78,7 +86,7 @@ pub enum Outcome<'a> {
         /// Whether the total time was up; otherwise the peer was silent for too long.
         total: bool,
     },
-    /// `cancel` was called.
+    /// `cancel` was called, or the peer has ended the task that it had become.
     Cancelled,
     /// The connection ended first.
     Closed(CloseReason),
@@ -121,6 +129,7 @@ impl Event<'_> {
             Self::Progress { call, progress: Progress { progress, total, message } } => {
                 Event::Progress { call, progress: Progress { progress, total, message: message.map(own) } }
             }
+            Self::Task { call, task } => Event::Task { call, task: task.into_owned() },
             Self::Cancelled { key, cause } => Event::Cancelled {
                 key,
                 cause: match cause {

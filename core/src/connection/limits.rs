@@ -52,6 +52,8 @@ pub struct Limits {
     pub rounds: u32,
     /// Questions in one answer (2026-07-28). Default 64.
     pub questions: usize,
+    /// Questions that one task may ask in all, for calls that have become tasks (2026-07-28). Default 1,024.
+    pub task_questions: usize,
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
@@ -76,6 +78,7 @@ impl Default for Limits {
             subscriptions: 64,
             rounds: 16,
             questions: 64,
+            task_questions: 1024,
             drain: Duration::from_secs(5),
         }
     }
@@ -102,6 +105,10 @@ pub struct RequestOptions {
     /// The request of the peer on whose behalf this one is made: it travels on that one's stream, where a binding has
     /// several. Default: none.
     pub cause: Option<ReplyKey>,
+    /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with what the
+    /// task comes to, its times are those of both together, and cancelling it cancels the task. Otherwise it ends with
+    /// the task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
+    pub follow_task: bool,
 }
 
 impl Default for RequestOptions {
@@ -125,13 +132,22 @@ impl RequestOptions {
             log_level: None,
             trace: None,
             cause: None,
+            follow_task: true,
         }
     }
 
     /// No deadline at all. The request ends when it is answered or cancelled, or with the connection.
     #[must_use]
     pub const fn forever() -> Self {
-        Self { idle_timeout: None, total_timeout: None, progress: true, log_level: None, trace: None, cause: None }
+        Self {
+            idle_timeout: None,
+            total_timeout: None,
+            progress: true,
+            log_level: None,
+            trace: None,
+            cause: None,
+            follow_task: true,
+        }
     }
 }
 
@@ -156,6 +172,31 @@ impl Backoff {
     pub fn pause(self, n: u32) -> Duration {
         let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
         1u32.checked_shl(doubled).map_or(self.most, |factor| self.first.saturating_mul(factor)).min(self.most)
+    }
+}
+
+/// How often a task is looked at that a request has become (2026-07-28), within what its server asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polling {
+    /// The pause where the server does not say how long it should be. Default 2 seconds.
+    pub usual: Duration,
+    /// The shortest pause, whatever the server says. Default 50 milliseconds.
+    pub least: Duration,
+    /// The longest pause, whatever the server says. Default 1 hour.
+    pub most: Duration,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self { usual: Duration::from_secs(2), least: Duration::from_millis(50), most: Duration::from_secs(3600) }
+    }
+}
+
+impl Polling {
+    /// The pause where the server wants `interval`, or does not say.
+    #[must_use]
+    pub fn pause(self, interval: Option<Duration>) -> Duration {
+        interval.unwrap_or(self.usual).min(self.most).max(self.least)
     }
 }
 

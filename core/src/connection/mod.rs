@@ -20,6 +20,7 @@ mod modern;
 mod opening;
 mod poll;
 mod probe;
+mod pursuit;
 mod receive;
 mod renegotiate;
 mod repeat;
@@ -40,7 +41,7 @@ pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use gauges::{Stats, Usage};
-pub use limits::{Backoff, Keepalive, Limits, RequestOptions};
+pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use opening::Opening;
 pub use poll::{Deadline, Route, Transmit, Wake};
 
@@ -108,6 +109,15 @@ impl Connection<ClientEnd> {
         let mut engine = Engine::new(Side::client(config.into(), opening), now);
         engine.open(now);
         Self { engine, end: PhantomData }
+    }
+
+    /// Follows a task of the extension whose id was kept from elsewhere, such as an earlier connection (2026-07-28), as if
+    /// a request of this connection had become it. It ends with exactly one [`Event::Response`].
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has changed then.
+    pub fn follow_task(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
+        self.engine.pursue(now, task, options)
     }
 
     /// What the server said of itself in the handshake.

@@ -56,7 +56,7 @@ pub struct Deadline {
 pub enum Wake {
     /// A request runs out of time.
     RequestTimeout,
-    /// A request that the peer has put off is due again.
+    /// A request is due again: the peer has put it off, or it has become a task that is looked at.
     Retry,
     /// A ping is due.
     Keepalive,

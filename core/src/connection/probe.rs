@@ -163,7 +163,9 @@ impl Engine {
         match tag {
             CallTag::Probe { version, .. } => Some(version),
             CallTag::Handshake => None,
-            CallTag::Keepalive | CallTag::User { .. } => self.version.filter(|version| version.era() == Era::Modern),
+            CallTag::Keepalive | CallTag::Farewell | CallTag::User { .. } => {
+                self.version.filter(|version| version.era() == Era::Modern)
+            }
         }
     }
 

@@ -111,8 +111,7 @@ impl Engine {
             }
             Subject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
-                    self.stats.violations += 1;
-                    return self.finish_call(call, Outcome::Malformed);
+                    return self.answered_badly(call);
                 }
             }
             Subject::Nothing | Subject::Unreadable => {}
@@ -130,8 +129,7 @@ impl Engine {
             Subject::Request(id) => self.refuse(origin, Some(&id), &error()),
             Subject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
-                    self.stats.violations += 1;
-                    return self.finish_call(call, Outcome::Malformed);
+                    return self.answered_badly(call);
                 }
             }
         }
@@ -167,14 +165,15 @@ impl Engine {
             Message::Notification { method, params } => self.receive_notification(now, MethodName::new(method), params),
             Message::Response { id, result } => match self.find_call(&id) {
                 Some(call) if result.is_object() => self.receive_result(now, call, result),
-                Some(call) => {
-                    self.stats.violations += 1;
-                    self.finish_call(call, Outcome::Malformed)
+                Some(call) => self.answered_badly(call),
+                None => {
+                    self.dismiss_late_task(&id, &result);
+                    self.unmatched(id)
                 }
-                None => self.unmatched(id),
             },
             Message::Error { id: None, error } => Some(Event::PeerError(error)),
             Message::Error { id: Some(id), error } => match self.find_call(&id) {
+                Some(call) if self.pursues(call) => self.task_refused(call, error),
                 Some(call) if self.renegotiate(now, call, &error) => None,
                 Some(call) => self.finish_call(call, Outcome::Error(error)),
                 None => self.unmatched(id),
@@ -391,6 +390,11 @@ impl Engine {
                 {
                     return event;
                 }
+                if known == Method::ExtTaskChanged
+                    && let Some(task) = &params
+                {
+                    self.told_of_task(task);
+                }
                 Some(Event::Notification { method, params })
             }
         }
@@ -492,9 +496,13 @@ impl Engine {
     }
 
     /// Whether a call of ours had this id, and has ended.
-    fn has_ended(&self, id: &RequestId) -> bool {
-        call_of(id)
-            .is_some_and(|(call, _)| self.calls.was_issued(call.as_u64(), FIRST_ID) && self.calls.get(call).is_none())
+    pub(super) fn has_ended(&self, id: &RequestId) -> bool {
+        call_of(id).is_some_and(|(call, _)| self.calls.was_issued(call.as_u64(), FIRST_ID) && self.is_over(call))
+    }
+
+    /// Whether nothing is expected any more under the first id of a call, which may live on as a task.
+    fn is_over(&self, call: CallId) -> bool {
+        self.calls.get(call).is_none() || self.pursues(call)
     }
 
     fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
@@ -526,7 +534,17 @@ impl Engine {
                 }
                 self.finish_call(call, Outcome::Result(result))
             }
-            Some(CallTag::Keepalive) | None => self.finish_call(call, Outcome::Result(result)),
+            Some(CallTag::Keepalive | CallTag::Farewell) | None => self.finish_call(call, Outcome::Result(result)),
+        }
+    }
+
+    /// The end of a call that was answered with what is no answer.
+    pub(super) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
+        self.stats.violations += 1;
+        if self.pursues(call) {
+            self.give_up(call, Outcome::Malformed)
+        } else {
+            self.finish_call(call, Outcome::Malformed)
         }
     }
 
@@ -544,6 +562,7 @@ impl Engine {
                 None
             }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
+            (CallTag::Farewell, _) => None,
             (CallTag::Keepalive, outcome) => {
                 self.ping_answered(if let Outcome::Error(error) = &outcome { Some(error) } else { None });
                 None

@@ -1,7 +1,13 @@
 //! Requests of ours that may have to be sent again (2026-07-28): with answers, in another revision, or after a while. For
 //! the application each of them stays one call.
 
-use alloc::{collections::BTreeSet, sync::Arc, vec::Vec};
+use alloc::{
+    boxed::Box,
+    collections::BTreeSet,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -10,6 +16,7 @@ use super::{
     Outcome, RequestOptions,
     engine::{CallTag, Engine},
     probe,
+    pursuit::Pursuit,
     rounds::Round,
     splice,
 };
@@ -35,6 +42,8 @@ pub(super) struct Kept {
     extra: Extra,
     /// What it was answered with, if that were questions.
     pub(super) round: Round,
+    /// The task that it has become.
+    pub(super) pursuit: Option<Box<Pursuit>>,
     /// It was refused for its revision, and that was the one time that it goes again because of that.
     pub(super) renegotiated: bool,
     /// When it is to be sent again.
@@ -43,7 +52,12 @@ pub(super) struct Kept {
 
 impl Kept {
     fn weight(&self) -> usize {
-        self.params.len() + self.round.weight()
+        self.params.len() + self.round.weight() + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
+    }
+
+    /// Whether the application has questions to answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.round.is_open() || self.pursuit.as_ref().is_some_and(|pursuit| pursuit.is_asking())
     }
 }
 
@@ -52,11 +66,13 @@ impl Kept {
 pub(super) struct Extra {
     level: Option<LoggingLevel>,
     trace: Option<Arc<TraceContext>>,
+    /// It is not said, but decides what becomes of a task.
+    follow_task: bool,
 }
 
 impl Extra {
     pub(super) fn of(options: &RequestOptions) -> Self {
-        Self { level: options.log_level, trace: options.trace.clone() }
+        Self { level: options.log_level, trace: options.trace.clone(), follow_task: options.follow_task }
     }
 
     pub(super) const fn has_trace(&self) -> bool {
@@ -85,6 +101,8 @@ pub(super) struct Repeats {
     parked: Option<(CallId, ErrorObject)>,
     /// What is to be sent again, and when.
     due: BTreeSet<(Timestamp, CallId)>,
+    /// The tasks that calls have become.
+    tasks: BTreeSet<(String, CallId)>,
     /// What all of it weighs.
     bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -93,7 +111,7 @@ pub(super) struct Repeats {
 impl Repeats {
     pub(super) fn new(seed: u64) -> Self {
         let calls = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { calls, parked: None, due: BTreeSet::new(), bytes: 0, spare: Vec::new() }
+        Self { calls, parked: None, due: BTreeSet::new(), tasks: BTreeSet::new(), bytes: 0, spare: Vec::new() }
     }
 
     /// An empty buffer.
@@ -110,7 +128,8 @@ impl Repeats {
     }
 
     pub(super) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
-        let kept = Kept { method, params, extra, round: Round::default(), renegotiated: false, due: None };
+        let kept =
+            Kept { method, params, extra, round: Round::default(), pursuit: None, renegotiated: false, due: None };
         self.bytes += kept.weight();
         self.calls.insert(call, kept);
     }
@@ -122,7 +141,33 @@ impl Repeats {
             self.due.remove(&(due, call));
         }
         self.parked.take_if(|(parked, _)| *parked == call);
+        if let Some(pursuit) = kept.pursuit {
+            self.tasks.remove(&(pursuit.task().to_string(), call));
+        }
         self.give_back(kept.params);
+    }
+
+    /// A call has become a task: its params are not needed any more.
+    pub(super) fn pursue(&mut self, call: CallId, pursuit: Box<Pursuit>) {
+        self.tasks.insert((pursuit.task().to_string(), call));
+        let params = self.change(call, |kept| {
+            kept.pursuit = Some(pursuit);
+            // Nothing is logged for a task.
+            kept.extra.level = None;
+            core::mem::take(&mut kept.params)
+        });
+        self.give_back(params.unwrap_or_default());
+    }
+
+    /// The calls that have become this task.
+    pub(super) fn pursuing(&self, task: &str) -> Vec<CallId> {
+        let from = (task.to_string(), CallId::from_raw(0));
+        self.tasks.range(from..).take_while(|(found, _)| found == task).map(|(_, call)| *call).collect()
+    }
+
+    /// Whether the application wants a call to go on if it becomes a task.
+    pub(super) fn follows_tasks(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(|kept| kept.extra.follow_task)
     }
 
     pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
@@ -139,7 +184,7 @@ impl Repeats {
     }
 
     /// Has a call sent again at this time.
-    fn wait(&mut self, call: CallId, until: Timestamp) {
+    pub(super) fn wait(&mut self, call: CallId, until: Timestamp) {
         let Some(kept) = self.calls.get_mut(&call) else { return };
         if let Some(due) = kept.due.replace(until) {
             self.due.remove(&(due, call));
@@ -154,6 +199,14 @@ impl Repeats {
 
     pub(super) fn take_parked(&mut self) -> Option<(CallId, ErrorObject)> {
         self.parked.take()
+    }
+
+    /// A call is sent again before its time.
+    fn wait_no_longer(&mut self, call: CallId) {
+        let Some(kept) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = kept.due.take() {
+            self.due.remove(&(due, call));
+        }
     }
 
     pub(super) fn next_due(&self) -> Option<Timestamp> {
@@ -204,7 +257,11 @@ impl Engine {
         let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
         let progress = self.calls.get(call).is_some_and(|call| call.progress);
         let mut params = self.repeats.buffer();
+        self.repeats.wait_no_longer(call);
         let Some((method, extra)) = self.repeats.change(call, |kept| {
+            if let Some(pursuit) = &mut kept.pursuit {
+                return (pursuit.write(&mut params).into(), kept.extra.clone());
+            }
             params.extend_from_slice(&kept.params);
             if params.is_empty() {
                 params.extend_from_slice(b"{}");

@@ -46,7 +46,7 @@ impl Round {
     }
 
     /// Whether answers are waited for.
-    fn is_open(&self) -> bool {
+    pub(super) fn is_open(&self) -> bool {
         self.answers.iter().any(|(_, answer)| answer.is_none())
     }
 
@@ -74,7 +74,7 @@ impl Round {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Question {
     pub(super) call: CallId,
-    index: usize,
+    pub(super) index: usize,
 }
 
 impl Engine {
@@ -87,11 +87,16 @@ impl Engine {
     ) -> Option<Event<'a>> {
         // Anything but a text is a kind that nobody knows.
         let kind = result.member("resultType").map(|kind| kind.decode::<String>().unwrap_or_default());
-        let task = method == Some(Method::CallTool) && self.local.contains(Capability::TasksExtension);
+        let pursues = self.pursues(call);
+        let may_become_task =
+            !pursues && method.is_some_and(Method::may_become_task) && self.local.contains(Capability::TasksExtension);
         match kind.as_deref() {
+            // Some servers call a task by the wrong name when they are asked for it.
+            None | Some("complete" | "task") if pursues => self.task_answered(call, result),
             None | Some("complete") => self.finish_call(call, Outcome::Result(result)),
-            Some("task") if task => self.finish_call(call, Outcome::Result(result)),
-            Some("input_required") if self.may_ask(call) => {
+            Some("task") if may_become_task && self.repeats.follows_tasks(call) => self.became_task(call, result),
+            Some("task") if may_become_task => self.finish_call(call, Outcome::Result(result)),
+            Some("input_required") if !pursues && self.may_ask(call) => {
                 if self.ask(call, &result).is_err() {
                     self.stats.violations += 1;
                     self.drop_questions(call);
@@ -99,10 +104,7 @@ impl Engine {
                 }
                 None
             }
-            _ => {
-                self.stats.violations += 1;
-                self.finish_call(call, Outcome::Malformed)
-            }
+            _ => self.answered_badly(call),
         }
     }
 
@@ -119,12 +121,8 @@ impl Engine {
             return Err(());
         }
         // All are looked at before the first is asked.
-        for question in &questions {
-            let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY).ok_or(())?;
-            if !self.local.contains(needed) || self.undeclared_form(question.method, question.params.as_ref()).is_some()
-            {
-                return Err(());
-            }
+        if !questions.iter().all(|question| self.may_be_asked(question)) {
+            return Err(());
         }
         let limits = self.limits();
         let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
@@ -164,8 +162,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether this client has declared that it can be asked this.
+    pub(super) fn may_be_asked(&self, question: &Asked) -> bool {
+        let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY);
+        needed.is_some_and(|needed| self.local.contains(needed))
+            && self.undeclared_form(question.method, question.params.as_ref()).is_none()
+    }
+
     /// The application has answered a question.
     pub(super) fn answer_question(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
+        if self.pursues(question.call) {
+            return self.answer_task(key, question, answer);
+        }
         self.release(key);
         let outcome = match answer {
             Ok(text) => {
@@ -194,7 +202,7 @@ impl Engine {
 
     /// Nobody waits for the answers to a call's questions any more.
     pub(super) fn drop_questions(&mut self, call: CallId) {
-        if self.repeats.get(call).is_none_or(|kept| !kept.round.is_open()) {
+        if self.repeats.get(call).is_none_or(|kept| !kept.is_asking()) {
             return;
         }
         for key in self.requests.keys(State::Open) {
@@ -207,15 +215,16 @@ impl Engine {
     }
 }
 
-struct Asked {
+/// A question that a server asks.
+pub(super) struct Asked {
     /// The name, as JSON.
-    name: String,
-    method: Method,
-    params: Option<RawJson<'static>>,
+    pub(super) name: String,
+    pub(super) method: Method,
+    pub(super) params: Option<RawJson<'static>>,
 }
 
 /// The members of `inputRequests`.
-fn questions(requests: &RawJson<'_>) -> Result<Vec<Asked>, ()> {
+pub(super) fn questions(requests: &RawJson<'_>) -> Result<Vec<Asked>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
     let mut asked = Vec::new();

@@ -185,7 +185,7 @@ impl Engine {
 
     pub(super) fn cancel(&mut self, id: CallId, reason: Option<&str>) -> Result<(), SendError> {
         match self.calls.get(id).map(|call| call.tag) {
-            None | Some(CallTag::Keepalive) => Err(SendError::UnknownCall),
+            None | Some(CallTag::Keepalive | CallTag::Farewell) => Err(SendError::UnknownCall),
             Some(CallTag::Handshake | CallTag::Probe { .. }) => Err(SendError::NotCancellable),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, reason);
@@ -199,13 +199,22 @@ impl Engine {
     pub(super) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
+        let task = self.pursued_task(id);
         self.drop_questions(id);
         self.repeats.end(id);
         let Some(call) = self.calls.retire(id) else { return };
+        if let Some(task) = task {
+            return self.say_farewell(&task);
+        }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
         if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
             return;
         }
+        self.push_cancelled(wire, reason);
+    }
+
+    /// Tells the peer that a request of ours needs no answer.
+    pub(super) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
         let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
             out.extend_from_slice(b"{\"requestId\":");
             encode::value(out, &wire.as_u64())?;

@@ -6,6 +6,7 @@ mod messages;
 mod meta;
 mod options;
 mod probe;
+mod pursuit;
 mod questions;
 mod renegotiation;
 mod rounds;

@@ -1,0 +1,488 @@
+//! Tasks of the extension that calls of ours have become (2026-07-28). Each is looked at until it is over, and its questions
+//! go to the application, which is asked each of them once. For the application it stays one call.
+
+use alloc::{
+    boxed::Box,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::time::Duration;
+
+use super::{
+    CancelCause, Event, Outcome, RequestOptions, SendError,
+    engine::{CallTag, Engine, RequestTag},
+    receive::Origin,
+    rounds::{Asked, Question, questions},
+};
+use crate::{
+    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase},
+    rpc::{CallId, Lane, ReplyKey, State, Timestamp},
+    schema::{TaskStatus, tasks_extension::TaskError},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
+};
+
+/// How much longer the pauses are while the task waits for an answer of this side: nothing much can come of it before.
+const WHILE_ASKED: u32 = 4;
+
+/// How long the server may take to hear that a task is not wanted any more.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+/// What is known of the task that a call has become.
+#[derive(Clone, Debug)]
+pub(super) struct Pursuit {
+    task: String,
+    /// When it was first heard of. The times that it says itself are those of the server's clock.
+    since: Timestamp,
+    /// For how long it is kept from then on.
+    ttl: Option<Duration>,
+    /// How long the server wants to be left in peace between two looks.
+    interval: Option<Duration>,
+    /// Looks in a row that came to nothing.
+    failures: u32,
+    /// Every question that it has had.
+    asked: Vec<TaskQuestion>,
+    /// How often there were new ones.
+    batches: u32,
+}
+
+#[derive(Clone, Debug)]
+struct TaskQuestion {
+    /// The name, as JSON.
+    name: String,
+    /// The questions that came together are answered together.
+    batch: u32,
+    answer: Answer,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Answer {
+    /// The application has not given it yet.
+    Open,
+    /// It is there.
+    Given(Vec<u8>),
+    /// It is on its way.
+    Sent(Vec<u8>),
+    /// The server has it, or does not want it any more.
+    Done,
+}
+
+impl Pursuit {
+    fn new(task: String, since: Timestamp) -> Self {
+        Self { task, since, ttl: None, interval: None, failures: 0, asked: Vec::new(), batches: 0 }
+    }
+
+    pub(super) fn task(&self) -> &str {
+        &self.task
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let weight = |asked: &TaskQuestion| {
+            let answer = match &asked.answer {
+                Answer::Given(text) | Answer::Sent(text) => text.len(),
+                Answer::Open | Answer::Done => 0,
+            };
+            asked.name.len() + answer
+        };
+        self.task.len() + self.asked.iter().map(weight).sum::<usize>()
+    }
+
+    /// Whether the application has questions to answer.
+    pub(super) fn is_asking(&self) -> bool {
+        self.asked.iter().any(|asked| asked.answer == Answer::Open)
+    }
+
+    /// Whether there are answers that the server does not have.
+    fn has_answers(&self) -> bool {
+        self.asked.iter().any(|asked| matches!(asked.answer, Answer::Given(_)) && self.is_complete(asked.batch))
+    }
+
+    fn is_complete(&self, batch: u32) -> bool {
+        !self.asked.iter().any(|asked| asked.batch == batch && asked.answer == Answer::Open)
+    }
+
+    /// Writes the params of the next request: answers if there are some, else a look.
+    pub(super) fn write(&mut self, params: &mut Vec<u8>) -> Method {
+        params.extend_from_slice(b"{\"taskId\":");
+        encode::text(params, &self.task);
+        if !self.has_answers() {
+            params.push(b'}');
+            return Method::ExtGetTask;
+        }
+        params.extend_from_slice(b",\"inputResponses\":");
+        let mut open = b'{';
+        for at in 0..self.asked.len() {
+            let TaskQuestion { name, batch, answer } = &self.asked[at];
+            let Answer::Given(text) = answer else { continue };
+            if !self.is_complete(*batch) {
+                continue;
+            }
+            params.push(open);
+            open = b',';
+            params.extend_from_slice(name.as_bytes());
+            params.push(b':');
+            params.extend_from_slice(text);
+            self.asked[at].answer = Answer::Sent(text.clone());
+        }
+        params.extend_from_slice(b"}}");
+        Method::ExtUpdateTask
+    }
+
+    /// The answers that were on their way have arrived, or have not.
+    fn sent(&mut self, arrived: bool) -> bool {
+        let mut any = false;
+        for asked in &mut self.asked {
+            if let Answer::Sent(text) = &mut asked.answer {
+                any = true;
+                asked.answer = if arrived { Answer::Done } else { Answer::Given(core::mem::take(text)) };
+            }
+        }
+        any
+    }
+
+    /// Whether the server may have forgotten it.
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.ttl.is_some_and(|ttl| self.since + ttl <= now)
+    }
+}
+
+/// What a task says of itself that concerns its pursuit.
+struct Heard {
+    task: Option<String>,
+    status: TaskStatus,
+    ttl: Option<Duration>,
+    interval: Option<Duration>,
+}
+
+impl Heard {
+    /// Lenient: a task that says less than it should can be pursued all the same.
+    fn read(task: &RawJson<'_>) -> Option<Self> {
+        let status: String = task.member("status")?.decode().ok()?;
+        let millis = |name| task.member(name)?.decode::<u64>().ok().map(Duration::from_millis);
+        Some(Self {
+            task: task.member("taskId").and_then(|id| id.decode().ok()),
+            status: TaskStatus::from(&*status),
+            ttl: millis("ttlMs"),
+            interval: millis("pollIntervalMs"),
+        })
+    }
+}
+
+impl Engine {
+    /// Whether a call has become a task that is pursued.
+    pub(super) fn pursues(&self, call: CallId) -> bool {
+        self.pursuit(call).is_some()
+    }
+
+    /// The task that a call has become.
+    pub(super) fn pursued_task(&self, call: CallId) -> Option<String> {
+        self.pursuit(call).map(|pursuit| pursuit.task.clone())
+    }
+
+    fn pursuit(&self, call: CallId) -> Option<&Pursuit> {
+        self.repeats.get(call)?.pursuit.as_deref()
+    }
+
+    fn change_pursuit<R>(&mut self, call: CallId, f: impl FnOnce(&mut Pursuit) -> R) -> Option<R> {
+        self.repeats.change(call, |kept| kept.pursuit.as_deref_mut().map(f)).flatten()
+    }
+
+    /// Pursues a task whose id was kept from elsewhere. It begins with a look.
+    pub(super) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
+        self.may_send(&Method::ExtGetTask.into(), Kind::Request, CapabilitySet::EMPTY)?;
+        self.has_room_for_request()?;
+        let mut pursuit = Pursuit::new(task.to_string(), now);
+        let options = RequestOptions { progress: false, ..options };
+        // What comes of it is what the request would have come to that became the task.
+        let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
+        let call = self.start(now, Lane::Request, Method::ExtGetTask.as_str(), tag, options, |out| {
+            pursuit.write(out);
+            Ok(())
+        })?;
+        self.repeats.pursue(call, Box::new(pursuit));
+        Ok(call)
+    }
+
+    /// A request was answered with a task. What that asks or has come to, this does not say yet.
+    pub(super) fn became_task<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
+        let Some(Heard { task: Some(id), status, ttl, interval }) = Heard::read(&result) else {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        };
+        self.calls.suspend(call);
+        if let Some(call) = self.calls.get_mut(call) {
+            // Tasks have none.
+            call.progress = false;
+        }
+        let pursuit = Pursuit { ttl, interval, ..Pursuit::new(id, self.clock) };
+        self.repeats.pursue(call, Box::new(pursuit));
+        match status {
+            TaskStatus::Working => self.look_later(call),
+            _ => self.send_again(call),
+        }
+        Some(Event::Task { call, task: result })
+    }
+
+    /// A request about the task that a call has become was answered.
+    pub(super) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
+        self.calls.suspend(call);
+        if self.change_pursuit(call, |pursuit| pursuit.sent(true)) == Some(true) {
+            // That it has the answers does not mean that the status shows it yet.
+            self.change_pursuit(call, |pursuit| pursuit.failures = 0);
+            self.look_later(call);
+            return None;
+        }
+        self.heard_of_task(call, result)
+    }
+
+    /// A request about the task that a call has become was refused. That need not be the end of the task.
+    pub(super) fn task_refused(&mut self, call: CallId, error: ErrorObject) -> Option<Event<'static>> {
+        // It does not exist, or not any more; or nothing that is asked about it will be answered.
+        let is_final = matches!(
+            error.code,
+            ErrorCode::INVALID_PARAMS
+                | ErrorCode::INVALID_REQUEST
+                | ErrorCode::METHOD_NOT_FOUND
+                | ErrorCode::MISSING_CLIENT_CAPABILITY
+                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        );
+        self.look_failed(call, is_final, Outcome::Error(error))
+    }
+
+    /// A request about the task that a call has become was not answered in time.
+    pub(super) fn task_silent(&mut self, call: CallId) {
+        if !self.take_back(call) {
+            self.push_cancelled(self.calls.wire(call), Some("timed out"));
+        }
+        let event = self.look_failed(call, false, Outcome::TimedOut { total: false });
+        self.events.extend(event);
+    }
+
+    fn look_failed(&mut self, call: CallId, is_final: bool, outcome: Outcome<'static>) -> Option<Event<'static>> {
+        self.calls.suspend(call);
+        let clock = self.clock;
+        let gives_up = self.change_pursuit(call, |pursuit| {
+            pursuit.sent(false);
+            pursuit.failures = pursuit.failures.saturating_add(1);
+            is_final || pursuit.has_expired(clock)
+        });
+        if gives_up != Some(false) {
+            self.drop_questions(call);
+            return self.finish_call(call, outcome);
+        }
+        self.look_later(call);
+        None
+    }
+
+    /// The server says, asked or not, how tasks stand that are pursued here.
+    pub(super) fn told_of_task(&mut self, task: &RawJson<'_>) {
+        let Some(id) = Heard::read(task).and_then(|heard| heard.task) else { return };
+        for call in self.repeats.pursuing(&id) {
+            let event = self.heard_of_task(call, task.clone()).map(Event::into_owned);
+            self.events.extend(event);
+        }
+    }
+
+    /// Takes in how a task stands.
+    fn heard_of_task<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
+        let heard = Heard::read(&task).filter(|heard| {
+            let id = heard.task.as_deref();
+            id.is_none_or(|id| self.pursuit(call).is_some_and(|pursuit| pursuit.task == id))
+        });
+        let Some(heard) = heard else { return self.answered_badly(call) };
+        let ended = match heard.status {
+            TaskStatus::Working => {
+                self.withdraw_questions(call, &[]);
+                Ok(())
+            }
+            TaskStatus::InputRequired => match task.member("inputRequests") {
+                Some(requests) => self.ask_for_task(call, &requests).map_err(|()| None),
+                // It should say what it asks. Perhaps it does the next time.
+                None => Ok(()),
+            },
+            TaskStatus::Completed => match task.member("result").filter(RawJson::is_object) {
+                Some(result) => Err(Some(Outcome::Result(result.into_owned()))),
+                None => Err(None),
+            },
+            TaskStatus::Failed => match task.member("error").and_then(|error| error.decode::<TaskError>().ok()) {
+                Some(error) => Err(Some(Outcome::Error(error.into()))),
+                None => Err(None),
+            },
+            TaskStatus::Cancelled => Err(Some(Outcome::Cancelled)),
+            TaskStatus::Other(_) => Err(None),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(Some(outcome)) => {
+                self.drop_questions(call);
+                return self.finish_call(call, outcome);
+            }
+            Err(None) => return self.answered_badly(call),
+        }
+        self.change_pursuit(call, |pursuit| {
+            (pursuit.ttl, pursuit.interval, pursuit.failures) = (heard.ttl, heard.interval, 0);
+        });
+        if self.calls.get(call).is_some_and(|call| call.waits) {
+            self.look_later(call);
+        }
+        Some(Event::Task { call, task })
+    }
+
+    /// The next request about a task, after the pause that its server wants, and a longer one if nothing comes of it.
+    fn look_later(&mut self, call: CallId) {
+        let settings = self.settings();
+        let (polling, backoff) = (settings.polling, settings.backoff);
+        let Some(pursuit) = self.pursuit(call) else { return };
+        let mut pause = polling.pause(pursuit.interval);
+        if pursuit.is_asking() {
+            pause = pause.saturating_mul(WHILE_ASKED).min(polling.most.max(pause));
+        }
+        if pursuit.has_answers() && pursuit.failures == 0 {
+            return self.send_again(call);
+        }
+        pause = pause.max(backoff.pause(pursuit.failures));
+        self.repeats.wait(call, self.clock + pause);
+    }
+
+    /// Hands what a task asks to the application, as far as it is new.
+    fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
+        let questions = questions(requests)?;
+        let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
+        if questions.len() > most || !questions.iter().all(|question| self.may_be_asked(question)) {
+            return Err(());
+        }
+        self.withdraw_questions(call, &questions);
+        let is_new =
+            |pursuit: &Pursuit, question: &Asked| pursuit.asked.iter().all(|asked| asked.name != question.name);
+        let batch = self.change_pursuit(call, |pursuit| {
+            pursuit.batches = pursuit.batches.saturating_add(1);
+            pursuit.batches
+        });
+        for question in questions {
+            let Some(pursuit) = self.pursuit(call).filter(|pursuit| is_new(pursuit, &question)) else { continue };
+            let index = pursuit.asked.len();
+            if index >= most_ever {
+                return Err(());
+            }
+            let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
+            let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
+            let origin = Origin { bytes, ..Origin::default() };
+            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(None, origin) };
+            // If there is no room for it now, it is new again at the next look.
+            let Ok(key) = self.admit(id, tag, origin) else { break };
+            self.change_pursuit(call, |pursuit| {
+                let batch = batch.unwrap_or_default();
+                pursuit.asked.push(TaskQuestion { name: question.name, batch, answer: Answer::Open });
+            });
+            let method = MethodName::Known(question.method);
+            self.events.push_back(Event::Request { key, method, params: question.params });
+        }
+        if self.repeats.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
+    }
+
+    /// Nobody waits any more for the answers to questions of a task that are not among these.
+    fn withdraw_questions(&mut self, call: CallId, outstanding: &[Asked]) {
+        if !self.pursuit(call).is_some_and(Pursuit::is_asking) {
+            return;
+        }
+        for key in self.requests.keys(State::Open) {
+            let asked = self.requests.get(key).and_then(|(entry, _)| entry.tag.question);
+            let Some(Question { index, .. }) = asked.filter(|question| question.call == call) else { continue };
+            let withdrawn = self.change_pursuit(call, |pursuit| {
+                let asked = pursuit.asked.get_mut(index)?;
+                if asked.answer != Answer::Open || outstanding.iter().any(|question| question.name == asked.name) {
+                    return None;
+                }
+                asked.answer = Answer::Done;
+                Some(())
+            });
+            if withdrawn.flatten().is_some() {
+                self.cancel_request(key);
+                self.events.push_back(Event::Cancelled { key, cause: CancelCause::Peer(None) });
+            }
+        }
+    }
+
+    /// The application has answered a question of a task.
+    pub(super) fn answer_task(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
+        self.release(key);
+        let Question { call, index } = question;
+        let outcome = match answer {
+            Ok(text) => {
+                self.change_pursuit(call, |pursuit| {
+                    if let Some(asked) = pursuit.asked.get_mut(index) {
+                        asked.answer = Answer::Given(text);
+                    }
+                });
+                if self.repeats.bytes() <= self.limits().call_bytes {
+                    return self.send_answers(call);
+                }
+                Outcome::Error(ErrorObject::internal("The answers are larger than the limit"))
+            }
+            // There is no way to tell the server that a question was refused.
+            Err(error) => Outcome::Error(error.clone()),
+        };
+        let event = self.give_up(call, outcome);
+        self.events.extend(event.map(Event::into_owned));
+    }
+
+    /// Sends answers as soon as they are there, rather than at the next look.
+    fn send_answers(&mut self, call: CallId) {
+        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.has_answers()) else { return };
+        let waits = self.calls.get(call).is_some_and(|call| call.waits);
+        if waits && pursuit.failures > 0 {
+            // The server has to be left in peace; it gets them with the next request.
+            return;
+        }
+        if pursuit.asked.iter().any(|asked| matches!(asked.answer, Answer::Sent(_))) {
+            return;
+        }
+        if !waits {
+            // A look that is under way would only hold them up. What comes of it is late.
+            self.take_back(call);
+        }
+        self.send_again(call);
+    }
+
+    /// Ends a call although its task is not over. The server is told.
+    pub(super) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        self.take_back(call);
+        self.drop_questions(call);
+        let task = self.pursued_task(call);
+        let event = self.finish_call(call, outcome);
+        if let Some(task) = task {
+            self.say_farewell(&task);
+        }
+        event
+    }
+
+    /// Tells the server that nobody wants a task any more. Nothing waits for what it says to that.
+    pub(super) fn say_farewell(&mut self, task: &str) {
+        if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
+            return;
+        }
+        let options = RequestOptions::within(FAREWELL);
+        let name = Method::ExtCancelTask.as_str();
+        // It is small, and there is room for it.
+        let _ = self.start(self.clock, Lane::Request, name, CallTag::Farewell, options, |out| {
+            out.extend_from_slice(b"{\"taskId\":");
+            encode::text(out, task);
+            out.push(b'}');
+            Ok(())
+        });
+    }
+
+    /// A request that has ended was answered with a task after all: it need not go on.
+    pub(super) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
+        let is_task = || result.member("resultType").is_some_and(|kind| kind.get() == "\"task\"");
+        let declared = self.local.contains(Capability::TasksExtension);
+        if self.is_modern_client()
+            && declared
+            && self.has_ended(id)
+            && is_task()
+            && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
+        {
+            self.say_farewell(&task);
+        }
+    }
+}

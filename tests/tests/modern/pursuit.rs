@@ -1,0 +1,719 @@
+//! Calls that become tasks of the extension: a client looks at each task until it is over.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, Deadline, Event, Outcome, RequestOptions, SendError, Settings, Usage, Violation, Wake},
+    protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
+    rpc::{CallId, ReplyKey},
+    schema::{CallToolParams, GetPromptParams, tasks_extension::Task},
+    wire::{ErrorObject, RawJson},
+};
+use mcp_tests::solo::{Solo, full_client};
+use serde_json::{Value, json};
+
+type Client = Solo<ClientEnd>;
+
+const NOTHING: [Value; 0] = [];
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A client with everything declared, of a server with everything.
+fn client_with(settings: impl FnOnce(&mut Settings)) -> Client {
+    let mut config = full_client();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    settings(&mut config.settings);
+    let mut client = Solo::client(config);
+    let probe = one(client.sent());
+    client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
+        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": {
+            "tools": {}, "prompts": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}}));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    client
+}
+
+fn client() -> Client {
+    client_with(|_| ())
+}
+
+#[track_caller]
+fn one(mut sent: Vec<Value>) -> Value {
+    assert_eq!(sent.len(), 1, "{sent:?}");
+    sent.remove(0)
+}
+
+fn task(status: &str, more: Value) -> Value {
+    let mut task = json!({"taskId": "t", "status": status, "createdAt": "2026-08-01T10:00:00Z",
+        "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 100});
+    task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    task
+}
+
+fn working() -> Value {
+    task("working", json!({}))
+}
+
+fn completed() -> Value {
+    task("completed", json!({"result": {"content": [{"type": "text", "text": "done"}]}}))
+}
+
+fn asks(questions: Value) -> Value {
+    task("input_required", json!({"inputRequests": questions}))
+}
+
+fn roots() -> Value {
+    json!({"method": "roots/list"})
+}
+
+fn form() -> Value {
+    json!({"method": "elicitation/create", "params": {
+        "message": "m", "requestedSchema": {"type": "object", "properties": {}}}})
+}
+
+/// Answers a request with a result.
+fn answer(client: &mut Client, request: &Value, kind: &str, mut result: Value) {
+    result["resultType"] = json!(kind);
+    client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+}
+
+fn refuse(client: &mut Client, request: &Value, code: i64) {
+    client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
+}
+
+/// A call that has become a task which is worked on.
+#[track_caller]
+fn begun(client: &mut Client) -> CallId {
+    let call = client.conn.request(client.now, &CallToolParams::new("slow"), RequestOptions::default());
+    let request = one(client.sent());
+    answer(client, &request, "task", working());
+    let call = call.expect("it may be asked");
+    assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
+    assert_eq!(client.sent(), NOTHING);
+    call
+}
+
+/// The next look at the task, which comes after this time and not before.
+#[track_caller]
+fn look_after(client: &mut Client, time: Duration) -> Value {
+    client.advance(time - millis(1));
+    assert_eq!(client.sent(), NOTHING, "too early");
+    assert_eq!(client.conn.poll_timeout(), Some(Deadline { at: client.now + millis(1), wake: Wake::Retry }));
+    client.advance(millis(1));
+    let look = one(client.sent());
+    assert_eq!((&look["method"], &look["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
+    look
+}
+
+fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Outcome<'static> {
+    match events {
+        [.., Event::Response { call: ended, outcome }] if *ended == call => outcome,
+        other => panic!("{call:?} has not ended: {other:?}"),
+    }
+}
+
+/// The tasks that the server was told not to go on with. Whatever it says to that, nothing comes of it.
+#[track_caller]
+fn farewell(client: &mut Client) {
+    let farewell = one(client.sent());
+    assert_eq!((&farewell["method"], &farewell["params"]["taskId"]), (&json!("tasks/cancel"), &json!("t")));
+    if (client.now.as_nanos() / 1_000_000).is_multiple_of(100) {
+        answer(client, &farewell, "complete", json!({}));
+    } else {
+        refuse(client, &farewell, -32602);
+    }
+    assert_eq!(client.take_events(), []);
+    assert_eq!(client.conn.usage(), Usage::default());
+}
+
+// req: M-TASK-005 M-TASK-008 M-TASK-018 M-TASK-035 M-TASK-037 M-TASK-041 M-TASK-044
+#[test]
+fn a_call_that_becomes_a_task_ends_with_what_the_task_comes_to() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    let meta = &look["params"]["_meta"];
+    assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    let extensions = &meta["io.modelcontextprotocol/clientCapabilities"]["extensions"];
+    assert_eq!((extensions, meta.get("progressToken")), (&json!({"io.modelcontextprotocol/tasks": {}}), None));
+    assert_eq!(look["params"].as_object().map(serde_json::Map::len), Some(2), "{look}");
+
+    // The latest word of the server on how often to look is what counts.
+    answer(&mut client, &look, "complete", task("working", json!({"pollIntervalMs": 300, "statusMessage": "half"})));
+    let events = client.take_events();
+    let [Event::Task { call: heard_of, task: heard }] = &events[..] else { panic!("{events:?}") };
+    let heard: Task = heard.decode().expect("a task");
+    assert_eq!((*heard_of, heard.status_message.as_deref()), (call, Some("half")));
+    let look = look_after(&mut client, millis(300));
+    answer(&mut client, &look, "complete", completed());
+    let events = client.take_events();
+    let Outcome::Result(result) = outcome(&events, call) else { panic!("{events:?}") };
+    assert_eq!(result.get(), r#"{"content":[{"text":"done","type":"text"}]}"#);
+    assert_eq!((events.len(), client.conn.usage()), (1, Usage::default()));
+    assert_eq!(client.conn.poll_timeout(), None);
+    // What it was answered with before is over.
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(client.take_events()[..], [Event::Late(_)]));
+}
+
+// req: M-TASK-027 M-TASK-056 M-TASK-081
+#[test]
+fn a_task_can_come_to_an_end_in_every_way() {
+    let error = json!({"code": -32000, "message": "no", "data": [1]});
+    let of = |text: &str| Outcome::Result(RawJson::try_from_text(text));
+    let table = [
+        (completed(), of(r#"{"content":[{"text":"done","type":"text"}]}"#)),
+        (
+            task("completed", json!({"result": {"content": [], "isError": true}})),
+            of(r#"{"content":[],"isError":true}"#),
+        ),
+        (
+            task("failed", json!({"error": error, "statusMessage": "because"})),
+            Outcome::Error(
+                ErrorObject::new(mcp_proto::wire::ErrorCode(-32000), "no")
+                    .with_data(mcp_proto::wire::Json::parse("[1]").expect("JSON")),
+            ),
+        ),
+        (task("cancelled", json!({})), Outcome::Cancelled),
+    ];
+    for (last, expected) in table {
+        // In two examples of its text the extension gives a task the wrong type.
+        for kind in ["complete", "task"] {
+            let mut client = client();
+            let call = begun(&mut client);
+            let look = look_after(&mut client, millis(100));
+            answer(&mut client, &look, kind, last.clone());
+            assert_eq!(*outcome(&client.take_events(), call), expected, "{last}");
+            assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+        }
+    }
+    // One that is over before it was looked at is looked at at once.
+    for status in ["completed", "failed", "cancelled", "input_required"] {
+        let mut client = client();
+        let call = client.conn.request(client.now, &CallToolParams::new("quick"), RequestOptions::default());
+        let request = one(client.sent());
+        answer(&mut client, &request, "task", task(status, json!({})));
+        let look = one(client.sent());
+        answer(&mut client, &look, "complete", completed());
+        assert!(matches!(outcome(&client.take_events(), call.expect("a call")), Outcome::Result(_)), "{status}");
+    }
+}
+
+trait FromText {
+    fn try_from_text(text: &str) -> Self;
+}
+
+impl FromText for RawJson<'static> {
+    fn try_from_text(text: &str) -> Self {
+        RawJson::from(&mcp_proto::wire::Json::parse(text).expect("JSON")).into_owned()
+    }
+}
+
+// req: M-TASK-006 M-TASK-009 M-TASK-077
+#[test]
+fn a_task_where_there_can_be_none_is_no_answer() {
+    let options = RequestOptions::default;
+    // Not this method.
+    let mut client = client();
+    let call = client.conn.request(client.now, &GetPromptParams::new("p"), options()).expect("it may be asked");
+    let request = one(client.sent());
+    answer(&mut client, &request, "task", working());
+    assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
+    // Not undeclared.
+    let mut config = full_client();
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    let mut plain = Solo::client(config);
+    let probe = one(plain.sent());
+    let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    answer(&mut plain, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
+    plain.take_events();
+    let call = plain.conn.request(plain.now, &CallToolParams::new("t"), options()).expect("it may be asked");
+    let request = one(plain.sent());
+    answer(&mut plain, &request, "task", working());
+    assert_eq!(*outcome(&plain.take_events(), call), Outcome::Malformed);
+    // Not without an id.
+    for broken in [json!({"status": "working"}), json!({"taskId": 5, "status": "working"}), json!({"taskId": "t"})] {
+        let call = client.conn.request(client.now, &CallToolParams::new("t"), options()).expect("it may be asked");
+        let request = one(client.sent());
+        answer(&mut client, &request, "task", broken);
+        assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
+    }
+    assert_eq!(client.conn.usage(), Usage::default());
+    // What a task is looked at with is not answered with questions, and a task has a status.
+    let broken = [
+        ("input_required", json!({"inputRequests": {"a": roots()}})),
+        ("other", working()),
+        ("complete", task("resting", json!({}))),
+        ("complete", task("working", json!({"taskId": "other"}))),
+        ("complete", task("completed", json!({}))),
+        ("complete", task("completed", json!({"result": []}))),
+        ("complete", task("failed", json!({}))),
+        ("complete", task("failed", json!({"error": "no"}))),
+        ("complete", json!({})),
+        ("complete", asks(json!([]))),
+        ("complete", asks(json!({"a": {"method": "tools/list"}}))),
+    ];
+    for (kind, result) in broken {
+        let call = begun(&mut client);
+        let look = look_after(&mut client, millis(100));
+        answer(&mut client, &look, kind, result.clone());
+        assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed, "{kind} {result}");
+        farewell(&mut client);
+    }
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": 5}));
+    assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
+    farewell(&mut client);
+}
+
+#[test]
+fn a_call_can_end_with_the_task_itself() {
+    let mut client = client();
+    let options = RequestOptions { follow_task: false, ..RequestOptions::default() };
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
+    let request = one(client.sent());
+    answer(&mut client, &request, "task", working());
+    let events = client.take_events();
+    let Outcome::Result(result) = outcome(&events, call) else { panic!("{events:?}") };
+    let created: mcp_proto::schema::tasks_extension::CreateTaskResult = result.decode().expect("a task");
+    assert_eq!((created.task_id.as_str(), client.conn.usage()), ("t", Usage::default()));
+
+    // It can be followed later, by its id.
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let look = one(client.sent());
+    assert_eq!((&look["method"], &look["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
+    assert_eq!(look["params"]["_meta"].get("progressToken"), None);
+    answer(&mut client, &look, "complete", working());
+    assert!(matches!(client.take_events()[..], [Event::Task { call: heard_of, .. }] if heard_of == call));
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
+    assert_eq!(client.conn.usage(), Usage::default());
+    // One that the server does not know.
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let look = one(client.sent());
+    refuse(&mut client, &look, -32602);
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
+    let mut old = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    let refused = old.conn.follow_task(old.now, "t", RequestOptions::default());
+    assert!(matches!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, .. })));
+}
+
+#[test]
+fn a_task_is_looked_at_as_often_as_its_server_wants_within_bounds() {
+    let bounds = |settings: &mut Settings| {
+        settings.polling.usual = millis(700);
+        settings.polling.least = millis(20);
+        settings.polling.most = millis(5000);
+    };
+    let table = [(json!(0), 20), (json!(19), 20), (json!(300), 300), (json!(u64::MAX), 5000), (json!(null), 700)];
+    for (interval, pause) in table {
+        let mut client = client_with(bounds);
+        begun(&mut client);
+        let look = look_after(&mut client, millis(100));
+        answer(&mut client, &look, "complete", task("working", json!({"pollIntervalMs": interval})));
+        look_after(&mut client, millis(pause));
+    }
+}
+
+// req: M-TASK-036 M-TASK-039 M-TASK-040
+#[test]
+fn a_look_that_fails_is_not_the_end_of_the_task() {
+    let mut client = client();
+    let call = begun(&mut client);
+    // Refused, with whatever code, the pauses become longer: half a second, one, two, four, eight, and no longer.
+    let mut pause = 100;
+    for (code, next) in [(-32603, 250), (-32000, 500), (429, 1000), (-32603, 2000), (1, 4000), (1, 8000), (1, 8000)] {
+        let look = look_after(&mut client, millis(pause));
+        refuse(&mut client, &look, code);
+        assert_eq!(client.take_events(), []);
+        pause = next;
+    }
+    // Silence, too; and a word of it makes everything good.
+    let look = look_after(&mut client, millis(pause));
+    client.advance(Duration::from_secs(60));
+    let cancelled = one(client.sent());
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &look["id"])
+    );
+    let look = look_after(&mut client, millis(8000));
+    answer(&mut client, &look, "complete", working());
+    client.take_events();
+    let look = look_after(&mut client, millis(100));
+    // But some refusals are final.
+    refuse(&mut client, &look, -32602);
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+    for code in [-32600, -32601, -32021, -32022] {
+        let call = begun(&mut client);
+        let look = look_after(&mut client, millis(100));
+        refuse(&mut client, &look, code);
+        assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == code));
+    }
+
+    // And what the server need not keep any more is not asked for for ever.
+    for silent in [false, true] {
+        let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
+        let (call, request) = (call.expect("it may be asked"), one(client.sent()));
+        answer(&mut client, &request, "task", task("working", json!({"ttlMs": 1000})));
+        client.take_events();
+        let look = look_after(&mut client, millis(100));
+        refuse(&mut client, &look, -32603);
+        let look = look_after(&mut client, millis(250));
+        answer(&mut client, &look, "complete", task("working", json!({"ttlMs": 700})));
+        client.take_events();
+        client.advance(millis(400));
+        let look = one(client.sent());
+        if silent {
+            client.advance(Duration::from_secs(60));
+            assert_eq!(*outcome(&client.take_events(), call), Outcome::TimedOut { total: false });
+            client.sent();
+        } else {
+            refuse(&mut client, &look, -32603);
+            assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
+        }
+        assert_eq!(client.conn.usage(), Usage::default());
+    }
+}
+
+// req: M-TASK-053 M-TASK-054 M-TASK-057
+#[test]
+fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
+    // The task is at rest, a look is queued, or it is under way.
+    for step in 0..3 {
+        let mut client = client();
+        let call = begun(&mut client);
+        if step > 0 {
+            client.advance(millis(100));
+        }
+        let look = if step == 2 { Some(one(client.sent())) } else { None };
+        client.conn.cancel(call, Some("no more")).expect("it goes on");
+        assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+        farewell(&mut client);
+        if let Some(look) = look {
+            answer(&mut client, &look, "complete", completed());
+            assert!(matches!(client.take_events()[..], [Event::Late(_)]));
+        }
+        client.advance(Duration::from_secs(600));
+        assert_eq!((client.sent(), client.take_events()), (NOTHING.into(), vec![]));
+    }
+    // So it is when its time is up, however lively the task is.
+    let mut client = client();
+    let options = RequestOptions { total_timeout: Some(millis(350)), ..RequestOptions::default() };
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
+    let request = one(client.sent());
+    answer(&mut client, &request, "task", working());
+    for _ in 0..3 {
+        let look = look_after(&mut client, millis(100));
+        answer(&mut client, &look, "complete", working());
+    }
+    client.take_events();
+    client.advance(millis(50));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: true } }]);
+    farewell(&mut client);
+    // And where the task has crossed the cancellation of its call.
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
+    let request = one(client.sent());
+    client.conn.cancel(call, None).expect("it goes on");
+    assert_eq!(one(client.sent())["method"], "notifications/cancelled");
+    client.take_events();
+    answer(&mut client, &request, "task", working());
+    assert_eq!(client.take_events(), [Event::Late(call)]);
+    farewell(&mut client);
+    // A farewell that is not answered is forgotten.
+    let call = begun(&mut client);
+    client.conn.cancel(call, None).expect("it goes on");
+    client.sent();
+    client.take_events();
+    client.advance(Duration::from_secs(60));
+    assert_eq!((client.sent(), client.take_events(), client.conn.usage()), (NOTHING.into(), vec![], Usage::default()));
+}
+
+#[track_caller]
+fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
+    let events = client.take_events();
+    let asked = events.iter().filter_map(|event| match event {
+        Event::Request { key, method: MethodName::Known(method), .. } => Some((*method, *key)),
+        _ => None,
+    });
+    asked.collect()
+}
+
+// req: M-TASK-042 M-TASK-046 M-TASK-049 M-TASK-050 M-TASK-051
+#[test]
+fn what_a_task_asks_is_asked_once_and_answered_once() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
+    let asked = questions(&mut client);
+    let [(Method::ListRoots, first), (Method::Elicit, second)] = asked[..] else { panic!("{asked:?}") };
+    // While the user thinks, there is less to look for, and nothing new.
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
+    assert_eq!(questions(&mut client), []);
+    client.answer(first, &json!({"roots": []}));
+    assert_eq!(client.sent(), NOTHING, "they came together and are answered together");
+    // Another one comes while a look is under way, which does not hold up the answers.
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    let asked = questions(&mut client);
+    let [(Method::ListRoots, third)] = asked[..] else { panic!("{asked:?}") };
+    let look = look_after(&mut client, millis(400));
+    client.answer(second, &json!({"action": "decline"}));
+    let update = one(client.sent());
+    assert_eq!(update["method"], "tasks/update");
+    assert_eq!(
+        (&update["params"]["taskId"], &update["params"]["inputResponses"]),
+        (&json!("t"), &json!({"a": {"roots": []}, "b\n": {"action": "decline"}}))
+    );
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    assert!(matches!(client.take_events()[..], [Event::Late(_)]), "of the look that was given up");
+    // An answer that comes while others are on their way waits for them.
+    client.answer(third, &json!({"roots": [{"uri": "file:///a"}]}));
+    assert_eq!(client.sent(), NOTHING);
+    answer(&mut client, &update, "complete", json!({}));
+    let update = one(client.sent());
+    assert_eq!(update["params"]["inputResponses"], json!({"c": {"roots": [{"uri": "file:///a"}]}}));
+    answer(&mut client, &update, "complete", json!({}));
+    // The status may lag behind: nothing is asked or answered a second time.
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"b\n": form(), "c": roots()})));
+    assert_eq!(questions(&mut client), []);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+}
+
+#[test]
+fn answers_that_do_not_arrive_are_sent_again() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    refuse(&mut client, &update, -32603);
+    client.advance(millis(250));
+    let again = one(client.sent());
+    assert_eq!(again["params"], update["params"]);
+    client.advance(Duration::from_secs(60));
+    assert_eq!(one(client.sent())["method"], "notifications/cancelled");
+    client.advance(millis(500));
+    let again = one(client.sent());
+    assert_eq!(again["params"], update["params"]);
+    answer(&mut client, &again, "complete", json!({}));
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"b": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
+    // What the server does not want, or does not know any more, ends the call.
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    refuse(&mut client, &update, -32602);
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
+    assert_eq!(client.conn.usage(), Usage::default());
+}
+
+// req: M-TASK-051 M-TASK-052
+#[test]
+fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
+    let mut config = full_client();
+    config.capabilities =
+        [Capability::Roots, Capability::ElicitationForm, Capability::TasksExtension].into_iter().collect();
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    config.settings.limits.questions = 2;
+    config.settings.limits.task_questions = 3;
+    let mut client = Solo::client(config);
+    let probe = one(client.sent());
+    let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    answer(&mut client, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
+    client.take_events();
+
+    // The client cannot do this, and nobody is asked anything.
+    let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a/", "elicitationId": "e"}});
+    let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
+    let many = json!({"a": roots(), "b": roots(), "c": roots()});
+    for bad in [json!({"a": roots(), "b": sample}), json!({"a": roots(), "b": page}), many] {
+        let call = begun(&mut client);
+        let look = look_after(&mut client, millis(100));
+        answer(&mut client, &look, "complete", asks(bad.clone()));
+        assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{bad}");
+        farewell(&mut client);
+    }
+    // The user or the application says no.
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    client.conn.respond_error(first, &ErrorObject::internal("no roots")).expect("it is owed");
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Cancelled { key, .. } if key == second), "{events:?}");
+    assert_eq!(*outcome(&events, call), Outcome::Error(ErrorObject::internal("no roots")));
+    client.conn.respond_error(second, &ErrorObject::internal("too late")).expect("it is swallowed");
+    farewell(&mut client);
+    // No task asks without end.
+    let call = begun(&mut client);
+    let mut last = Vec::new();
+    for round in 0..4 {
+        let look = look_after(&mut client, millis(100));
+        let names = json!({format!("q{round}"): roots()});
+        answer(&mut client, &look, "complete", asks(names));
+        last = client.take_events();
+        let key = last.iter().find_map(|event| if let Event::Request { key, .. } = event { Some(*key) } else { None });
+        let Some(key) = key else { break };
+        client.answer(key, &json!({"roots": []}));
+        let update = one(client.sent());
+        answer(&mut client, &update, "complete", json!({}));
+    }
+    assert_eq!(*outcome(&last, call), Outcome::Malformed);
+    farewell(&mut client);
+}
+
+#[test]
+fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"b": form()})));
+    let events = client.take_events();
+    assert!(matches!(events[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == first), "{events:?}");
+    client.conn.respond_error(first, &ErrorObject::internal("late")).expect("it is swallowed");
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", working());
+    assert!(matches!(client.take_events()[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == second));
+    client.answer(second, &json!({"action": "cancel"}));
+    assert_eq!(client.sent(), NOTHING);
+    let look = look_after(&mut client, millis(100));
+    // A task that is over asks nothing either.
+    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
+    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", task("cancelled", json!({})));
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Cancelled { key, .. } if key == third));
+    assert_eq!(*outcome(&events, call), Outcome::Cancelled);
+    client.answer(third, &json!({"roots": []}));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+}
+
+/// A subscription to the task, which the server has acknowledged.
+fn listening(client: &mut Client) -> Value {
+    let params = json!({"notifications": {"taskIds": ["t"]}});
+    let params = RawJson::try_from_text(&params.to_string());
+    client
+        .conn
+        .request_raw(client.now, "subscriptions/listen", Some(&params), RequestOptions::default())
+        .expect("it may");
+    let id = one(client.sent())["id"].clone();
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "notifications": {"taskIds": ["t"]}, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}}));
+    client.take_events();
+    id
+}
+
+fn told(id: &Value, mut task: Value) -> Value {
+    task["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+    json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task})
+}
+
+// req: M-TASK-067
+#[test]
+fn what_the_server_tells_of_a_task_counts_like_a_look() {
+    let mut client = client();
+    let subscription = listening(&mut client);
+    let call = begun(&mut client);
+    // The next look is put off.
+    client.advance(millis(99));
+    client.feed(&told(&subscription, working()));
+    let events = client.take_events();
+    assert!(matches!(events[..], [Event::Task { call: heard_of, .. }, Event::Notification { .. }] if heard_of == call));
+    // It asks, and has its answers at once.
+    client.advance(millis(99));
+    client.feed(&told(&subscription, asks(json!({"a": roots()}))));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    answer(&mut client, &update, "complete", json!({}));
+    let look = look_after(&mut client, millis(100));
+    // It is over while a look is under way.
+    client.feed(&told(&subscription, task("completed", json!({"taskId": "other", "result": {}}))));
+    assert!(matches!(client.take_events()[..], [Event::Notification { .. }]), "of another task");
+    client.feed(&told(&subscription, completed()));
+    let events = client.take_events();
+    assert!(
+        matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }, Event::Notification { .. }] if *ended == call)
+    );
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(client.take_events()[..], [Event::Late(_)]));
+    // What comes of no subscription is none of its business.
+    let call = begun(&mut client);
+    client.feed(&told(&json!(77), completed()));
+    assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
+    // Two calls may have become one task.
+    let again = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    client.feed(&told(&subscription, completed()));
+    let events = client.take_events();
+    let ended: Vec<_> = events
+        .iter()
+        .filter_map(|event| if let Event::Response { call, .. } = event { Some(*call) } else { None })
+        .collect();
+    assert_eq!(ended, [call, again]);
+}
+
+// req: M-TASK-021 M-TASK-022
+#[test]
+fn questions_can_come_before_the_task() {
+    let mut client = client();
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
+    let request = one(client.sent());
+    answer(&mut client, &request, "input_required", json!({"inputRequests": {"a": roots()}, "requestState": "s"}));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.answer(key, &json!({"roots": []}));
+    let request = one(client.sent());
+    assert_eq!(request["params"]["requestState"], "s");
+    answer(&mut client, &request, "task", working());
+    assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
+    // The names of rounds and those of the task have nothing to do with each other.
+    let look = look_after(&mut client, millis(100));
+    assert_eq!((look["params"].get("requestState"), look["params"].get("inputResponses")), (None, None));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    assert_eq!(update["params"].get("requestState"), None);
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": call.as_u64(), "progress": 1}}));
+    assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownProgress)]), "tasks have none");
+    answer(&mut client, &update, "complete", json!({}));
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
+}
+
+#[test]
+fn calls_that_became_tasks_end_with_the_connection() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.conn.close(client.now);
+    let events = client.take_events();
+    assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key: asked, .. } if *asked == key)));
+    assert!(
+        events.iter().any(
+            |event| matches!(event, Event::Response { call: ended, outcome: Outcome::Closed(_) } if *ended == call)
+        )
+    );
+    assert_eq!(client.sent(), NOTHING, "the task goes on, for whoever keeps its id");
+    client.conn.respond_error(key, &ErrorObject::internal("closed")).ok();
+    assert_eq!(client.conn.usage().kept, 0);
+}
