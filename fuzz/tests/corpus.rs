@@ -1,45 +1,30 @@
-//! Replays every stored input through its target.
+//! Replays every stored input through its target, and some that nobody has stored.
 
-use std::{fs, path::Path};
+use mcp_fuzz::{TARGETS, corpus, dice::Dice, mutate};
 
 #[test]
 fn every_stored_input_holds() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus");
-    for (name, body) in mcp_fuzz::TARGETS {
-        let mut count = 0;
-        for entry in fs::read_dir(corpus.join(name)).expect("each target has a corpus") {
-            body(&fs::read(entry.expect("the corpus can be read").path()).expect("inputs can be read"));
-            count += 1;
-        }
-        assert!(count > 0, "the corpus of {name} is empty");
+    for (target, body) in TARGETS {
+        let inputs = corpus(target).expect("each target has a corpus");
+        assert!(!inputs.is_empty(), "the corpus of {target} is empty");
+        inputs.iter().for_each(|input| body(input));
     }
 }
 
 #[test]
-fn every_target_takes_any_bytes() {
-    let mut state = 42u64;
-    let words: [&[u8]; 12] = [
-        b"{\"jsonrpc\":\"2.0\",",
-        b"\"id\":1",
-        b"\"id\":\"a\"",
-        b"\"method\":\"ping\"",
-        b",",
-        b"}",
-        b"\n",
-        b"\"result\":{}",
-        b"\"error\":{\"code\":1,\"message\":\"m\"}",
-        b"[",
-        b"]",
-        b"\xff\xc3",
-    ];
-    for _ in 0..3000 {
-        let mut data = Vec::new();
-        for _ in 0..12 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            data.extend_from_slice(words[(state >> 33) as usize % words.len()]);
+fn every_target_takes_the_inputs_of_every_other_one() {
+    for (target, _) in TARGETS {
+        for input in corpus(target).expect("each target has a corpus") {
+            TARGETS.iter().for_each(|(_, body)| body(&input));
         }
-        for (_, body) in mcp_fuzz::TARGETS {
-            body(&data);
-        }
+    }
+}
+
+#[test]
+fn every_target_takes_changed_inputs() {
+    for (target, body) in TARGETS {
+        let inputs = corpus(target).expect("each target has a corpus");
+        let mut dice = Dice::new(42);
+        (0..300).for_each(|_| body(&mutate::input(&inputs, &mut dice)));
     }
 }

@@ -1,0 +1,26 @@
+//! Numbers that look random and are the same each time.
+
+/// SplitMix64.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice that roll the same numbers for the same seed.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub const fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let bits = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    /// A number below `sides`, and 0 below 0.
+    pub fn roll(&mut self, sides: usize) -> usize {
+        usize::try_from(self.bits() % sides.max(1) as u64).unwrap_or(0)
+    }
+}

@@ -1,0 +1,69 @@
+//! The line decoder: whole or in pieces, and against a model that sees the whole stream at once.
+
+use mcp_proto::codec::{FrameEnd, LineDecoder};
+
+use crate::dice::Dice;
+
+/// However a stream is cut, the same frames come out, and they are those of the model.
+///
+/// Input: one byte for the limit, one that seeds the cuts, the stream.
+pub fn lines(data: &[u8]) {
+    let [limit, seed, stream @ ..] = data else { return };
+    let limit = usize::from(*limit);
+    let whole = decode(limit, [stream]);
+    assert_eq!(whole, model(limit, stream), "the decoder and the model");
+    assert_eq!(whole, decode(limit, stream.chunks(1)), "byte by byte");
+    assert_eq!(whole, decode(limit, pieces(stream, u64::from(*seed))), "in pieces");
+}
+
+type Seen = Vec<(Vec<u8>, FrameEnd)>;
+
+fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen {
+    let mut lines = LineDecoder::new(limit);
+    let mut seen = Vec::new();
+    let mut take = |lines: &mut LineDecoder| {
+        while let Some(frame) = lines.next_frame() {
+            seen.push((frame.bytes().to_vec(), frame.end()));
+        }
+    };
+    for chunk in chunks {
+        lines.feed(chunk);
+        take(&mut lines);
+        assert!(lines.buffered() <= limit + 1 + chunk.len(), "more is held than a line under the limit");
+    }
+    lines.end();
+    take(&mut lines);
+    assert_eq!(lines.buffered(), 0);
+    seen
+}
+
+/// Cuts of any length, most of them short, some of them empty.
+fn pieces(stream: &[u8], seed: u64) -> impl Iterator<Item = &[u8]> {
+    let (mut dice, mut rest) = (Dice::new(seed), stream);
+    std::iter::from_fn(move || {
+        let most = if dice.roll(4) == 0 { rest.len() } else { 8 };
+        let (piece, behind) = rest.split_at(dice.roll(most + 1).min(rest.len()));
+        let more = !rest.is_empty();
+        rest = behind;
+        more.then_some(piece)
+    })
+}
+
+/// What the documentation of the decoder says, with the whole stream at hand.
+fn model(limit: usize, stream: &[u8]) -> Seen {
+    let stream = stream.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(stream);
+    let mut lines: Vec<&[u8]> = stream.split(|byte| *byte == b'\n').collect();
+    // What stands behind the last line feed is no line unless there is something.
+    let last = lines.pop().unwrap_or_default();
+    let ends = lines.into_iter().map(|line| (line, FrameEnd::Complete)).chain([(last, FrameEnd::Unterminated)]);
+    let mut seen = Vec::new();
+    for (line, end) in ends {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() > limit {
+            seen.push((line[..limit].to_vec(), FrameEnd::Oversized));
+        } else if !line.iter().all(|byte| b" \t\r".contains(byte)) {
+            seen.push((line.to_vec(), end));
+        }
+    }
+    seen
+}

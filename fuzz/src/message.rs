@@ -1,0 +1,188 @@
+//! The message parser against a reference that builds values: what is accepted, as what, and with which members.
+//!
+//! `serde_json` skips a value ([`IgnoredAny`]) by the same grammar as the scanner of the core, so the two have to agree on
+//! every text. A [`Value`] cannot hold everything that the grammar allows. Where it gives up there is nothing to compare
+//! with, and the reason has to be one of [`LOST_ON_VALUES`].
+
+use std::{
+    collections::hash_map::DefaultHasher,
+    hash::{Hash, Hasher},
+};
+
+use mcp_proto::wire::{Defect, Malformed, Members, Message, RawJson, RequestId, Subject};
+use serde::de::IgnoredAny;
+use serde_json::{Value, value::RawValue};
+
+use crate::reference::{self, Expected, depth, integer, text_of};
+
+/// Deeper than `serde_json` builds values.
+const DEPTH: u32 = 128;
+
+/// A depth that inputs often pass.
+const SHALLOW: u32 = 3;
+
+/// What JSON allows and a [`Value`] cannot hold: a number beyond the range of `f64`, half of a surrogate pair, and more
+/// than 127 brackets.
+const LOST_ON_VALUES: [&str; 4] = [
+    "number out of range",
+    "lone leading surrogate in hex escape",
+    "unexpected end of hex escape",
+    "recursion limit exceeded",
+];
+
+/// The parser accepts what the reference accepts, and reads the same in it.
+///
+/// Input: the text of a message, or of an array whose elements are tried as ids, too.
+pub fn message(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    let parsed = Message::parse(text, DEPTH);
+    if serde_json::from_str::<IgnoredAny>(text).is_err() {
+        match &parsed {
+            Err(Malformed { defect: Defect::Syntax(at), subject: Subject::Unreadable }) => assert!(*at <= text.len()),
+            // It may nest too deeply before it goes wrong.
+            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(brackets(text) > DEPTH as usize),
+            other => panic!("this is no JSON, and becomes {other:?}"),
+        }
+        return;
+    }
+    assert!(!matches!(&parsed, Err(Malformed { defect: Defect::Syntax(_), .. })), "this is JSON: {parsed:?}");
+    let value = match serde_json::from_str::<Value>(text) {
+        Ok(value) => value,
+        Err(error) => {
+            let error = error.to_string();
+            assert!(LOST_ON_VALUES.iter().any(|reason| error.starts_with(reason)), "{error}");
+            return;
+        }
+    };
+    for (limit, parsed) in [(DEPTH, parsed), (SHALLOW, Message::parse(text, SHALLOW))] {
+        match parsed {
+            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(depth(&value) > limit as usize),
+            parsed => {
+                assert!(depth(&value) <= limit as usize);
+                compare(text, &value, parsed);
+            }
+        }
+    }
+    if let Value::Array(elements) = &value
+        && depth(&value) <= DEPTH as usize
+    {
+        array(text, elements);
+    }
+}
+
+/// An upper bound of how deeply a text nests, strings included.
+fn brackets(text: &str) -> usize {
+    text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
+}
+
+fn compare(text: &str, value: &Value, parsed: Result<Message<'_>, Malformed>) {
+    let expected = reference::classify(text);
+    match (expected, parsed) {
+        (
+            Ok(Expected::Request { id, method, params, meta }),
+            Ok(Message::Request { id: i, method: m, params: p, meta: t }),
+        ) => {
+            same_id(id, &i);
+            assert_eq!(m, method);
+            same_member(value, "params", params, p.as_ref());
+            assert_eq!(meta.map(parse), t.as_ref().map(decode), "the member _meta of the params");
+        }
+        (Ok(Expected::Notification { method, params }), Ok(Message::Notification { method: m, params: p })) => {
+            assert_eq!(m, method);
+            same_member(value, "params", params, p.as_ref());
+        }
+        (Ok(Expected::Response { id, result }), Ok(Message::Response { id: i, result: r })) => {
+            same_id(id, &i);
+            same_member(value, "result", Some(result), Some(&r));
+        }
+        (Ok(Expected::Error { id, code, message, data }), Ok(Message::Error { id: i, error })) => {
+            assert_eq!(id.is_some(), i.is_some());
+            id.zip(i.as_ref()).into_iter().for_each(|(id, i)| same_id(id, i));
+            assert_eq!((error.code.0, &*error.message), (code, &*message));
+            assert_eq!(error.data.as_ref().map(mcp_proto::wire::Json::get), data.map(RawValue::get));
+        }
+        (Err(refused), Err(malformed)) => {
+            assert_eq!(malformed.defect, refused.defect);
+            match (&malformed.subject, refused.subject) {
+                (Subject::Request(id), reference::Subject::Request(token))
+                | (Subject::Response(id), reference::Subject::Response(token)) => same_id(token, id),
+                (Subject::Nothing, reference::Subject::Nothing)
+                | (Subject::Unreadable, reference::Subject::Unreadable) => {}
+                (found, expected) => panic!("it is about {found:?}, and expected {expected:?}"),
+            }
+        }
+        (expected, parsed) => panic!("expected {expected:?}, and it is {parsed:?}"),
+    }
+}
+
+fn parse(token: &RawValue) -> Value {
+    serde_json::from_str(token.get()).unwrap_or_else(|error| panic!("{error} in {token}"))
+}
+
+fn decode(raw: &RawJson<'_>) -> Value {
+    raw.decode().unwrap_or_else(|error| panic!("{error} in {raw:?}"))
+}
+
+/// An id is kept as it was spelled, and is the number or the text that it stands for.
+fn same_id(token: &RawValue, id: &RequestId) {
+    assert_eq!(id.as_json(), token.get());
+    let text = text_of(token.get());
+    assert_eq!(id.as_text(), text);
+    assert_eq!(id.as_u64(), integer(token.get()).and_then(|digits| digits.parse().ok()));
+    let again: RequestId = serde_json::from_str(token.get()).unwrap_or_else(|error| panic!("{error} in {token}"));
+    assert_eq!(again, *id);
+    assert_eq!(serde_json::to_string(id).ok().as_deref(), Some(token.get()));
+}
+
+/// A member of the message has the text, the value and the members of its own that it should have.
+fn same_member(message: &Value, name: &str, expected: Option<&RawValue>, found: Option<&RawJson<'_>>) {
+    assert_eq!(expected.map(RawValue::get), found.map(RawJson::get), "{name}");
+    let Some(found) = found else { return };
+    assert_eq!(Some(&decode(found)), message.get(name), "{name}");
+    assert_eq!(found.is_object(), decode(found).is_object());
+    match reference::members(found.get()) {
+        None => assert_eq!(found.member(""), None),
+        Some(members) => {
+            for (name, _) in &members {
+                // Of several with the same name, the first one.
+                let first = members.iter().find(|(other, _)| other == name).map(|(_, value)| value.get());
+                assert_eq!(found.member(name).as_ref().map(RawJson::get), first, "{name:?}");
+            }
+            let absent = members.iter().fold(String::from("x"), |absent, (name, _)| absent + name);
+            assert_eq!(found.member(&absent), None);
+        }
+    }
+}
+
+/// The members of a batch are the elements, and ids are equal if they are the same number or the same text.
+fn array(text: &str, elements: &[Value]) {
+    let members: Vec<&str> = Members::new(text, DEPTH).collect();
+    let values: Vec<Value> = members.iter().map(|member| decode(&raw(member))).collect();
+    assert_eq!(values, elements);
+    let ids: Vec<(Option<RequestId>, &str)> =
+        members.iter().take(8).map(|member| (serde_json::from_str(member).ok(), *member)).collect();
+    for (id, token) in &ids {
+        let is_text = token.starts_with('"');
+        let expected = is_text || integer(token).is_some();
+        assert_eq!(id.is_some(), expected && token.len() <= RequestId::MAX_LEN, "{token}");
+    }
+    for (a, token_a) in &ids {
+        for (b, token_b) in &ids {
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let same = (text_of(token_a), integer(token_a)) == (text_of(token_b), integer(token_b));
+            assert_eq!(a == b, same, "{a:?} {b:?}");
+            assert!(!same || hash(a) == hash(b), "{a:?} {b:?}");
+        }
+    }
+}
+
+fn raw(text: &str) -> RawJson<'static> {
+    let json = mcp_proto::wire::Json::parse(text).unwrap_or_else(|error| panic!("{error} in {text}"));
+    RawJson::from(&json).into_owned()
+}
+
+fn hash(id: &RequestId) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    id.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,108 @@
+//! Typed params and results: whatever they are decoded from, they are written and read again without a change.
+
+use std::fmt::Debug;
+
+use mcp_proto::{
+    protocol::{Method, ProtocolVersion},
+    schema::{
+        ArbitraryAt, At, ClientNotification, ClientRequest, ClientResult, Encode, ServerNotification, ServerRequest,
+        ServerResult,
+    },
+};
+use serde_json::Value;
+
+use arbitrary::Unstructured;
+
+/// What can be read is written, with nothing lost, and read again as the same value; and so it is for every revision
+/// that has a form for it.
+///
+/// Input: a method, a line feed, and the text of its params or of its result.
+pub fn params(data: &[u8]) {
+    let Some((method, text)) = core::str::from_utf8(data).ok().and_then(|data| data.split_once('\n')) else { return };
+    let Some(method) = Method::parse(method) else { return };
+    decoded(text, ClientRequest::decode(method, Some(text)), |text| ClientRequest::decode(method, Some(text)));
+    decoded(text, ServerRequest::decode(method, Some(text)), |text| ServerRequest::decode(method, Some(text)));
+    decoded(text, ClientNotification::decode(method, Some(text)), |text| {
+        ClientNotification::decode(method, Some(text))
+    });
+    decoded(text, ServerNotification::decode(method, Some(text)), |text| {
+        ServerNotification::decode(method, Some(text))
+    });
+    decoded(text, ClientResult::decode(method, text), |text| ClientResult::decode(method, text));
+    decoded(text, ServerResult::decode(method, text), |text| ServerResult::decode(method, text));
+}
+
+/// Values with only what a revision has are written for it and read again as they were.
+///
+/// Input: what [`Unstructured`] makes a kind of message, a revision, and a value of.
+pub fn values(data: &[u8]) {
+    let mut u = Unstructured::new(data);
+    let Ok(kind) = u.int_in_range(0..=5) else { return };
+    let Ok(version) = u.choose(&ProtocolVersion::ALL).copied() else { return };
+    match kind {
+        0 => random(&mut u, version, ClientRequest::method, |method, text| ClientRequest::decode(method, Some(text))),
+        1 => random(&mut u, version, ServerRequest::method, |method, text| ServerRequest::decode(method, Some(text))),
+        2 => random(&mut u, version, ClientNotification::method, |method, text| {
+            ClientNotification::decode(method, Some(text))
+        }),
+        3 => random(&mut u, version, ServerNotification::method, |method, text| {
+            ServerNotification::decode(method, Some(text))
+        }),
+        4 => random(&mut u, version, ClientResult::method, ClientResult::decode),
+        _ => random(&mut u, version, ServerResult::method, ServerResult::decode),
+    }
+}
+
+type Decoded<T> = Result<T, serde_json::Error>;
+
+fn random<T: ArbitraryAt + Encode + PartialEq + Debug>(
+    u: &mut Unstructured<'_>,
+    version: ProtocolVersion,
+    method: impl Fn(&T) -> Method,
+    decode: impl Fn(Method, &str) -> Decoded<T>,
+) {
+    let Ok(value) = T::arbitrary_at(u, Some(version)) else { return };
+    let text = write(&value, Some(version)).unwrap_or_else(|error| panic!("{error} in {value:?}"));
+    assert_eq!(read(&text, |text| decode(method(&value), text)), value, "{text}");
+}
+
+fn decoded<T: Encode + PartialEq + Debug>(text: &str, value: Decoded<T>, decode: impl Fn(&str) -> Decoded<T>) {
+    let Ok(value) = value else { return };
+    let whole = write(&value, None).unwrap_or_else(|error| panic!("{error} in {value:?}"));
+    assert_eq!(read(&whole, &decode), value, "{whole}");
+    // A value of serde's cannot hold every text: see the target `message`.
+    if let (Ok(read), Ok(written)) = (serde_json::from_str::<Value>(text), serde_json::from_str::<Value>(&whole)) {
+        assert!(holds(&written, &read), "something of {text}\nis lost in {whole}");
+    }
+    for version in ProtocolVersion::ALL {
+        let Ok(text) = write(&value, Some(version)) else { continue };
+        // What is left has a form in this revision, and that form is its only one.
+        let left = read(&text, &decode);
+        let again = write(&left, Some(version)).unwrap_or_else(|error| panic!("{version}: {error} in {text}"));
+        assert_eq!(again, text, "{version}");
+        assert_eq!(read(&again, &decode), left, "{version}");
+    }
+}
+
+fn write<T: Encode>(value: &T, version: Option<ProtocolVersion>) -> Result<String, serde_json::Error> {
+    serde_json::to_string(&At(value, version))
+}
+
+fn read<T>(text: &str, decode: impl Fn(&str) -> Decoded<T>) -> T {
+    decode(text).unwrap_or_else(|error| panic!("what was written cannot be read: {error}\n{text}"))
+}
+
+/// Whether `whole` has all that `part` has. `null` says that a member is not there.
+fn holds(whole: &Value, part: &Value) -> bool {
+    match (whole, part) {
+        (Value::Object(whole), Value::Object(part)) => part.iter().all(|(name, part)| match whole.get(name) {
+            Some(whole) => holds(whole, part),
+            None => part.is_null(),
+        }),
+        (Value::Array(whole), Value::Array(part)) => {
+            whole.len() == part.len() && whole.iter().zip(part).all(|(whole, part)| holds(whole, part))
+        }
+        (Value::Number(whole), Value::Number(part)) => whole == part || whole.as_f64() == part.as_f64(),
+        (whole, part) => whole == part,
+    }
+}

@@ -1,0 +1,187 @@
+//! What a message is, worked out slowly from the members that `serde_json` finds.
+
+use mcp_proto::wire::{Defect, RequestId};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+/// A message, as texts.
+#[derive(Debug)]
+pub(crate) enum Expected<'a> {
+    Request { id: &'a RawValue, method: String, params: Option<&'a RawValue>, meta: Option<&'a RawValue> },
+    Notification { method: String, params: Option<&'a RawValue> },
+    Response { id: &'a RawValue, result: &'a RawValue },
+    Error { id: Option<&'a RawValue>, code: i64, message: String, data: Option<&'a RawValue> },
+}
+
+/// Why a text is no message, and what it is about.
+#[derive(Debug)]
+pub(crate) struct Refused<'a> {
+    pub(crate) defect: Defect,
+    pub(crate) subject: Subject<'a>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Subject<'a> {
+    Nothing,
+    Response(&'a RawValue),
+    Unreadable,
+    Request(&'a RawValue),
+}
+
+/// The members of an object in their order, each with its name and its text; `None` for any other value.
+pub(crate) fn members(text: &str) -> Option<Vec<(String, &RawValue)>> {
+    struct Ordered<'a>(Vec<(String, &'a RawValue)>);
+    struct Collect;
+    impl<'de> Visitor<'de> for Collect {
+        type Value = Ordered<'de>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Ordered<'de>, A::Error> {
+            let mut members = Vec::new();
+            while let Some(member) = map.next_entry()? {
+                members.push(member);
+            }
+            Ok(Ordered(members))
+        }
+    }
+    impl<'de> Deserialize<'de> for Ordered<'de> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            deserializer.deserialize_map(Collect)
+        }
+    }
+    serde_json::from_str::<Ordered<'_>>(text).ok().map(|members| members.0)
+}
+
+/// What a text is whose value `serde_json` can build.
+pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
+    let Some(members) = members(text) else {
+        let array = text.trim_start().starts_with('[');
+        let defect = if array { Defect::Array } else { Defect::NotAnObject };
+        return Err(Refused { defect, subject: Subject::Unreadable });
+    };
+    let all =
+        |name: &str| members.iter().filter(|(member, _)| member == name).map(|(_, value)| *value).collect::<Vec<_>>();
+    let one = |name: &str| all(name).last().copied();
+    let twice = ["jsonrpc", "id", "method", "params", "result", "error"].iter().any(|name| all(name).len() > 1);
+    let (id, method, result, error) = (one("id"), one("method"), one("result"), one("error"));
+    let method_text = method.and_then(|method| text_of(method.get()));
+    let readable = id.filter(|id| !twice && is_id(id.get()));
+
+    let subject = match (method, readable) {
+        (None, Some(id)) if result.is_some() || error.is_some() => Subject::Response(id),
+        (None, None) if result.is_some() || error.is_some() => Subject::Nothing,
+        (Some(_), None) if method_text.is_some() && id.is_none() && result.is_none() && error.is_none() => {
+            Subject::Nothing
+        }
+        (_, Some(id)) => Subject::Request(id),
+        (_, None) => Subject::Unreadable,
+    };
+    let refuse = |defect| Err(Refused { defect, subject });
+    if twice {
+        return refuse(Defect::Duplicate);
+    }
+    if one("jsonrpc").and_then(|version| text_of(version.get())).as_deref() != Some("2.0") {
+        return refuse(Defect::Version);
+    }
+    match (method, result, error) {
+        (Some(_), None, None) => {
+            let Some(method) = method_text else { return refuse(Defect::Method) };
+            if id.is_some_and(|id| !is_id(id.get())) {
+                return refuse(Defect::Id);
+            }
+            let params = one("params").filter(|params| params.get() != "null");
+            let inner = params.map(|params| self::members(params.get()));
+            if inner.as_ref().is_some_and(Option::is_none) {
+                return refuse(Defect::Params);
+            }
+            let inner = inner.flatten().unwrap_or_default();
+            let meta = inner.iter().rfind(|(name, _)| name == "_meta").map(|(_, meta)| *meta);
+            Ok(match id {
+                Some(id) => Expected::Request { id, method, params, meta },
+                None => Expected::Notification { method, params },
+            })
+        }
+        (None, Some(result), None) => match id {
+            Some(id) if is_id(id.get()) => Ok(Expected::Response { id, result }),
+            Some(_) => refuse(Defect::Id),
+            None => refuse(Defect::Shape),
+        },
+        (None, None, Some(error)) => {
+            let id = id.filter(|id| id.get() != "null");
+            if id.is_some_and(|id| !is_id(id.get())) {
+                return refuse(Defect::Id);
+            }
+            let inner = self::members(error.get()).unwrap_or_default();
+            let last = |name: &str| inner.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value);
+            let code = last("code").filter(|code| is_id(code.get())).and_then(|code| integer(code.get())?.parse().ok());
+            let message = last("message").and_then(|message| text_of(message.get()));
+            match (code, message) {
+                (Some(code), Some(message)) => Ok(Expected::Error { id, code, message, data: last("data") }),
+                _ => refuse(Defect::Error),
+            }
+        }
+        _ => refuse(Defect::Shape),
+    }
+}
+
+fn is_id(token: &str) -> bool {
+    token.len() <= RequestId::MAX_LEN && (text_of(token).is_some() || integer(token).is_some())
+}
+
+/// The text of a JSON string.
+pub(crate) fn text_of(token: &str) -> Option<String> {
+    serde_json::from_str(token).ok()
+}
+
+/// The digits of a JSON number that is an integer, whatever its spelling. With a fraction or an exponent in it, it has
+/// at most 64 of them: nobody means to unfold `1e999999999`.
+pub(crate) fn integer(token: &str) -> Option<String> {
+    let (sign, rest) = token.strip_prefix('-').map_or(("", token), |rest| ("-", rest));
+    if !rest.starts_with(|first: char| first.is_ascii_digit()) {
+        return None;
+    }
+    if rest != "0" && rest.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(token.to_owned());
+    }
+    let (mantissa, exponent) = rest.split_once(['e', 'E']).unwrap_or((rest, "0"));
+    let (before, behind) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    if mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.')) {
+        return Some("0".to_owned());
+    }
+    // The point moves one place at a time, until it is where the exponent wants it.
+    let (mut before, mut behind) = (Vec::from(before), std::collections::VecDeque::from(Vec::from(behind)));
+    let digits = |before: &[u8]| before.iter().skip_while(|digit| **digit == b'0').count();
+    let mut places: i128 = exponent.parse().ok()?;
+    while places != 0 {
+        if places > 0 {
+            before.push(behind.pop_front().unwrap_or(b'0'));
+            places -= 1;
+            if digits(&before) > 64 {
+                return None;
+            }
+        } else {
+            behind.push_front(before.pop()?);
+            places += 1;
+        }
+    }
+    if behind.iter().any(|digit| *digit != b'0') || digits(&before) > 64 {
+        return None;
+    }
+    let digits: String = before.into_iter().skip_while(|digit| *digit == b'0').map(char::from).collect();
+    Some(format!("{sign}{digits}"))
+}
+
+/// How deeply a value is nested.
+pub(crate) fn depth(value: &Value) -> usize {
+    match value {
+        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
+        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
+        _ => 0,
+    }
+}

@@ -1,0 +1,75 @@
+//! Texts with a grammar of their own: URI templates, URIs, base64.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::schema::{Map, decode_base64, encode_base64, is_base64};
+use mcp_service::{UriTemplate, is_uri};
+
+/// What is read back from a URI is what was filled in, and what is filled in is made of characters that a URI can have.
+///
+/// Input: a template, a line feed, and a URI; what follows are values for the variables, one on each line.
+pub fn template(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    let mut lines = text.split('\n');
+    let (Some(template), uri) = (lines.next(), lines.next().unwrap_or_default()) else { return };
+    let Ok(template) = UriTemplate::parse(template) else { return };
+    let names: Vec<&str> = template.variables().collect();
+    if let Some(values) = template.matches(uri) {
+        assert!(values.iter().all(|(name, _)| names.contains(&name)), "{values:?}");
+        // An escape may stand for a character that needs none, and would end a value elsewhere.
+        if !uri.contains('%') {
+            let filled = template.expand(&values);
+            let read = template.matches(&filled).unwrap_or_else(|| panic!("{filled} was {uri}"));
+            assert_eq!(sorted(&read), sorted(&values), "{filled} was {uri}");
+        }
+    }
+    let values = names.iter().copied().zip(lines.map(str::to_owned)).collect();
+    let filled = template.expand(&values);
+    assert!(filled.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"<>\\^`{|}".contains(&byte)), "{filled}");
+    // Whatever is read back is again what this template makes of it.
+    if let Some(read) = template.matches(&filled) {
+        assert!(read.iter().all(|(name, _)| names.contains(&name)), "{read:?}");
+    }
+}
+
+/// Query variables may come in any order.
+fn sorted(values: &Map<String>) -> BTreeMap<&str, &String> {
+    values.iter().collect()
+}
+
+/// A URI is what the grammar of RFC 3986 says, as far as it speaks of characters and of order.
+pub fn uri(data: &[u8]) {
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    if !is_uri(text) {
+        return;
+    }
+    let (scheme, _) = text.split_once(':').expect("a scheme");
+    assert!(mcp_proto::schema::has_scheme(text, scheme), "{text}");
+    assert!(scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)));
+    assert!(text.is_ascii() && text.bytes().all(|byte| byte.is_ascii_graphic()), "{text}");
+    assert!(text.matches('#').count() <= 1, "{text}");
+    // A URI without variables is a template that makes itself and nothing else.
+    if let Ok(template) = UriTemplate::parse(text) {
+        assert_eq!(template.variables().count(), 0);
+        assert_eq!(template.expand(&Map::new()), text);
+        assert!(template.matches(text).is_some());
+    }
+}
+
+/// Bytes survive, and there is one text for them.
+pub fn base64(data: &[u8]) {
+    let encoded = encode_base64(data);
+    assert!(is_base64(&encoded));
+    assert_eq!(decode_base64(&encoded).as_deref(), Some(data));
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    let decoded = decode_base64(text);
+    assert_eq!(is_base64(text), decoded.is_some());
+    if let Some(bytes) = decoded {
+        // Bits of the last digit that stand for nothing may be set, and that is all that may differ.
+        let again = encode_base64(&bytes);
+        let digits = text.trim_end_matches('=').len();
+        assert_eq!(again.len(), text.len());
+        assert_eq!(again[..digits.saturating_sub(1)], text[..digits.saturating_sub(1)]);
+        assert_eq!(again[digits..], text[digits..]);
+    }
+}
