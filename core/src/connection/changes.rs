@@ -33,10 +33,12 @@ impl Changes {
 }
 
 impl Engine {
-    /// Marks the list that `method` speaks of; `false` if it speaks of none.
-    pub(super) fn mark_changed(&mut self, method: Method) -> bool {
+    /// Marks the list that `method` speaks of, if anybody is to hear of it; `false` if it speaks of none.
+    pub(super) fn note_change(&mut self, method: Method, is_heard: bool) -> bool {
         let Some(bit) = Changes::bit(method) else { return false };
-        self.changes.0 |= bit;
+        if is_heard {
+            self.changes.0 |= bit;
+        }
         true
     }
 

@@ -158,9 +158,9 @@ impl Connection<ServerEnd> {
     /// [`notify`](Self::notify) tells both.
     ///
     /// # Errors
-    /// If it was not declared, or too much waits to be written.
+    /// If it was not declared, or too much waits to be written. Nobody has been told then.
     pub fn tell_listeners(&mut self, updated: &ResourceUpdatedParams) -> Result<(), SendError> {
-        self.engine.tell_subscribers(Method::ResourceUpdated, Some(&updated.uri)).map(|_| ())
+        self.engine.tell_listeners(&updated.uri)
     }
 
     /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which

@@ -138,26 +138,36 @@ impl Engine {
         if method.known() == Some(Method::ExtTaskChanged) && self.is_modern_server() {
             return self.tell_of_task(subject, params);
         }
-        if let Some(known) = method.known()
-            && self.tell_subscribers(known, subject)?
-        {
-            return Ok(());
+        let known = method.known();
+        let for_listeners = known.map_or(Ok(false), |known| self.has_listeners(known))?;
+        // Until a session has begun, nobody else is there to be told.
+        let for_session = !for_listeners || self.phase >= Phase::Ready;
+        if for_session {
+            self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
         }
-        self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
-        if let Some(known) = method.known() {
-            if matches!(known, Method::Cancelled | Method::Progress) {
-                // They belong to a request: see `cancel` and `progress`.
-                return Err(SendError::WrongKind(known));
-            }
-            if self.mark_changed(known) {
-                return Ok(());
-            }
+        if let Some(known @ (Method::Cancelled | Method::Progress)) = known {
+            // They belong to a request: see `cancel` and `progress`.
+            return Err(SendError::WrongKind(known));
+        }
+        // Lists wait until output is polled, so that many changes are one.
+        let is_heard = for_session || self.subscriptions.len() > 0;
+        if known.is_some_and(|known| self.note_change(known, is_heard)) {
+            return Ok(());
         }
         if level.is_some_and(|level| self.log_level.is_some_and(|least| level < least)) {
             return Ok(());
         }
-        self.has_room()?;
-        self.push_notification(Owner::Nobody, method.as_str(), params)
+        let tell_session = |engine: &mut Self| {
+            if !for_session {
+                return Ok(());
+            }
+            engine.has_room()?;
+            engine.push_notification(Owner::Nobody, method.as_str(), params)
+        };
+        match subject.filter(|_| for_listeners) {
+            Some(uri) => self.tell_of_resource(uri, tell_session),
+            None => tell_session(self),
+        }
     }
 
     /// Queues a notification, whatever the state.

@@ -173,40 +173,71 @@ impl Engine {
         }
     }
 
-    /// Tells whoever listens of a change. Whether that is all there is to do about it: it is until a session has begun.
-    pub(super) fn tell_subscribers(&mut self, method: Method, resource: Option<&str>) -> Result<bool, SendError> {
-        if !self.serves_modern() || !Method::SUBSCRIBED.contains(&method) {
+    /// Whether this is for those who listen, if there are any.
+    pub(super) fn has_listeners(&self, method: Method) -> Result<bool, SendError> {
+        // While it closes, they have all ended. A session may still be told.
+        if !self.serves_modern() || !Method::SUBSCRIBED.contains(&method) || self.phase >= Phase::Draining {
             return Ok(false);
         }
-        if self.phase >= Phase::Draining {
-            // They have all ended. A session may still be told.
-            return Ok(false);
+        match method.needs(ProtocolVersion::LATEST) {
+            Some(needed) if !self.local.contains(needed) => Err(SendError::Undeclared(needed)),
+            _ => Ok(true),
         }
-        if let Some(needed) = method.needs(ProtocolVersion::LATEST)
-            && !self.local.contains(needed)
-        {
-            return Err(SendError::Undeclared(needed));
+    }
+
+    /// Tells whoever listens that a resource has changed.
+    pub(super) fn tell_listeners(&mut self, uri: &str) -> Result<(), SendError> {
+        if self.has_listeners(Method::ResourceUpdated)? { self.tell_of_resource(uri, |_| Ok(())) } else { Ok(()) }
+    }
+
+    /// Tells whoever listens that a resource has changed, and `others` before them. Either all are told, or nobody is.
+    pub(super) fn tell_of_resource(
+        &mut self,
+        uri: &str,
+        others: impl FnOnce(&mut Self) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
+        if self.subscriptions.len() == 0 {
+            return others(self);
         }
-        match resource {
-            // Lists wait until output is polled, so that many changes are one.
-            None => {
-                if self.subscriptions.len() > 0 {
-                    self.mark_changed(method);
-                }
+        let mut params = b"{\"uri\":".to_vec();
+        encode::text(&mut params, uri);
+        params.push(b'}');
+        self.tell(Method::ResourceUpdated, Some(uri), &params, others)
+    }
+
+    fn tell(
+        &mut self,
+        method: Method,
+        subject: Option<&str>,
+        params: &[u8],
+        others: impl FnOnce(&mut Self) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
+        let listeners = self.subscriptions.listeners(method, subject);
+        if let Some((_, longest)) = listeners.iter().max_by_key(|(_, id)| id.as_json().len()) {
+            self.has_room()?;
+            if self.is_too_large(method, longest, params) {
+                return Err(SendError::TooLarge);
             }
-            Some(uri) => {
-                for (key, id) in self.subscriptions.listeners(method, Some(uri)) {
-                    self.has_room()?;
-                    self.push_tagged(key, &id, method, |out| {
-                        out.extend_from_slice(b"{\"uri\":");
-                        encode::text(out, uri);
-                        out.push(b'}');
-                        Ok(())
-                    });
-                }
-            }
         }
-        Ok(self.phase < Phase::Ready)
+        others(self)?;
+        for (key, id) in listeners {
+            self.push_tagged(key, &id, method, |out| {
+                out.extend_from_slice(params);
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+
+    fn is_too_large(&self, method: Method, id: &RequestId, params: &[u8]) -> bool {
+        let mut out = Vec::new();
+        encode::open_notification(&mut out, method.as_str());
+        out.extend_from_slice(b",\"params\":");
+        let start = out.len();
+        out.extend_from_slice(params);
+        splice::set_meta(&mut out, start, keys::SUBSCRIPTION_ID, id.as_json());
+        out.push(b'}');
+        out.len() > self.limits().frame_bytes
     }
 
     /// Tells whoever listens how a task stands. Nobody else is told: sessions do not have the extension.
@@ -221,20 +252,9 @@ impl Engine {
         if !self.local.contains(Capability::TasksExtension) {
             return Err(SendError::Undeclared(Capability::TasksExtension));
         }
-        let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
-        if listeners.is_empty() {
-            return Ok(());
-        }
         let mut text = Vec::new();
         params(&mut text)?;
-        for (key, id) in listeners {
-            self.has_room()?;
-            self.push_tagged(key, &id, Method::ExtTaskChanged, |out| {
-                out.extend_from_slice(&text);
-                Ok(())
-            });
-        }
-        Ok(())
+        self.tell(Method::ExtTaskChanged, task, &text, |_| Ok(()))
     }
 
     /// How many subscriptions a change of this resource concerns.

@@ -132,3 +132,67 @@ fn whoever_tells_hears_that_there_is_no_room() {
     server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("nobody listens");
     assert_eq!(server.sent(), unheard);
 }
+
+/// Events that a server tells its session and two subscriptions of, one way or another.
+fn told(server: &mut Solo<ServerEnd>) -> (usize, usize) {
+    let sent = server.sent();
+    let tagged = sent.iter().filter(|it| subscription_of(it).is_some()).count();
+    (tagged, sent.len() - tagged)
+}
+
+// req: M-SUBS-013
+#[test]
+fn news_are_told_to_everybody_or_to_nobody() {
+    let news = ResourceUpdatedParams::new("a:b");
+    for has_session in [false, true] {
+        for waiting in 0..20 {
+            let mut server = small();
+            if has_session {
+                let info = json!({"name": "old", "version": "1"});
+                let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+                server.feed(&request_with("init", "initialize", params));
+                server.feed(&notification("notifications/initialized"));
+            }
+            for id in ["a", "b"] {
+                server.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"]})));
+            }
+            server.sent();
+            server.take_events();
+            // However much waits, the news are all there or none of them is.
+            for id in 0..waiting {
+                let key = server.ask(&modern(id, "tools/list", json!({})));
+                let pad = mcp_proto::wire::Json::new(&json!({"tools": [], "pad": "x".repeat(60)})).expect("JSON");
+                let _ = server.conn.respond_raw(key, &(&pad).into());
+            }
+            let before = server.conn.usage();
+            match server.conn.notify(&news) {
+                Ok(()) => {
+                    let answers = before.outbox_frames;
+                    assert_eq!(told(&mut server), (2, answers + usize::from(has_session)), "{waiting}");
+                }
+                Err(error) => {
+                    assert_eq!(error, SendError::Busy);
+                    assert_eq!(server.conn.usage(), before, "{waiting}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_no_session_can_be_told_is_told_to_nobody() {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    config.settings.limits.frame_bytes = 1000;
+    let mut server = Solo::server(config);
+    let info = json!({"name": "old", "version": "1"});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    server.feed(&request_with("init", "initialize", params));
+    server.feed(&notification("notifications/initialized"));
+    server.feed(&listen("a", json!({"resourceSubscriptions": ["a:"]})));
+    server.sent();
+    let news = ResourceUpdatedParams::new(format!("a:/{}", "x".repeat(2000)));
+    assert_eq!(server.conn.notify(&news), Err(SendError::TooLarge));
+    assert_eq!(server.conn.tell_listeners(&news), Err(SendError::TooLarge));
+    assert_eq!(told(&mut server), (0, 0));
+}
