@@ -4,6 +4,7 @@
 //! - [`message`]: messages as JSON
 //! - [`monitor`]: what a server may say, held against what it was told
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
+//! - [`explore`]: every order in which things can happen
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
@@ -13,6 +14,7 @@
 pub mod bed;
 pub mod citations;
 pub mod coverage;
+pub mod explore;
 pub mod link;
 pub mod message;
 pub mod modern;

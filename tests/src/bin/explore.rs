@@ -1,0 +1,67 @@
+//! Plays scenarios in every order and prints what there was to see.
+//!
+//! ```text
+//! cargo run --release -p mcp-tests --bin explore [-- --small | NAME...]
+//! ```
+//!
+//! `--small` stands for those that every run of the tests plays. The largest takes some minutes and some gigabytes.
+//!
+//! Exit status: 0 all is well, 1 an order breaks a rule, 2 wrong usage.
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use mcp_tests::explore::{Scenario, catalog, explore};
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let scenarios = match &args[..] {
+        [] => catalog::all(),
+        [small] if small == "--small" => catalog::small(),
+        names => {
+            let named: Vec<_> =
+                catalog::all().into_iter().filter(|s| names.iter().any(|name| name == s.name)).collect();
+            if named.len() != names.len() {
+                let known: Vec<_> = catalog::all().iter().map(|scenario| scenario.name).collect();
+                let _ = writeln!(io::stderr(), "explore: the scenarios are: {}", known.join(", "));
+                return ExitCode::from(2);
+            }
+            named
+        }
+    };
+    match play(&scenarios) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(_) => ExitCode::from(2),
+    }
+}
+
+/// Whether all of them keep the rules.
+fn play(scenarios: &[Scenario]) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    writeln!(
+        out,
+        "{:38}{:>11}{:>12}{:>10}{:>8}{:>9}",
+        "scenario", "states", "steps", "schedules", "longest", "seconds"
+    )?;
+    let (mut states, mut steps, mut seconds, mut good) = (0, 0, 0.0, true);
+    for scenario in scenarios {
+        match explore(scenario) {
+            Ok(report) => {
+                let time = report.time.as_secs_f64();
+                (states, steps, seconds) = (states + report.states, steps + report.steps, seconds + time);
+                writeln!(
+                    out,
+                    "{:38}{:>11}{:>12}{:>10.1e}{:>8}{:>9.1}",
+                    scenario.name, report.states, report.steps, report.schedules, report.longest, time
+                )?;
+            }
+            Err(failure) => {
+                good = false;
+                writeln!(out, "{failure}")?;
+            }
+        }
+    }
+    writeln!(out, "{:38}{states:>11}{steps:>12}{:>27.1}", "in all", seconds)?;
+    Ok(good)
+}
