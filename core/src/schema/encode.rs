@@ -308,6 +308,6 @@ pub(crate) fn absent<E: ser::Error>(what: impl fmt::Display, version: ProtocolVe
 
 /// The error for something that a revision has, but not with this value.
 #[cold]
-fn unfit<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
+pub(crate) fn unfit<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
     E::custom(format_args!("{what} has a value that {version} does not allow"))
 }

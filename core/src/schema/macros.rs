@@ -455,7 +455,14 @@ macro_rules! union {
             ) -> Result<S::Ok, S::Error> {
                 match self {
                     $(Self::$Variant(value) => value.encode_at(version, serializer),)+
-                    Self::Other(members) => members.encode_at(version, serializer),
+                    // Nobody who speaks a revision knows what it means.
+                    Self::Other(members) => match version {
+                        None => members.encode_at(None, serializer),
+                        Some(version) => Err(crate::schema::encode::unfit(
+                            concat!(stringify!($Name), ".", $tag),
+                            version,
+                        )),
+                    },
                 }
             }
         }

@@ -13,7 +13,7 @@ fn fails<T: DeserializeOwned + std::fmt::Debug>(json: Value) {
     serde_json::from_str::<T>(&json.to_string()).expect_err(&json.to_string());
 }
 
-// req: SAMP-004 SAMP-005 SAMP-009 SAMP-026 M-SCHEMA-025
+// req: SAMP-004 SAMP-005 SAMP-009 SAMP-026 M-SCHEMA-025 M-SAMP-006 M-SAMP-009 M-SAMP-010 M-SAMP-011
 #[test]
 fn questions_to_a_model() {
     let full = json!({"_meta": {}, "messages": [{"role": "user", "content": {"type": "text", "text": "t"}}], "maxTokens": 5,
@@ -52,7 +52,7 @@ fn questions_to_a_model() {
     }
 }
 
-// req: SAMP-010 SAMP-011 SAMP-012 SAMP-021 SAMP-033
+// req: SAMP-010 SAMP-011 SAMP-012 SAMP-021 SAMP-033 M-SAMP-019 M-SAMP-021
 #[test]
 fn answers_of_a_model() {
     let text = json!({"type": "text", "text": "t"});
@@ -63,7 +63,7 @@ fn answers_of_a_model() {
     let stopped = |word: &str| {
         let json = json!({"role": "assistant", "content": text, "model": "m", "stopReason": word});
         let read: CreateMessageResult = is(json.clone());
-        for version in ProtocolVersion::LEGACY {
+        for version in ProtocolVersion::ALL {
             assert_same(&encode(&read, version).expect("text"), &json.to_string());
         }
         read.stop_reason.expect("a reason")
@@ -89,7 +89,7 @@ fn answers_of_a_model() {
     assert_same(&encode(&read, ProtocolVersion::V2025_11_25).expect("text"), &parallel.to_string());
 }
 
-// req: SAMP-015 SAMP-016
+// req: SAMP-015 SAMP-016 M-SAMP-011 M-SAMP-020
 #[test]
 fn one_piece_and_an_array_of_it_are_the_same() {
     let piece = json!({"type": "text", "text": "t"});
@@ -112,7 +112,7 @@ fn one_piece_and_an_array_of_it_are_the_same() {
     }
 }
 
-// req: SAMP-027 SAMP-028 M-SAMP-018
+// req: SAMP-027 SAMP-028 M-SAMP-017 M-SAMP-018
 #[test]
 fn tools_in_a_conversation() {
     shape::<SamplingContent>(
@@ -134,7 +134,7 @@ fn tools_in_a_conversation() {
     assert_eq!(silent, ToolResultContent::new("1", []));
 }
 
-// req: SAMP-019 SAMP-020 M-SCHEMA-025
+// req: SAMP-019 SAMP-020 M-SCHEMA-025 M-SAMP-022 M-SAMP-023 M-SAMP-024
 #[test]
 fn preferences() {
     shape::<ModelPreferences>(
@@ -156,7 +156,7 @@ fn preferences() {
     assert_eq!(ModelPreferences::default().hinted(&["a"]), None);
 }
 
-// req: SAMP-029 SAMP-030
+// req: SAMP-029 SAMP-030 M-SAMP-013 M-SAMP-014 M-SAMP-015
 #[test]
 fn results_of_tools_answer_their_uses() {
     let text = json!({"type": "text", "text": "t"});
@@ -198,7 +198,7 @@ fn results_of_tools_answer_their_uses() {
     }
 }
 
-// req: ELIC-007 ELIC-008 ELIC-009 ELIC-010 ELIC-013 ELIC-014 ELIC-035 M-ELIC-007 M-ELIC-012
+// req: ELIC-007 ELIC-008 ELIC-009 ELIC-010 ELIC-013 ELIC-014 ELIC-035 M-ELIC-006 M-ELIC-007 M-ELIC-009 M-ELIC-012
 #[test]
 fn questions_to_a_user() {
     let schema = json!({"type": "object", "$schema": "x", "properties": {"a": {"type": "string"}}, "required": ["a"]});
@@ -224,7 +224,7 @@ fn questions_to_a_user() {
     shape::<ElicitationCompleteParams>(json!({"_meta": {}, "elicitationId": " é\n1"}), &["elicitationId"]);
 }
 
-// req: ELIC-015 ELIC-016 ELIC-017 ELIC-018 ELIC-019 ELIC-020 ELIC-021 ELIC-022 ELIC-023 M-ELIC-013 M-ELIC-014 M-ELIC-017
+// req: ELIC-015 ELIC-016 ELIC-017 ELIC-018 ELIC-019 ELIC-020 ELIC-021 ELIC-022 ELIC-023 M-ELIC-013 M-ELIC-014 M-ELIC-015 M-ELIC-016 M-ELIC-017
 #[test]
 fn fields_of_a_form() {
     let about = |mut json: Value| {
@@ -298,7 +298,7 @@ fn fields_of_a_form() {
     assert!(encode(&choice, ProtocolVersion::V2025_11_25).is_ok());
 }
 
-// req: ELIC-024 ELIC-025 ELIC-026 ELIC-028 M-SCHEMA-026
+// req: ELIC-024 ELIC-025 ELIC-026 ELIC-028 M-SCHEMA-026 M-ELIC-019 M-ELIC-020
 #[test]
 fn answers_of_a_user() {
     shape::<ElicitResult>(json!({"_meta": {}, "action": "accept", "content": {"a": "b"}}), &["action"]);
@@ -330,6 +330,7 @@ fn answers_of_a_user() {
     assert!(matches!(content.get("h"), Some(ElicitValue::Other(_))));
     // What no form can ask for is not passed on to a peer.
     assert!(encode(&read, ProtocolVersion::V2025_11_25).is_err());
+    assert!(encode(&read, ProtocolVersion::V2026_07_28).is_err());
     // Some clients write `null` where there is nothing.
     let odd: ElicitResult = is(json!({"action": "decline", "content": null}));
     assert_eq!((odd.content.is_none(), odd.action), (true, ElicitAction::Decline));

@@ -238,7 +238,7 @@ fn capabilities_are_those_of_the_revision() {
     ]);
 }
 
-// req: CONT-004 CONT-008 TOOL-016 TOOL-017 TOOL-018 PROMPT-009 PROMPT-010 PROMPT-011 SAMP-013 SAMP-014 SAMP-015 SAMP-017
+// req: CONT-004 CONT-008 TOOL-016 TOOL-017 TOOL-018 PROMPT-009 PROMPT-010 PROMPT-011 SAMP-013 SAMP-014 SAMP-015 SAMP-017 M-SAMP-012
 #[test]
 fn content_of_later_revisions_is_refused() {
     let blocks = [
@@ -297,6 +297,21 @@ fn content_of_later_revisions_is_refused() {
         serde_json::from_value(json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}})),
         Ok(SamplingContent::Other(_))
     ));
+    // And what no revision has is not sent to anybody who speaks one.
+    let unknown = json!({"type": "hologram", "beam": true});
+    check(vec![row::<CallToolResult>(json!({"content": [unknown]}), "/content", VersionSet::NONE, Refused)]);
+    for block in [
+        json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}}),
+        json!({"type": "resource_link", "uri": "a:b", "name": "n"}),
+        unknown,
+    ] {
+        check(vec![row::<SamplingMessage>(
+            json!({"role": "user", "content": block}),
+            "/content",
+            VersionSet::NONE,
+            Refused,
+        )]);
+    }
     let image = json!({"toolUseId": "1", "type": "tool_result", "content": [], "structuredContent": 5});
     check(vec![row::<ToolResultContentInMessage>(image, "/structuredContent", MODERN, Left)]);
 }
@@ -316,7 +331,7 @@ impl Encode for ToolResultContentInMessage {
     }
 }
 
-// req: ELIC-007 ELIC-010 ELIC-017 ELIC-025
+// req: ELIC-007 ELIC-010 ELIC-017 ELIC-025 M-ELIC-010 M-ELIC-020 M-MRTR-037
 #[test]
 fn what_would_change_the_meaning_is_refused() {
     let task = json!({"ttl": 5});
@@ -463,7 +478,7 @@ fn what_would_change_the_meaning_is_refused() {
     assert_eq!(value(&encode(&params, V2025_11_25).expect("text"))["mode"], "form");
 }
 
-// req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005
+// req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005 M-SAMP-009 M-SAMP-010 M-SAMP-011 M-SAMP-022 M-ELIC-019
 #[test]
 fn values_that_no_revision_has_are_not_sent() {
     let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": ""}});
@@ -491,6 +506,12 @@ fn values_that_no_revision_has_are_not_sent() {
             "/includeContext",
             none,
             Left,
+        ),
+        row::<CreateMessageParams>(
+            json!({"messages": [], "maxTokens": 5, "toolChoice": {"mode": "sometimes"}}),
+            "/toolChoice/mode",
+            none,
+            Refused,
         ),
         row::<ListToolsResult>(
             json!({"tools": [{"name": "n", "inputSchema": {}, "execution": {"taskSupport": "perhaps"}}]}),

@@ -226,7 +226,7 @@ fn annotations_and_roles() {
     );
 }
 
-// req: TOOL-002 TOOL-003 TOOL-005 TOOL-009 TOOL-010 TOOL-030 M-TOOL-008
+// req: TOOL-002 TOOL-003 TOOL-005 TOOL-009 TOOL-010 TOOL-030 M-TOOL-007 M-TOOL-008 M-TOOL-027
 #[test]
 fn tools() {
     shape::<ListToolsParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
@@ -263,14 +263,13 @@ fn tools() {
     ] {
         let tool: Tool = is(json!({"name": name, "inputSchema": {"type": "object"}}));
         assert_eq!((tool.name.as_str(), tool.has_advised_name()), (name, advised));
-        assert_eq!(
-            value(&encode(&CallToolParams::new(name), ProtocolVersion::V2025_11_25).expect("text"))["name"],
-            name
-        );
+        for version in ProtocolVersion::ALL {
+            assert_eq!(value(&encode(&CallToolParams::new(name), version).expect("text"))["name"], name);
+        }
     }
 }
 
-// req: TOOL-011 TOOL-013 TOOL-019 TOOL-039
+// req: TOOL-011 TOOL-013 TOOL-019 TOOL-039 M-TOOL-017 M-TOOL-030 M-TOOL-031
 #[test]
 fn what_a_tool_does_not_say() {
     let tool = |annotations: Value, title: Option<&str>| {
@@ -308,7 +307,7 @@ fn what_a_tool_does_not_say() {
     assert!(CallToolResult::error("why").is_error());
 }
 
-// req: TOOL-014 TOOL-015 M-TOOL-012 M-TOOL-013
+// req: TOOL-014 TOOL-015 M-TOOL-011 M-TOOL-012 M-TOOL-013
 #[test]
 fn calls_of_tools() {
     shape::<CallToolParams>(json!({"_meta": {}, "name": "n", "arguments": {}, "task": {"ttl": 5}}), &["name"]);
@@ -326,7 +325,7 @@ fn calls_of_tools() {
     assert_eq!(structured(json!({"content": [], "structuredContent": [1]})).as_ref().map(Json::get), Some("[1]"));
 }
 
-// req: PROMPT-002 PROMPT-003 PROMPT-005 PROMPT-006 PROMPT-007 PROMPT-008 M-PROMPT-006
+// req: PROMPT-002 PROMPT-003 PROMPT-005 PROMPT-006 PROMPT-007 PROMPT-008 M-PROMPT-006 M-PROMPT-007 M-PROMPT-008 M-PROMPT-009
 #[test]
 fn prompts() {
     shape::<ListPromptsParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
@@ -348,7 +347,7 @@ fn prompts() {
     fails::<PromptMessage>(json!({"role": "user", "content": [{"type": "text", "text": ""}]}));
 }
 
-// req: RES-002 RES-003 RES-004 RES-005 RES-007 RES-008 RES-011 RES-012 RES-017
+// req: RES-002 RES-003 RES-004 RES-005 RES-007 RES-008 RES-011 RES-012 RES-017 M-RES-008 M-RES-009 M-RES-010 M-RES-012
 #[test]
 fn resources() {
     shape::<ListResourcesParams>(json!({"_meta": {}, "cursor": "c"}), &[]);
@@ -405,7 +404,7 @@ fn resources() {
     }
 }
 
-// req: ROOT-003 ROOT-010 ROOT-011
+// req: ROOT-003 ROOT-010 ROOT-011 M-ROOT-004
 #[test]
 fn roots() {
     shape::<ListRootsParams>(json!({"_meta": {}}), &[]);

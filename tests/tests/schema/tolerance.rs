@@ -321,7 +321,7 @@ fn params_are_strict_but_null_means_absent() {
     assert!(nulls > 300 && errors > 500, "{nulls} {errors}");
 }
 
-// req: PAGE-001 PAGE-002 TOOL-014
+// req: PAGE-001 PAGE-002 TOOL-014 M-TOOL-011
 #[test]
 fn params_without_members_can_be_absent_null_or_empty() {
     let mut optional = Vec::new();
