@@ -176,6 +176,7 @@ impl ArbitraryAt for String {
                 text.insert_str(0, &"0aZ/".repeat(usize::from(number % 4)));
                 text
             }
+            Format::MediaType => format!("x-{number}/{}", u.choose(&["a", "b+json", "c; d=e"])?),
             Format::Timestamp => format!("2025-11-25T{:02}:{:02}:00Z", number % 24, number % 60),
             Format::Fraction | Format::ObjectSchema | Format::Answer => return Self::arbitrary_at(u, version),
         })

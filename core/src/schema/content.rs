@@ -2,7 +2,7 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, macros::*};
+use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, is_base64, is_media_type, macros::*};
 
 union! {
     /// One piece of content, in tool results and prompts.
@@ -88,9 +88,9 @@ object! {
     /// A picture.
     pub struct ImageContent: data("type" = "image") {
         /// The bytes of the picture in base64, see [`decode_base64`](super::decode_base64).
-        "data" => data: required String, is(Base64);
+        "data" => data: required String, has_to(|data, _| is_base64(data)), is(Base64);
         /// The type of the bytes, for example `image/png`.
-        "mimeType" => mime_type: required String;
+        "mimeType" => mime_type: required String, has_to(|kind, _| is_media_type(kind)), is(MediaType);
         /// Whom it is for and how important it is.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.
@@ -110,9 +110,9 @@ object! {
     /// Sound. Since 2025-03-26.
     pub struct AudioContent: data("type" = "audio"), since(V2025_03_26) {
         /// The bytes of the sound in base64, see [`decode_base64`](super::decode_base64).
-        "data" => data: required String, is(Base64);
+        "data" => data: required String, has_to(|data, _| is_base64(data)), is(Base64);
         /// The type of the bytes, for example `audio/wav`.
-        "mimeType" => mime_type: required String;
+        "mimeType" => mime_type: required String, has_to(|kind, _| is_media_type(kind)), is(MediaType);
         /// Whom it is for and how important it is.
         "annotations" => annotations: optional Annotations;
         /// Metadata. Since 2025-06-18.

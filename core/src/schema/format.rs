@@ -1,7 +1,7 @@
 //! What a text or a number of the schema has to look like beyond its type.
 //!
-//! Decoding does not insist on any of this, since a peer with one odd value is still worth talking to. The checks are
-//! for those who build messages, and for those who want to refuse odd ones.
+//! Decoding does not insist on any of this, since a peer with one odd value is still worth talking to. What would be of no
+//! use to a peer is not sent; the checks are for those who build messages, too, and for those who want to refuse odd ones.
 
 use serde_json::Number;
 
@@ -16,6 +16,8 @@ pub(crate) enum Format {
     FileUri,
     /// Bytes in base64.
     Base64,
+    /// A type and a subtype, as media types have them.
+    MediaType,
     /// A time of ISO 8601.
     Timestamp,
     /// A number from 0 to 1.
@@ -32,6 +34,17 @@ pub fn is_fraction(number: &Number) -> bool {
     number.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
 }
 
+/// Whether `text` names a media type (RFC 6838), such as `image/png`, with or without parameters.
+#[must_use]
+pub fn is_media_type(text: &str) -> bool {
+    let is_name = |name: &str| {
+        name.bytes().next().is_some_and(|first| first.is_ascii_alphanumeric())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    let name = text.split_once(';').map_or(text, |(name, _)| name).trim_end();
+    name.split_once('/').is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
+}
+
 /// Whether `uri` has this scheme, which is compared without regard to case.
 #[must_use]
 pub fn has_scheme(uri: &str, scheme: &str) -> bool {
@@ -41,6 +54,17 @@ pub fn has_scheme(uri: &str, scheme: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn media_types_have_two_names() {
+        for good in ["image/png", "text/plain; charset=utf-8", "application/vnd.api+json", "A/b", "x/y;"] {
+            assert!(is_media_type(good), "{good}");
+        }
+        for bad in ["", "png", "image/", "/png", "image/png/x", "image /png", "image/*", "bild/\u{e4}", ".a/b", ";a/b"]
+        {
+            assert!(!is_media_type(bad), "{bad}");
+        }
+    }
 
     #[test]
     fn fractions_include_both_ends() {

@@ -69,7 +69,7 @@ pub use form::{
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
     UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
-pub use format::{has_scheme, is_fraction};
+pub use format::{has_scheme, is_fraction, is_media_type};
 pub use input_required::{
     CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputRequiredResult, InputResponses,
     ListRootsRequest, answer,

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 use super::{
     Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
     decode::{Member, Name, Opened, inside},
-    encode_base64,
+    encode_base64, is_base64,
     macros::*,
 };
 use crate::protocol::ProtocolVersion;
@@ -198,7 +198,7 @@ object! {
         /// The type of the content, if known.
         "mimeType" => mime_type: optional String;
         /// The content in base64, see [`decode_base64`](super::decode_base64).
-        "blob" => blob: required String, is(Base64);
+        "blob" => blob: required String, has_to(|blob, _| is_base64(blob)), is(Base64);
         /// Metadata. Since 2025-06-18.
         "_meta" => meta: optional Meta, since(V2025_06_18);
     }

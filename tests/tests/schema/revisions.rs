@@ -159,7 +159,7 @@ fn what_only_adds_to_the_picture_is_left_out() {
         row::<Root>(json!({"uri": "file:///a", "_meta": {}}), "/_meta", JUNE, Left),
         row::<ContentBlock>(json!({"type": "text", "text": "", "_meta": {}}), "/_meta", JUNE, Left),
         row::<ContentBlock>(
-            json!({"type": "image", "data": "", "mimeType": "", "_meta": {}, "annotations": {"lastModified": ""}}),
+            json!({"type": "image", "data": "", "mimeType": "a/b", "_meta": {}, "annotations": {"lastModified": ""}}),
             "/annotations/lastModified",
             JUNE,
             Left,
@@ -243,9 +243,9 @@ fn capabilities_are_those_of_the_revision() {
 fn content_of_later_revisions_is_refused() {
     let blocks = [
         (json!({"type": "text", "text": ""}), VersionSet::ALL),
-        (json!({"type": "image", "data": "", "mimeType": ""}), VersionSet::ALL),
+        (json!({"type": "image", "data": "", "mimeType": "a/b"}), VersionSet::ALL),
         (json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}}), VersionSet::ALL),
-        (json!({"type": "audio", "data": "", "mimeType": ""}), MARCH),
+        (json!({"type": "audio", "data": "", "mimeType": "a/b"}), MARCH),
         (json!({"type": "resource_link", "uri": "a:b", "name": "n"}), JUNE),
     ];
     for (block, versions) in &blocks {
@@ -261,8 +261,8 @@ fn content_of_later_revisions_is_refused() {
     }
     let pieces = [
         (json!({"type": "text", "text": ""}), VersionSet::ALL),
-        (json!({"type": "image", "data": "", "mimeType": ""}), VersionSet::ALL),
-        (json!({"type": "audio", "data": "", "mimeType": ""}), MARCH),
+        (json!({"type": "image", "data": "", "mimeType": "a/b"}), VersionSet::ALL),
+        (json!({"type": "audio", "data": "", "mimeType": "a/b"}), MARCH),
         (json!({"type": "tool_use", "id": "1", "name": "n", "input": {}}), NOVEMBER),
         (json!({"type": "tool_result", "toolUseId": "1", "content": []}), NOVEMBER),
         (json!([{"type": "text", "text": ""}, {"type": "text", "text": ""}]), NOVEMBER),
@@ -479,6 +479,7 @@ fn what_would_change_the_meaning_is_refused() {
 }
 
 // req: CONT-013 CONT-014 CONT-016 ICON-002 ICON-003 ROOT-004 SAMP-006 SAMP-018 ELIC-021 ELIC-024 TASK-022 TOOL-039 M-SCHEMA-012 M-ROOT-005 M-SAMP-009 M-SAMP-010 M-SAMP-011 M-SAMP-022 M-ELIC-019
+// req: M-SCHEMA-015 M-PROMPT-016 M-RES-024
 #[test]
 fn values_that_no_revision_has_are_not_sent() {
     let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": ""}});
@@ -526,6 +527,35 @@ fn values_that_no_revision_has_are_not_sent() {
             Left,
         ),
     ]);
+    for (data, kind, versions) in [
+        ("aGk=", "image/png", VersionSet::ALL),
+        ("not base64", "image/png", none),
+        ("aGk", "image/png", none),
+        ("aGk=", "", none),
+        ("aGk=", "png", none),
+    ] {
+        let image = json!({"type": "image", "data": data, "mimeType": kind});
+        let audio = json!({"type": "audio", "data": data, "mimeType": kind});
+        check(vec![
+            row::<ContentBlock>(image.clone(), "/data", versions, Refused),
+            row::<PromptMessage>(json!({"role": "user", "content": image}), "/content", versions, Refused),
+            row::<ContentBlock>(audio.clone(), "/data", versions.intersection(MARCH), Refused),
+            row::<SamplingMessage>(
+                json!({"role": "user", "content": audio}),
+                "/content",
+                versions.intersection(MARCH),
+                Refused,
+            ),
+        ]);
+    }
+    for (blob, versions) in [("aGk=", VersionSet::ALL), ("", VersionSet::ALL), ("a", none), ("****", none)] {
+        check(vec![row::<ReadResourceResult>(
+            json!({"contents": [{"uri": "a:b", "blob": blob}]}),
+            "/contents",
+            versions,
+            Refused,
+        )]);
+    }
     let annotated = |annotations: Value| json!({"type": "text", "text": "", "annotations": annotations});
     for (annotations, pointer) in [
         (json!({"priority": 1.5}), "/annotations/priority"),
@@ -667,7 +697,7 @@ fn types_of_other_revisions_are_refused() {
         };
     }
     exist! {
-        MARCH: AudioContent = json!({"type": "audio", "data": "", "mimeType": ""}), ToolAnnotations = json!({});
+        MARCH: AudioContent = json!({"type": "audio", "data": "", "mimeType": "a/b"}), ToolAnnotations = json!({});
         JUNE: ResourceLink = json!({"type": "resource_link", "uri": "a:b", "name": "n"}),
             CompletionContext = json!({}),
             ElicitFormParams = json!({"message": "", "requestedSchema": {"type": "object", "properties": {}}}),

@@ -584,8 +584,8 @@ fn metadata() {
         pass::<Tool>(json!({"name": "n", "inputSchema": {}, "_meta": given})),
         pass::<Root>(json!({"uri": "file:///a", "_meta": given})),
         pass::<ContentBlock>(json!({"type": "text", "text": "", "_meta": given})),
-        pass::<ContentBlock>(json!({"type": "image", "data": "", "mimeType": "", "_meta": given})),
-        pass::<ContentBlock>(json!({"type": "audio", "data": "", "mimeType": "", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "image", "data": "", "mimeType": "a/b", "_meta": given})),
+        pass::<ContentBlock>(json!({"type": "audio", "data": "", "mimeType": "a/b", "_meta": given})),
         pass::<ContentBlock>(json!({"type": "resource_link", "uri": "a:b", "name": "n", "_meta": given})),
         pass::<ContentBlock>(json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}, "_meta": given})),
     ];
