@@ -339,3 +339,33 @@ fn a_client_asks_only_for_what_the_server_has() {
     assert_eq!(client.sent(), NOTHING);
     assert!(client.conn.request(client.now, &ListToolsParams::default(), options()).is_ok());
 }
+
+// req: M-BASE-012 M-BASE-013
+#[test]
+fn kinds_of_results_that_an_extension_has_count_where_it_was_declared() {
+    let extension = Capability::TasksExtension;
+    for (declared, method, kind, good) in [
+        (true, "tools/call", "complete", true),
+        (true, "tools/call", "task", true),
+        (false, "tools/call", "task", false),
+        (true, "tools/list", "task", false),
+        (true, "prompts/get", "task", false),
+        (true, "tools/call", "Task", false),
+        (true, "tools/call", "com.example/kind", false),
+        (false, "tools/call", "", false),
+    ] {
+        let mut config = full_client();
+        config.capabilities = if declared { config.capabilities.with(extension) } else { config.capabilities };
+        let mut client = Solo::modern_client_with(config);
+        let call = client.call(method);
+        let task = json!({"resultType": kind, "content": [], "taskId": "t", "status": "working",
+            "createdAt": "2026-08-01T10:00:00Z", "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null});
+        client.feed(&result(call.as_u64(), task));
+        let events = client.take_events();
+        match &events[..] {
+            [Event::Response { outcome: Outcome::Result(_), .. }] if good => {}
+            [Event::Response { outcome: Outcome::Malformed, .. }] if !good => {}
+            _ => panic!("{declared} {method} {kind}: {events:?}"),
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use std::{fmt, future::Future};
 
 use mcp_proto::{
-    schema::{GetPromptResult, Map, PromptArgument, PromptMessage},
+    schema::{ContentBlock, GetPromptResult, Map, PromptArgument, PromptMessage, ResourceContents},
     wire::ErrorObject,
 };
 
@@ -147,6 +147,7 @@ impl Prompt {
             Ok(Err(failure)) => Err(failure.into_error(request.version())),
             Ok(Ok(mut result)) => {
                 result.description = result.description.or_else(|| self.about.description.clone());
+                result.messages.iter_mut().for_each(|message| name_type(&mut message.content));
                 Ok(result)
             }
         }
@@ -161,6 +162,16 @@ impl Completable for Prompt {
     fn completers(&self) -> &Completers {
         &self.completers
     }
+}
+
+/// An embedded resource says what it is. Where it does not, it is text, or bytes.
+fn name_type(content: &mut ContentBlock) {
+    let ContentBlock::Resource(embedded) = content else { return };
+    let (kind, fallback) = match &mut embedded.resource {
+        ResourceContents::Text(text) => (&mut text.mime_type, "text/plain"),
+        ResourceContents::Blob(blob) => (&mut blob.mime_type, "application/octet-stream"),
+    };
+    kind.get_or_insert_with(|| fallback.to_owned());
 }
 
 /// The arguments that a schema describes, the required ones first.

@@ -348,7 +348,7 @@ fn what_the_server_has_not_declared_is_not_sent() {
     assert!(pair.wait(server.ping().expect("always")).is_ok());
 }
 
-// req: COMPL-014 COMPL-016
+// req: COMPL-014 COMPL-016 M-COMPL-004
 #[test]
 fn a_client_completes_with_what_it_knows() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |_, params| {
@@ -361,6 +361,10 @@ fn a_client_completes_with_what_it_knows() {
         .to_server()
         .complete(mcp_proto::schema::PromptReference::new("p"), "repo", "", known)
         .expect("it can be sent");
+    for wrong in [json!({"owner": 5}), json!({"owner": null}), json!(["ada"]), json!("ada")] {
+        let refused = pair.to_server().complete(mcp_proto::schema::PromptReference::new("p"), "repo", "", wrong);
+        assert!(refused.is_err(), "what is known are texts by name");
+    }
     let completion = pair.wait(pending).expect("proposals").completion;
     assert_eq!((completion.values, completion.total, completion.has_more), (vec!["x".to_owned()], None, None));
 }

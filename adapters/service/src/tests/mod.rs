@@ -1,5 +1,6 @@
 //! Sessions against sessions. What concerns a single file is tested there.
 
+mod asking;
 mod asynchronous;
 mod calls;
 mod cancellation;
@@ -11,6 +12,7 @@ mod questions;
 mod resources;
 mod schemas;
 mod sessions;
+mod stateless;
 mod tasks;
 mod tools;
 

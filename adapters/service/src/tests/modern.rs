@@ -24,14 +24,14 @@ use crate::{
     testing::{Pair, code},
 };
 
-fn form(field: &str) -> ElicitSchema {
+pub(super) fn form(field: &str) -> ElicitSchema {
     ElicitSchema {
         required: Some(vec![field.into()]),
         ..ElicitSchema::new(Map::from([(field, StringSchema::default().into())]))
     }
 }
 
-fn said(answer: &ElicitResult, field: &str) -> String {
+pub(super) fn said(answer: &ElicitResult, field: &str) -> String {
     match (&answer.action, answer.content.as_ref().and_then(|content| content.get(field))) {
         (ElicitAction::Accept, Some(value)) => format!("{value:?}"),
         (action, _) => action.to_string(),
@@ -59,7 +59,7 @@ fn curious() -> ServiceBuilder {
         .resource(Resource::new("test://interview", "interview", |context: Context| interview(&context)))
 }
 
-fn obliging() -> HostBuilder {
+pub(super) fn obliging() -> HostBuilder {
     Host::builder("client", "1")
         .sampling(|_: CreateMessageParams, _| {
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("fine"), "m"))
@@ -72,12 +72,12 @@ fn obliging() -> HostBuilder {
         .roots(&Roots::new([Root::new("file:///a")]).expect("good roots"))
 }
 
-fn modern(service: &Service) -> Pair {
+pub(super) fn modern(service: &Service) -> Pair {
     Pair::new(&obliging().build(), service, ProtocolVersion::V2026_07_28)
 }
 
 /// A request by hand, with what it says of its sender: its result, or its error.
-fn send(pair: &Pair, method: &str, mut params: Value, capabilities: Value) -> Result<Value, Value> {
+pub(super) fn send(pair: &Pair, method: &str, mut params: Value, capabilities: Value) -> Result<Value, Value> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": capabilities,
@@ -97,11 +97,11 @@ fn send(pair: &Pair, method: &str, mut params: Value, capabilities: Value) -> Re
     }
 }
 
-fn everything() -> Value {
+pub(super) fn everything() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
 
-fn text(result: &Value) -> &str {
+pub(super) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().expect("a text")
 }
 
@@ -257,7 +257,7 @@ fn nobody_is_asked_for_what_he_cannot_do() {
     assert_eq!(ran.load(Ordering::SeqCst), 1);
 }
 
-// req: M-MRTR-002
+// req: M-MRTR-002 M-COMPL-010
 #[test]
 fn only_some_requests_ask() {
     let asked = Arc::new(Mutex::new(Vec::new()));

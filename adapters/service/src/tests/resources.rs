@@ -107,12 +107,15 @@ fn resources_are_read() {
     }
 }
 
-// req: RES-006 RES-028
+// req: RES-006 RES-028 M-RES-022
 #[test]
 fn what_is_registered_has_a_uri_of_its_own() {
     let add = |uri: &str| Service::builder("test", "1").resource(Resource::new(uri, "a", || "")).build().map(drop);
     assert_eq!(add("a b"), Err(RegisterError::Uri("a b".into())));
     assert_eq!(add("my-scheme+x.1:path"), Ok(()));
+    for bad in ["1a:b", "-a:b", "a_b:c", "\u{e4}:b", ":b", "a", "", "a:b\n", "a:%zz"] {
+        assert_eq!(add(bad), Err(RegisterError::Uri(bad.into())));
+    }
     let twice = builder().resource(Resource::new("test://text", "again", || "")).build().map(drop);
     assert_eq!(twice, Err(RegisterError::Taken("test://text".into())));
     let exploded = Service::builder("test", "1").template(ResourceTemplate::new("a://{b*}", "b", || "")).build();

@@ -185,6 +185,7 @@ fn schemas_of_users_are_sent_byte_for_byte() {
 }
 
 // req: SCHEMA-001 SCHEMA-002 SCHEMA-003 SCHEMA-004
+// req: M-SCHEMA-001 M-SCHEMA-002 M-SCHEMA-003 M-SCHEMA-004 M-SCHEMA-006
 #[test]
 fn dialects_are_taken_at_their_word() {
     let tool = |schema: Value| {
@@ -196,9 +197,14 @@ fn dialects_are_taken_at_their_word() {
         if let Some(dialect) = dialect {
             schema["$schema"] = dialect.into();
         }
-        let pair = Pair::simple(&tool(schema).expect("a known dialect"));
-        let result = pair.ask("tools/call", json!({"name": "a", "arguments": {"list": [1]}})).expect("a result");
-        result["isError"] == json!(true)
+        let service = tool(schema).expect("a known dialect");
+        let [old, new] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28].map(|version| {
+            let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+            let result = pair.ask("tools/call", json!({"name": "a", "arguments": {"list": [1]}})).expect("a result");
+            result["isError"] == json!(true)
+        });
+        assert_eq!(old, new);
+        new
     };
     assert!(tuple(None, "prefixItems"), "2020-12 is meant where nothing is said");
     assert!(tuple(Some("https://json-schema.org/draft/2020-12/schema"), "prefixItems"));
@@ -214,10 +220,34 @@ fn dialects_are_taken_at_their_word() {
     assert!(why.contains("https://example.com/my-dialect") && why.contains("not supported"), "{why}");
     refused(json!({"type": "object", "$schema": 7}));
     refused(json!({"type": "object", "properties": {"a": {"type": "strnig"}}}));
-    refused(json!({"type": "object", "properties": {"a": {"$ref": "https://example.com/other"}}}));
     refused(json!({"type": "array"}));
     refused(json!({}));
     refused(json!({"type": ["object"]}));
+}
+
+// req: M-SCHEMA-007 M-SCHEMA-008 M-SCHEMA-004
+#[test]
+fn nothing_is_fetched_for_a_schema() {
+    // Somebody would hear of it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    listener.set_nonblocking(true).expect("it is a socket");
+    let address = listener.local_addr().expect("it has an address");
+    for place in
+        [format!("http://{address}/schema"), format!("http://{address}/schema#/$defs/a"), "file:///etc/passwd".into()]
+    {
+        let schema = |member: &str| object(&json!({"type": "object", member: {"a": {"$ref": place}}}));
+        for member in ["properties", "$defs"] {
+            let tool = Tool::with_schema("a", schema(member), |_: Value| ());
+            let registered = Service::builder("test", "1").tool(tool).build();
+            assert!(matches!(registered, Err(RegisterError::Schema { .. })), "{place} in {member}");
+            let listed =
+                ListedTool { output_schema: Some(schema(member)), ..ListedTool::new("a", JsonObject::empty()) };
+            assert!(OutputSchema::of(&listed).is_err(), "{place} in {member}");
+        }
+    }
+    let dialect = object(&json!({"type": "object", "$schema": format!("http://{address}/dialect")}));
+    assert!(Service::builder("test", "1").tool(Tool::with_schema("a", dialect, |_: Value| ())).build().is_err());
+    assert!(listener.accept().is_err(), "nobody has come");
 }
 
 // req: TOOL-030 TOOL-032
