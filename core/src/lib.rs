@@ -130,7 +130,7 @@
 //!
 //! Each module builds on those above it: [`codec`] cuts bytes into frames, [`wire`] is JSON-RPC's syntax, [`rpc`] what
 //! any JSON-RPC peer needs, [`protocol`] the tables that say what MCP means, [`schema`] the typed params and results of
-//! every method and revision, and [`connection`] puts it all to work.
+//! every method and revision, [`cache`] keeps results for a while, and [`connection`] puts it all to work.
 //!
 //! # Features
 //!
@@ -143,6 +143,7 @@ extern crate alloc;
 #[cfg(any(feature = "std", test))]
 extern crate std;
 
+pub mod cache;
 pub mod codec;
 pub mod connection;
 pub mod protocol;

@@ -9,7 +9,7 @@ use mcp_tests::workspace::{self, Source};
 use tokens::{Place, paths, words};
 
 /// The floors of the core, lowest first. A floor imports only from floors below it.
-const FLOORS: [&str; 8] = ["codec", "wire", "rpc", "protocol", "schema", "connection", "http", "auth"];
+const FLOORS: [&str; 9] = ["codec", "wire", "rpc", "protocol", "schema", "cache", "connection", "http", "auth"];
 
 const LONGEST_FILE: usize = 800;
 

@@ -45,28 +45,12 @@ impl Subscriptions {
 
     /// Who listens to this change, in the order of their requests. The subject is the resource or the task that changed.
     fn listeners(&self, method: Method, subject: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
-        let listens = |filter: &SubscriptionFilter| match method {
-            Method::ToolsListChanged => filter.tools_list_changed == Some(true),
-            Method::PromptsListChanged => filter.prompts_list_changed == Some(true),
-            Method::ResourcesListChanged => filter.resources_list_changed == Some(true),
-            Method::ResourceUpdated => filter
-                .resource_subscriptions
-                .iter()
-                .flatten()
-                .any(|subscribed| subject.is_some_and(|uri| is_at_or_below(uri, subscribed))),
-            Method::ExtTaskChanged => {
-                filter.task_ids.iter().flatten().any(|listed| subject.is_some_and(|task| task == listed))
-            }
-            _ => false,
-        };
-        self.active.iter().filter(|(_, (_, filter))| listens(filter)).map(|(key, (id, _))| (*key, id.clone())).collect()
+        self.active
+            .iter()
+            .filter(|(_, (_, filter))| filter.wants(method, subject))
+            .map(|(key, (id, _))| (*key, id.clone()))
+            .collect()
     }
-}
-
-/// Whether a resource is the one that was subscribed to, or a part of it.
-fn is_at_or_below(uri: &str, subscribed: &str) -> bool {
-    uri.strip_prefix(subscribed)
-        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || subscribed.ends_with('/'))
 }
 
 /// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.

@@ -53,7 +53,7 @@ macro_rules! methods {
         $variant:ident = $name:literal, $kind:ident from $from:ident in $versions:ident $(, needs $need:ident)?;
     )*) => {
         /// A method of the specification, in any revision.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[non_exhaustive]
         pub enum Method { $(#[doc = concat!("`", $name, "`")] $(#[$doc])* $variant,)* }
 
@@ -201,6 +201,19 @@ impl Method {
             Self::ReadResource => Some("uri"),
             Self::ExtGetTask | Self::ExtUpdateTask | Self::ExtCancelTask => Some("taskId"),
             _ => None,
+        }
+    }
+
+    /// The methods whose results a change that is told by this one makes stale (2026-07-28). Of `resources/read`, those of
+    /// the resource that has changed.
+    #[must_use]
+    pub const fn makes_stale(self) -> &'static [Self] {
+        match self {
+            Self::ToolsListChanged => &[Self::ListTools],
+            Self::PromptsListChanged => &[Self::ListPrompts],
+            Self::ResourcesListChanged => &[Self::ListResources, Self::ListResourceTemplates],
+            Self::ResourceUpdated => &[Self::ReadResource],
+            _ => &[],
         }
     }
 

@@ -4,6 +4,8 @@ use alloc::{string::String, vec::Vec};
 
 use serde_json::Number;
 
+use crate::wire::RawJson;
+
 use super::{
     decode::peek,
     format::{has_scheme, is_fraction},
@@ -52,6 +54,29 @@ open_enum! {
         Private = "private",
         /// For every user.
         Public = "public",
+    }
+}
+
+/// What a result says of its being used again. Since 2026-07-28.
+///
+/// Spec: [caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching)
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheHints {
+    /// For how many milliseconds it is good.
+    pub ttl_ms: u64,
+    /// For whom.
+    pub scope: CacheScope,
+}
+
+impl CacheHints {
+    /// What a result says that is not read yet. One that does not say, or not in the expected form, is good for no time
+    /// and for nobody else.
+    #[must_use]
+    pub fn of(result: &RawJson<'_>) -> Self {
+        Self {
+            ttl_ms: result.member("ttlMs").and_then(|ttl| ttl.decode().ok()).unwrap_or(0),
+            scope: result.member("cacheScope").and_then(|scope| scope.decode().ok()).unwrap_or(CacheScope::Private),
+        }
     }
 }
 

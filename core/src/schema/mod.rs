@@ -50,7 +50,7 @@ pub use capabilities::{
     ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
     ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, ToolTasks,
 };
-pub use common::{Annotations, CacheScope, Icon, IconTheme, ResultType, Role};
+pub use common::{Annotations, CacheHints, CacheScope, Icon, IconTheme, ResultType, Role};
 pub use completion::{
     CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, CompletionReference,
     PromptReference, ResourceTemplateReference,
@@ -96,6 +96,7 @@ pub use sampling::{
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode, ToolResultContent, ToolResultFault, ToolUseContent,
     check_tool_results,
 };
+pub(crate) use subscriptions::is_at_or_below;
 pub use subscriptions::{
     SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, SubscriptionsListenResult,
 };

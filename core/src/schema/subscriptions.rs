@@ -5,7 +5,7 @@
 use alloc::{string::String, vec::Vec};
 
 use super::{Meta, keys, macros::*};
-use crate::wire::RequestId;
+use crate::{protocol::Method, wire::RequestId};
 
 object! {
     /// Params of `subscriptions/listen`. Since 2026-07-28.
@@ -29,6 +29,30 @@ object! {
         /// Changes of the tasks with these ids. Part of the tasks extension.
         "taskIds" => task_ids: optional Vec<String>;
     }
+}
+
+impl SubscriptionFilter {
+    /// Whether it has to do with a change of this kind. The subject is the resource or the task that has changed, if it is
+    /// one that has.
+    #[must_use]
+    pub fn wants(&self, change: Method, subject: Option<&str>) -> bool {
+        let names = |names: &Option<Vec<String>>, is_meant: fn(&str, &str) -> bool| {
+            names.iter().flatten().any(|name| subject.is_some_and(|subject| is_meant(subject, name)))
+        };
+        match change {
+            Method::ToolsListChanged => self.tools_list_changed == Some(true),
+            Method::PromptsListChanged => self.prompts_list_changed == Some(true),
+            Method::ResourcesListChanged => self.resources_list_changed == Some(true),
+            Method::ResourceUpdated => names(&self.resource_subscriptions, is_at_or_below),
+            Method::ExtTaskChanged => names(&self.task_ids, |task, name| task == name),
+            _ => false,
+        }
+    }
+}
+
+/// Whether a resource is the one with this name, or a part of it.
+pub(crate) fn is_at_or_below(uri: &str, above: &str) -> bool {
+    uri.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with('/') || above.ends_with('/'))
 }
 
 object! {

@@ -1,0 +1,180 @@
+//! What two requests must have in common to have the same result.
+
+use alloc::{boxed::Box, string::String, sync::Arc};
+
+use crate::{
+    protocol::{Era, Method, ProtocolVersion},
+    schema::{CacheScope, is_at_or_below, keys},
+    wire::{
+        RawJson,
+        scan::{MAX_DEPTH, Scanner},
+    },
+};
+
+/// What two requests must have in common to have the same result: method, params, revision, and who asks.
+///
+/// Of `_meta` everything counts but what is about the one request: its revision, its sender, its progress token, its log
+/// level and its trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheKey {
+    question: Arc<Question>,
+    principal: Option<Arc<str>>,
+}
+
+/// What is asked, whoever asks.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Question {
+    method: Method,
+    version: ProtocolVersion,
+    params: Box<str>,
+}
+
+/// Whom a result is for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Audience {
+    Somebody(Option<Arc<str>>),
+    Everybody,
+}
+
+/// Where a result is: a question can have one for everybody, and one for each who has asked.
+pub(super) type Slot = (Arc<Question>, Audience);
+
+/// Members of params that make a request a part of a longer exchange. Nobody else's result is the same.
+const OF_ROUNDS: [&str; 2] = ["inputResponses", "requestState"];
+
+/// Members of `_meta` that are about the one request.
+const OF_REQUEST: [&str; 8] = [
+    keys::PROTOCOL_VERSION,
+    keys::CLIENT_INFO,
+    keys::CLIENT_CAPABILITIES,
+    keys::LOG_LEVEL,
+    keys::PROGRESS_TOKEN,
+    keys::TRACEPARENT,
+    keys::TRACESTATE,
+    keys::BAGGAGE,
+];
+
+impl CacheKey {
+    /// The key of a request; `principal` is the one as whom it is made, where that is known.
+    ///
+    /// `None` if its result must not be used again: the revision has no such results, the method is another one, the
+    /// request belongs to an exchange of several.
+    #[must_use]
+    pub fn new(
+        method: Method,
+        version: ProtocolVersion,
+        params: Option<&RawJson<'_>>,
+        principal: Option<Arc<str>>,
+    ) -> Option<Self> {
+        if version.era() != Era::Modern || !method.is_cacheable() {
+            return None;
+        }
+        let params = params.map_or(Some(String::new()), |params| significant(params))?;
+        Some(Self { question: Arc::new(Question { method, version, params: params.into() }), principal })
+    }
+
+    /// The method.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.question.method
+    }
+
+    /// Whether it asks for a page of a list that is not the first one.
+    #[must_use]
+    pub fn has_cursor(&self) -> bool {
+        self.question.member("cursor").is_some()
+    }
+
+    /// The results that are for whoever asks: his own, and the one for everybody.
+    pub(super) fn slots(&self) -> [Slot; 2] {
+        [Audience::Somebody(self.principal.clone()), Audience::Everybody].map(|audience| self.slot(audience))
+    }
+
+    /// Where a result goes that is for everybody, or for nobody but whoever asks.
+    pub(super) fn slot_for(&self, scope: &CacheScope) -> Slot {
+        self.slot(match scope {
+            CacheScope::Public => Audience::Everybody,
+            CacheScope::Private | CacheScope::Other(_) => Audience::Somebody(self.principal.clone()),
+        })
+    }
+
+    fn slot(&self, audience: Audience) -> Slot {
+        (self.question.clone(), audience)
+    }
+}
+
+impl Question {
+    pub(super) const fn method(&self) -> Method {
+        self.method
+    }
+
+    /// Whether a change of this resource can show in the result; of all of them, if it is not said of which.
+    pub(super) fn concerns(&self, changed: Option<&str>) -> bool {
+        match (changed, self.member("uri")) {
+            (Some(changed), Some(uri)) => is_at_or_below(changed, &uri) || is_at_or_below(&uri, changed),
+            _ => true,
+        }
+    }
+
+    fn member(&self, name: &str) -> Option<String> {
+        RawJson::trusted(&self.params).member(name)?.decode().ok()
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.params.len()
+    }
+}
+
+/// The text of params without what makes no difference; `None` if they belong to an exchange of several requests.
+fn significant(params: &RawJson<'_>) -> Option<String> {
+    let mut text = String::new();
+    let mut scanner = Scanner::new(params.get(), MAX_DEPTH);
+    scanner.expect(b'{').ok()?;
+    let mut first = true;
+    while let Some(name) = scanner.next_member(first).ok()? {
+        first = false;
+        let value = scanner.value(1).ok()?;
+        if OF_ROUNDS.contains(&&*name.text()) {
+            return None;
+        }
+        if name.text() == "_meta" {
+            add(&mut text, "_meta", &significant_meta(value)?);
+        } else {
+            add(&mut text, name.inner, value);
+        }
+    }
+    if !text.is_empty() {
+        text.push('}');
+    }
+    Some(text)
+}
+
+fn significant_meta(meta: &str) -> Option<String> {
+    let mut text = String::new();
+    let mut scanner = Scanner::new(meta, MAX_DEPTH);
+    if !scanner.eat(b'{') {
+        return Some(meta.into());
+    }
+    let mut first = true;
+    while let Some(name) = scanner.next_member(first).ok()? {
+        first = false;
+        let value = scanner.value(1).ok()?;
+        if !OF_REQUEST.contains(&&*name.text()) {
+            add(&mut text, name.inner, value);
+        }
+    }
+    if !text.is_empty() {
+        text.push('}');
+    }
+    Some(text)
+}
+
+/// Adds a member to the text of an object that is not closed yet. A value without text is none.
+fn add(text: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        text.push(if text.is_empty() { '{' } else { ',' });
+        for part in ["\"", name, "\":", value] {
+            text.push_str(part);
+        }
+    }
+}

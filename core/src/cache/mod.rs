@@ -1,0 +1,220 @@
+//! Results that a client may use again for a while (2026-07-28).
+//!
+//! Servers say of their lists, of resources and of themselves for how long a result stays good, and for whom. A
+//! [`Cache`] keeps such results as long as that, and no longer: not when a change of what they tell was announced, not
+//! for another question, another revision or somebody else. It fetches nothing and knows no clock. A
+//! [`Client`](crate::connection::Client) has one and asks it before its server.
+//!
+//! Spec: [caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching)
+
+mod key;
+
+use alloc::{boxed::Box, collections::BTreeMap, sync::Arc};
+use core::time::Duration;
+
+pub use key::CacheKey;
+
+use crate::{
+    protocol::Method,
+    rpc::Timestamp,
+    schema::{CacheHints, ResultType},
+    wire::RawJson,
+};
+use key::{Question, Slot};
+
+/// Results by the requests that they answered, as many as fit into its bounds: what was used least lately goes first.
+///
+/// ```
+/// use std::time::Duration;
+/// use mcp_proto::{cache::{Cache, CacheKey}, protocol::{Method, ProtocolVersion}, rpc::Timestamp, wire::{Json, RawJson}};
+///
+/// let mut cache = Cache::new(100, 1 << 20);
+/// let key = CacheKey::new(Method::ListTools, ProtocolVersion::LATEST, None, None).expect("lists can be kept");
+/// let result = Json::parse(r#"{"tools":[],"ttlMs":1000,"cacheScope":"private"}"#)?;
+/// let asked = cache.ask(&key);
+/// let now = Timestamp::ZERO;
+/// cache.put(now, asked, &key, &RawJson::from(&result));
+/// assert_eq!(cache.get(now + Duration::from_millis(999), &key), Some(result.get()));
+/// assert_eq!(cache.get(now + Duration::from_millis(1000), &key), None);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Cache {
+    most_entries: usize,
+    most_bytes: usize,
+    entries: BTreeMap<Arc<Slot>, Entry>,
+    /// The keys in the order in which they were used.
+    used: BTreeMap<u64, Arc<Slot>>,
+    uses: u64,
+    bytes: usize,
+    /// How often results of each method were made stale.
+    changes: [u64; KEPT.len()],
+}
+
+/// The methods whose results can be kept.
+const KEPT: [Method; 6] = [
+    Method::Discover,
+    Method::ListTools,
+    Method::ListPrompts,
+    Method::ListResources,
+    Method::ListResourceTemplates,
+    Method::ReadResource,
+];
+
+/// The moment in which something was asked. What changes between that and the answer may be missing in the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked(u64);
+
+#[derive(Clone, Debug)]
+struct Entry {
+    result: Box<str>,
+    stale_at: Timestamp,
+    used: u64,
+}
+
+impl Cache {
+    /// A cache for so many results and bytes. What it takes to keep track of a result counts, too. With none of either it
+    /// keeps nothing.
+    #[must_use]
+    pub const fn new(most_entries: usize, most_bytes: usize) -> Self {
+        Self {
+            most_entries,
+            most_bytes,
+            entries: BTreeMap::new(),
+            used: BTreeMap::new(),
+            uses: 0,
+            bytes: 0,
+            changes: [0; KEPT.len()],
+        }
+    }
+
+    /// A result that is still good: the one for whoever asks, or the one for everybody.
+    pub fn get(&mut self, now: Timestamp, key: &CacheKey) -> Option<&str> {
+        let slot = key.slots().into_iter().find(|slot| {
+            let good = self.entries.get(slot).map(|entry| now < entry.stale_at);
+            if good == Some(false) {
+                self.remove(slot);
+            }
+            good == Some(true)
+        })?;
+        self.touch(&slot);
+        self.entries.get(&slot).map(|entry| &*entry.result)
+    }
+
+    /// To be called when a request leaves, and to be handed in with its result.
+    #[must_use]
+    pub fn ask(&self, key: &CacheKey) -> Asked {
+        Asked(index(key.method()).map_or(0, |index| self.changes[index]))
+    }
+
+    /// Keeps a result that has come in now, if it may be kept; whether it was. It takes the place of an older one in any
+    /// case.
+    ///
+    /// It is not kept if it is not complete, says that it is not good for any time, or if what it tells has changed since
+    /// it was [asked](Self::ask) for.
+    pub fn put(&mut self, now: Timestamp, asked: Asked, key: &CacheKey, result: &RawJson<'_>) -> bool {
+        for slot in key.slots() {
+            self.remove(&slot);
+        }
+        let hints = CacheHints::of(result);
+        let complete = ResultType::of(result.get()) == Some(ResultType::Complete);
+        if hints.ttl_ms == 0 || !complete || asked != self.ask(key) {
+            return false;
+        }
+        let slot = Arc::new(key.slot_for(&hints.scope));
+        let entry =
+            Entry { result: result.get().into(), stale_at: now + Duration::from_millis(hints.ttl_ms), used: self.uses };
+        let weight = weight(&slot, &entry);
+        if weight > self.most_bytes || self.most_entries == 0 {
+            return false;
+        }
+        while self.entries.len() >= self.most_entries || self.bytes + weight > self.most_bytes {
+            let Some((_, oldest)) = self.used.first_key_value() else { break };
+            let oldest = oldest.clone();
+            self.remove(&oldest);
+        }
+        self.bytes += weight;
+        self.used.insert(self.uses, slot.clone());
+        self.uses += 1;
+        self.entries.insert(slot, entry);
+        true
+    }
+
+    /// The server has told of a change: what it concerns is not good any more, however much time it has left. `uri` is
+    /// that of the resource that has changed; what is above or below it is concerned as well.
+    pub fn changed(&mut self, change: Method, uri: Option<&str>) {
+        for method in change.makes_stale() {
+            self.forget_if(*method, |question| question.concerns(uri));
+        }
+    }
+
+    /// Drops every result of a method, all pages of a list.
+    pub fn forget(&mut self, method: Method) {
+        self.forget_if(method, |_| true);
+    }
+
+    fn forget_if(&mut self, method: Method, concerned: impl Fn(&Question) -> bool) {
+        let Some(index) = index(method) else { return };
+        self.changes[index] += 1;
+        let concerned: alloc::vec::Vec<_> =
+            self.entries.keys().filter(|slot| slot.0.method() == method && concerned(&slot.0)).cloned().collect();
+        for slot in concerned {
+            self.remove(&slot);
+        }
+    }
+
+    /// Drops everything, also what is under way.
+    pub fn clear(&mut self) {
+        for method in KEPT {
+            self.forget(method);
+        }
+    }
+
+    /// How many results there are. Some of them may not be good any more.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// What they take.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn touch(&mut self, slot: &Slot) {
+        if let Some(entry) = self.entries.get_mut(slot)
+            && let Some(slot) = self.used.remove(&entry.used)
+        {
+            entry.used = self.uses;
+            self.used.insert(self.uses, slot);
+            self.uses += 1;
+        }
+    }
+
+    fn remove(&mut self, slot: &Slot) {
+        if let Some((slot, entry)) = self.entries.remove_entry(slot) {
+            self.bytes -= weight(&slot, &entry);
+            self.used.remove(&entry.used);
+        }
+    }
+}
+
+fn index(method: Method) -> Option<usize> {
+    KEPT.iter().position(|kept| *kept == method)
+}
+
+/// What a result takes, with its key and its places in two trees.
+fn weight(slot: &Slot, entry: &Entry) -> usize {
+    const PLACES: usize = size_of::<Question>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
+    PLACES + slot.0.len() + entry.result.len()
+}
+
+#[cfg(test)]
+mod tests;

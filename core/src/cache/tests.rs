@@ -1,0 +1,314 @@
+use alloc::{format, string::String, vec::Vec};
+
+use super::*;
+use crate::{protocol::ProtocolVersion, wire::Json};
+
+const V: ProtocolVersion = ProtocolVersion::LATEST;
+
+fn key(method: Method, params: &str) -> CacheKey {
+    key_of(method, params, None)
+}
+
+fn key_of(method: Method, params: &str, principal: Option<&str>) -> CacheKey {
+    CacheKey::new(method, V, Some(&RawJson::trusted(params)), principal.map(Arc::from)).expect("it can be kept")
+}
+
+fn result(ttl: &str, scope: &str) -> Json {
+    Json::parse(format!("{{\"tools\":[],\"ttlMs\":{ttl},\"cacheScope\":{scope}}}")).expect("JSON")
+}
+
+fn put(cache: &mut Cache, now: Timestamp, key: &CacheKey, result: &Json) -> bool {
+    let asked = cache.ask(key);
+    cache.put(now, asked, key, &RawJson::from(result))
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::ZERO + Duration::from_millis(millis)
+}
+
+fn roomy() -> Cache {
+    Cache::new(100, 1 << 20)
+}
+
+// req: M-CACHE-008 M-CACHE-009 M-CACHE-010 M-CACHE-011 M-CACHE-012 M-DUAL-028
+#[test]
+fn a_result_is_good_for_as_long_as_it_says() {
+    let table = [
+        (r#"{"ttlMs":60000}"#, 60_000),
+        (r#"{"ttlMs":1}"#, 1),
+        (r#"{"ttlMs":18446744073709551615}"#, u64::MAX),
+        (r#"{"ttlMs":0}"#, 0),
+        (r#"{"ttlMs":-5}"#, 0),
+        (r#"{"ttlMs":null}"#, 0),
+        (r#"{"ttlMs":"60000"}"#, 0),
+        (r#"{"ttlMs":60.5}"#, 0),
+        (r#"{"ttlMs":18446744073709551616}"#, 0),
+        ("{}", 0),
+    ];
+    let key = key(Method::ListTools, "{}");
+    for (text, ttl) in table {
+        let (mut cache, result) = (roomy(), Json::parse(text).expect("JSON"));
+        let received = at(7);
+        assert_eq!(put(&mut cache, received, &key, &result), ttl > 0, "{text}");
+        let end = received + Duration::from_millis(ttl);
+        let before = Timestamp::from_nanos(end.as_nanos() - 1);
+        assert_eq!(cache.get(before, &key), (ttl > 0).then_some(text), "{text}");
+        assert_eq!(cache.get(end, &key), None, "{text}");
+        assert_eq!((cache.len(), cache.bytes()), (0, 0), "{text}: what is stale is not kept");
+    }
+}
+
+// req: M-CACHE-006 M-CACHE-020
+#[test]
+fn only_the_same_question_has_the_same_answer() {
+    let keys = [
+        key(Method::ListTools, "{}"),
+        key(Method::ListTools, r#"{"cursor":""}"#),
+        key(Method::ListTools, r#"{"cursor":"a"}"#),
+        key(Method::ListTools, r#"{"cursor":"b"}"#),
+        key(Method::ListTools, r#"{"_meta":{"com.example/tenant":1}}"#),
+        key(Method::ListTools, r#"{"extra":1}"#),
+        key(Method::ListPrompts, "{}"),
+        key(Method::ListResources, "{}"),
+        key(Method::ListResourceTemplates, "{}"),
+        key(Method::Discover, "{}"),
+        key(Method::ReadResource, r#"{"uri":"a:b"}"#),
+        key(Method::ReadResource, r#"{"uri":"a:B"}"#),
+    ];
+    let mut cache = roomy();
+    for (n, key) in keys.iter().enumerate() {
+        let ttl = format!("{}", 1000 + n);
+        assert!(put(&mut cache, at(0), key, &result(&ttl, "\"public\"")));
+    }
+    for (n, key) in keys.iter().enumerate() {
+        let found = cache.get(at(0), key).expect("it was kept");
+        assert_eq!(CacheHints::of(&RawJson::trusted(found)).ttl_ms, 1000 + n as u64, "{key:?}");
+    }
+    // Pages go one by one, each in its time.
+    assert_eq!(cache.get(at(1000), &keys[0]), None);
+    assert!(cache.get(at(1000), &keys[1]).is_some());
+}
+
+// req: M-CACHE-006
+#[test]
+fn what_is_about_one_request_makes_no_difference() {
+    let same = [
+        r#"{"uri":"a:b"}"#,
+        r#"{"uri":"a:b","_meta":{}}"#,
+        r#"{"_meta":{"progressToken":7},"uri":"a:b"}"#,
+        r#"{"uri":"a:b","_meta":{"traceparent":"00-1","tracestate":"","baggage":"","io.modelcontextprotocol/logLevel":"debug"}}"#,
+        r#"{"uri":"a:b","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}}}"#,
+        r#"{ "uri" : "a:b" }"#,
+    ];
+    for params in same {
+        assert_eq!(key(Method::ReadResource, params), key(Method::ReadResource, same[0]), "{params}");
+    }
+    let tenant = |meta: &str| key(Method::ReadResource, &format!(r#"{{"uri":"a:b","_meta":{meta}}}"#));
+    assert_eq!(tenant(r#"{"com.example/tenant":1,"progressToken":1}"#), tenant(r#"{"com.example/tenant":1}"#));
+    assert_ne!(tenant(r#"{"com.example/tenant":1}"#), tenant(r#"{"com.example/tenant":2}"#));
+    assert_eq!(CacheKey::new(Method::ListTools, V, None, None), Some(key(Method::ListTools, "{}")));
+}
+
+// req: M-CACHE-005 M-CACHE-007 M-CACHE-028
+#[test]
+fn what_must_not_be_used_again_has_no_key_or_is_not_kept() {
+    let params = RawJson::trusted("{}");
+    for method in Method::ALL {
+        let key = CacheKey::new(*method, V, Some(&params), None);
+        assert_eq!(key.is_some(), KEPT.contains(method), "{method}");
+    }
+    for version in ProtocolVersion::LEGACY {
+        assert_eq!(CacheKey::new(Method::ListTools, version, Some(&params), None), None);
+    }
+    for params in [r#"{"uri":"a:b","inputResponses":{}}"#, r#"{"requestState":"s","uri":"a:b"}"#] {
+        assert_eq!(CacheKey::new(Method::ReadResource, V, Some(&RawJson::trusted(params)), None), None, "{params}");
+    }
+    let key = key(Method::ReadResource, r#"{"uri":"a:b"}"#);
+    for kind in ["\"input_required\"", "\"task\"", "5"] {
+        let mut cache = roomy();
+        let text = format!("{{\"resultType\":{kind},\"ttlMs\":1000,\"cacheScope\":\"public\"}}");
+        assert!(!put(&mut cache, at(0), &key, &Json::parse(text).expect("JSON")), "{kind}");
+        assert_eq!(cache.get(at(0), &key), None, "{kind}");
+    }
+}
+
+// req: M-CACHE-017 M-CACHE-018 M-CACHE-029
+#[test]
+fn what_is_private_is_for_nobody_else() {
+    let of = |principal| key_of(Method::ListTools, "{}", principal);
+    let everybody = [None, Some("ada"), Some("eve")];
+    for (scope, is_public) in
+        [("\"public\"", true), ("\"private\"", false), ("\"PUBLIC\"", false), ("5", false), ("null", false)]
+    {
+        for whose in everybody {
+            let mut cache = roomy();
+            assert!(put(&mut cache, at(0), &of(whose), &result("1000", scope)));
+            for asks in everybody {
+                let found = cache.get(at(0), &of(asks)).is_some();
+                assert_eq!(found, is_public || asks == whose, "{scope} of {whose:?} for {asks:?}");
+            }
+        }
+    }
+    let mut cache = roomy();
+    put(&mut cache, at(0), &of(Some("ada")), &Json::parse(r#"{"ttlMs":1000}"#).expect("JSON"));
+    assert_eq!(cache.get(at(0), &of(None)), None, "a missing scope is private");
+    // One's own comes before everybody's, and each takes the other's place for whoever asks again.
+    let mut cache = roomy();
+    put(&mut cache, at(0), &of(Some("ada")), &result("1000", "\"private\""));
+    put(&mut cache, at(0), &of(Some("eve")), &result("2000", "\"public\""));
+    assert!(cache.get(at(0), &of(Some("ada"))).is_some_and(|text| text.contains("private")));
+    put(&mut cache, at(0), &of(Some("ada")), &result("3000", "\"public\""));
+    assert!(cache.get(at(0), &of(Some("ada"))).is_some_and(|text| text.contains("3000")));
+    assert_eq!(cache.len(), 1);
+}
+
+// req: M-CACHE-019 M-CACHE-030 M-CACHE-024
+#[test]
+fn a_change_makes_stale_what_it_concerns_and_nothing_else() {
+    let keys = [
+        key(Method::Discover, "{}"),
+        key(Method::ListTools, "{}"),
+        key(Method::ListTools, r#"{"cursor":"a"}"#),
+        key(Method::ListPrompts, "{}"),
+        key(Method::ListResources, "{}"),
+        key(Method::ListResourceTemplates, "{}"),
+        key(Method::ReadResource, r#"{"uri":"file:///a"}"#),
+        key(Method::ReadResource, r#"{"uri":"file:///a/b"}"#),
+        key(Method::ReadResource, r#"{"uri":"file:///ab"}"#),
+        key(Method::ReadResource, r#"{"uri":"file:///a\u002fb"}"#),
+    ];
+    let all: Vec<usize> = (0..keys.len()).collect();
+    let table: [(Method, Option<&str>, &[usize]); 8] = [
+        (Method::ToolsListChanged, None, &[1, 2]),
+        (Method::PromptsListChanged, None, &[3]),
+        (Method::ResourcesListChanged, None, &[4, 5]),
+        (Method::ResourceUpdated, Some("file:///a"), &[6, 7, 9]),
+        (Method::ResourceUpdated, Some("file:///a/b"), &[6, 7, 9]),
+        (Method::ResourceUpdated, Some("file:///ab"), &[8]),
+        (Method::ResourceUpdated, Some("file:///c"), &[]),
+        (Method::Progress, None, &[]),
+    ];
+    let full = || {
+        let mut cache = roomy();
+        keys.iter().for_each(|key| assert!(put(&mut cache, at(0), key, &result("1000", "\"private\""))));
+        cache
+    };
+    let left = |cache: &mut Cache| -> Vec<usize> {
+        all.iter().copied().filter(|n| cache.get(at(0), &keys[*n]).is_some()).collect()
+    };
+    for (change, uri, stale) in table {
+        let mut cache = full();
+        cache.changed(change, uri);
+        let expected: Vec<usize> = all.iter().copied().filter(|n| !stale.contains(n)).collect();
+        assert_eq!(left(&mut cache), expected, "{change} {uri:?}");
+    }
+    let mut cache = full();
+    cache.forget(Method::ListTools);
+    assert_eq!(left(&mut cache), [0, 3, 4, 5, 6, 7, 8, 9]);
+    cache.clear();
+    assert_eq!((left(&mut cache), cache.bytes(), cache.is_empty()), (Vec::new(), 0, true));
+}
+
+// req: M-CACHE-019
+#[test]
+fn what_changed_while_it_was_asked_for_is_not_kept() {
+    let (tools, prompts) = (key(Method::ListTools, "{}"), key(Method::ListPrompts, "{}"));
+    let good = result("1000", "\"private\"");
+    let mut cache = roomy();
+    let asked = (cache.ask(&tools), cache.ask(&prompts));
+    cache.changed(Method::ToolsListChanged, None);
+    assert!(!cache.put(at(0), asked.0, &tools, &RawJson::from(&good)));
+    assert!(cache.put(at(0), asked.1, &prompts, &RawJson::from(&good)));
+    assert_eq!(cache.get(at(0), &tools), None);
+    let asked = cache.ask(&prompts);
+    cache.clear();
+    assert!(!cache.put(at(0), asked, &prompts, &RawJson::from(&good)));
+    // What was asked after it is news.
+    assert!(put(&mut cache, at(0), &tools, &good));
+    // A result that may not be kept still takes the place of the one that was.
+    assert!(!put(&mut cache, at(0), &tools, &result("0", "\"private\"")));
+    assert_eq!(cache.get(at(0), &tools), None);
+}
+
+#[test]
+fn what_is_used_least_lately_goes_first() {
+    let page = |n: usize| key(Method::ListTools, &format!("{{\"cursor\":\"{n}\"}}"));
+    let good = result("1000", "\"private\"");
+    let mut cache = Cache::new(3, 1 << 20);
+    (0..3).for_each(|n| assert!(put(&mut cache, at(0), &page(n), &good)));
+    assert!(cache.get(at(0), &page(0)).is_some());
+    assert!(put(&mut cache, at(0), &page(3), &good));
+    let left: Vec<bool> = (0..4).map(|n| cache.get(at(0), &page(n)).is_some()).collect();
+    assert_eq!(left, [true, false, true, true]);
+    for (entries, bytes) in [(0, 1 << 20), (100, 0)] {
+        let mut cache = Cache::new(entries, bytes);
+        assert!(!put(&mut cache, at(0), &page(0), &good));
+        assert!(cache.is_empty());
+    }
+}
+
+/// One result in a plain list that does the same, slowly: what was asked, for whom it is, its text, and its end.
+type Kept = (usize, Option<usize>, String, u64);
+
+#[test]
+fn agrees_with_a_plain_list_under_random_operations() {
+    const PRINCIPALS: [Option<&str>; 3] = [None, Some("ada"), Some("eve")];
+    let questions = [
+        (Method::ListTools, "{}"),
+        (Method::ListTools, r#"{"cursor":"a"}"#),
+        (Method::ListPrompts, "{}"),
+        (Method::ReadResource, r#"{"uri":"a:b"}"#),
+    ];
+    let mut state = 5u64;
+    let mut next = |n: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from((state >> 33) % n).expect("small")
+    };
+    let (mut cache, mut model) = (Cache::new(1000, usize::MAX), Vec::<Kept>::new());
+    for step in 0..20_000u64 {
+        let now = step / 4;
+        let (question, who) = (next(4), next(3));
+        let (method, params) = questions[question];
+        let key = key_of(method, params, PRINCIPALS[who]);
+        match next(10) {
+            0..4 => {
+                let (ttl, public) = (next(40) as u64, next(2) == 0);
+                let json = result(&format!("{ttl}"), if public { "\"public\"" } else { "\"private\"" });
+                put(&mut cache, at(now), &key, &json);
+                model.retain(|(other, owner, ..)| *other != question || owner.is_some_and(|owner| owner != who));
+                if ttl > 0 {
+                    model.push((question, (!public).then_some(who), String::from(json.get()), now + ttl));
+                }
+            }
+            4..9 => {
+                let find = |owner: Option<usize>| {
+                    model.iter().find(|(other, its, _, end)| *other == question && *its == owner && now < *end)
+                };
+                let expected = find(Some(who)).or_else(|| find(None)).map(|(_, _, text, _)| text.as_str());
+                assert_eq!(cache.get(at(now), &key), expected, "step {step}");
+            }
+            _ => {
+                cache.changed(Method::PromptsListChanged, None);
+                model.retain(|(other, ..)| *other != 2);
+            }
+        }
+        let weights: usize = cache.entries.iter().map(|(slot, entry)| weight(slot, entry)).sum();
+        assert_eq!((cache.bytes, cache.used.len()), (weights, cache.entries.len()), "step {step}");
+    }
+}
+
+#[test]
+fn memory_stays_within_its_bound_whatever_comes() {
+    const BYTES: usize = 20_000;
+    let mut cache = Cache::new(50, BYTES);
+    let mut state = 9u64;
+    for step in 0..5_000u64 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let len = (state >> 33) % 6_000;
+        let text = format!("{{\"ttlMs\":1000,\"x\":\"{}\"}}", "y".repeat(len as usize));
+        let key = key(Method::ListTools, &format!("{{\"cursor\":\"{}\"}}", (state >> 20) % 100));
+        put(&mut cache, at(step), &key, &Json::parse(text).expect("JSON"));
+        assert!(cache.len() <= 50 && cache.bytes() <= BYTES);
+    }
+    assert!(cache.len() > 1, "the bound is used");
+}
