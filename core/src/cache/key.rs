@@ -85,6 +85,11 @@ impl CacheKey {
         self.question.member("cursor").is_some()
     }
 
+    /// The length of what has any.
+    pub(crate) fn len(&self) -> usize {
+        self.question.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
+    }
+
     /// The results that are for whoever asks: his own, and the one for everybody.
     pub(super) fn slots(&self) -> [Slot; 2] {
         [Audience::Somebody(self.principal.clone()), Audience::Everybody].map(|audience| self.slot(audience))

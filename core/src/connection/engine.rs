@@ -19,6 +19,7 @@ use super::{
     tasks::Followed,
 };
 use crate::{
+    cache::Cache,
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
     rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, State, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
@@ -167,6 +168,9 @@ pub(super) struct Engine {
     pub(super) followed: Followed,
     pub(super) subscriptions: Subscriptions,
     pub(super) repeats: Repeats,
+    pub(super) cache: Cache,
+    /// As whom requests are made, where that is known.
+    pub(super) principal: Option<Arc<str>>,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) drain: Option<(Timestamp, CloseReason)>,
@@ -209,6 +213,8 @@ impl Engine {
             followed: Followed::default(),
             subscriptions: Subscriptions::default(),
             repeats: Repeats::new(settings.hash_seed),
+            cache: Cache::new(settings.limits.cache_entries, settings.limits.cache_bytes),
+            principal: None,
             clock: now,
             drain: None,
             arrival: None,

@@ -119,6 +119,8 @@ pub enum Violation<'a> {
     TooManyRequests,
     /// A request from a server of the modern era.
     UnexpectedRequest(MethodName<'a>),
+    /// A change on a subscription that the server has not acknowledged.
+    Unacknowledged(Method),
     /// A request of the modern era whose `_meta` lacks what it needs.
     BadMeta,
     /// A request of the modern era in a revision that is not served.
@@ -150,6 +152,7 @@ impl Violation<'_> {
             Self::BatchSize => Violation::BatchSize,
             Self::TooManyRequests => Violation::TooManyRequests,
             Self::UnexpectedRequest(method) => Violation::UnexpectedRequest(method.into_owned()),
+            Self::Unacknowledged(method) => Violation::Unacknowledged(method),
             Self::BadMeta => Violation::BadMeta,
             Self::UnsupportedVersion => Violation::UnsupportedVersion,
             Self::HeaderMismatch => Violation::HeaderMismatch,
@@ -180,6 +183,7 @@ impl fmt::Display for Violation<'_> {
             Self::BatchSize => f.write_str("a batch with too many members, or none"),
             Self::TooManyRequests => f.write_str("too many requests in flight"),
             Self::UnexpectedRequest(method) => write!(f, "the server asked for {method}"),
+            Self::Unacknowledged(method) => write!(f, "{method} came before the subscription was acknowledged"),
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
             Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),

@@ -13,7 +13,8 @@ use crate::{
 /// [`outbox_bytes`](Self::outbox_bytes) + [`control_bytes`](Self::control_bytes) + one frame for what waits to be
 /// written; [`calls`](Self::calls) and [`requests`](Self::requests) times a few hundred bytes for the tables;
 /// [`request_bytes`](Self::request_bytes) for what the application keeps of requests it works on;
-/// [`call_bytes`](Self::call_bytes) + one frame for what is kept of requests of ours; and [`frame_bytes`](Self::frame_bytes) with one chunk
+/// [`call_bytes`](Self::call_bytes) + one frame for what is kept of requests of ours;
+/// [`cache_bytes`](Self::cache_bytes) for results that may be used again; and [`frame_bytes`](Self::frame_bytes) with one chunk
 /// in the line decoder. Buffers grow by doubling, so an allocator may have to provide twice as much.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,6 +57,15 @@ pub struct Limits {
     pub task_questions: usize,
     /// Subscriptions that a client may hold open (2026-07-28). Default 64.
     pub subscriptions: usize,
+    /// How often in a row a subscription that the server ends is opened again (2026-07-28, see
+    /// [`RequestOptions::relisten`]). Default 8: with the pauses between them, about half a minute of a server that starts
+    /// anew.
+    pub relistens: u32,
+    /// Results that a client keeps to use them again (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of
+    /// a few large servers.
+    pub cache_entries: usize,
+    /// What they may take, in bytes. Default 16 MiB: as much as the largest message.
+    pub cache_bytes: usize,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
     pub drain: Duration,
 }
@@ -76,6 +86,9 @@ impl Default for Limits {
             noise_lines: 4096,
             tasks: 1024,
             subscriptions: 64,
+            relistens: 8,
+            cache_entries: 1024,
+            cache_bytes: 16 << 20,
             rounds: 16,
             questions: 64,
             task_questions: 1024,
@@ -102,6 +115,11 @@ pub struct RequestOptions {
     pub log_level: Option<LoggingLevel>,
     /// Which distributed trace the request belongs to. Default: none.
     pub trace: Option<Arc<TraceContext>>,
+    /// Whether to ask the server even if there is a result that is still good (2026-07-28). Default false.
+    pub fresh: bool,
+    /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription;
+    /// the server acknowledges it anew then. After [`Limits::relistens`] in a row the call ends. Default false.
+    pub relisten: bool,
     /// The request of the peer on whose behalf this one is made: it travels on that one's stream, where a binding has
     /// several. Default: none.
     pub cause: Option<ReplyKey>,
@@ -131,6 +149,8 @@ impl RequestOptions {
             progress: false,
             log_level: None,
             trace: None,
+            fresh: false,
+            relisten: false,
             cause: None,
             follow_task: true,
         }
@@ -145,6 +165,8 @@ impl RequestOptions {
             progress: true,
             log_level: None,
             trace: None,
+            fresh: false,
+            relisten: false,
             cause: None,
             follow_task: true,
         }

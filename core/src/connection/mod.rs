@@ -5,6 +5,7 @@
 
 mod arrival;
 mod batch;
+mod caching;
 mod changes;
 mod closing;
 mod config;
@@ -16,6 +17,7 @@ mod gauges;
 mod handshake;
 mod keepalive;
 mod limits;
+mod listening;
 mod modern;
 mod opening;
 mod poll;

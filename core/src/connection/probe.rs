@@ -75,6 +75,7 @@ impl Engine {
             return None;
         };
         self.version = Some(version);
+        self.note_discovery(version, result);
         self.peer = discovered.capabilities.set();
         self.phase = Phase::Ready;
         // The modern era has no pings.

@@ -385,6 +385,7 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
+                self.note_change(known, params.as_ref());
                 if let Some(params) = &params
                     && let Some(event) = self.subscription_says(known, params)
                 {
@@ -400,40 +401,16 @@ impl Engine {
         }
     }
 
-    /// Looks at what belongs to a subscription of ours. What is left of it if it is not for the application.
-    fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
-        if !self.is_modern_client() {
-            return None;
-        }
-        let id = RequestId::from_token(params.member("_meta")?.member(keys::SUBSCRIPTION_ID)?.get())?;
-        match self.find_call(&id) {
-            Some(call) if self.listens(call) => {
-                if method == Method::SubscriptionsAcknowledged {
-                    // It is answered only when it ends.
-                    self.calls.unlimit(call);
-                }
-                None
-            }
-            None if self.has_ended(&id) => {
-                self.stats.late += 1;
-                Some(None)
-            }
-            _ => Some(self.violation(Violation::UnknownSubscription(id))),
-        }
-    }
-
-    fn listens(&self, call: CallId) -> bool {
-        let tag = self.calls.get(call).map(|call| call.tag);
-        matches!(tag, Some(CallTag::User { method: Some(Method::Listen), .. }))
-    }
-
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
         // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
         let id = id_in(&params, "requestId")?;
         if self.is_modern_client() {
             // The only thing that a server cancels is a subscription of ours.
             let call = self.find_call(&id)?;
-            return if self.listens(call) { self.finish_call(call, Outcome::Cancelled) } else { None };
+            return match self.listens(call) {
+                true => self.subscription_ended(call, Outcome::Cancelled),
+                false => self.violation(Violation::WrongDirection(Method::Cancelled)),
+            };
         }
         let Some(key) = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?)) else {
             let taken_back = self.outbox.take_back_answer(&id) || self.batch_take_back(&id);
@@ -486,7 +463,7 @@ impl Engine {
     // ---- responses ----
 
     /// The call that a response with this id answers.
-    fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
+    pub(super) fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
         let (wire, lenient) = call_of(id)?;
         let call = self.calls.by_wire(wire.as_u64())?;
         // What has not been sent cannot be answered.
@@ -495,23 +472,31 @@ impl Engine {
         Some(call)
     }
 
-    /// Whether a call of ours had this id, and has ended.
+    /// Whether a request of ours had this id and was answered, or is over in another way.
     pub(super) fn has_ended(&self, id: &RequestId) -> bool {
-        call_of(id).is_some_and(|(call, _)| self.calls.was_issued(call.as_u64(), FIRST_ID) && self.is_over(call))
-    }
-
-    /// Whether nothing is expected any more under the first id of a call, which may live on as a task.
-    fn is_over(&self, call: CallId) -> bool {
-        self.calls.get(call).is_none() || self.pursues(call)
+        call_of(id).is_some_and(|(call, _)| {
+            // Its call may go on under another id.
+            let current = self.calls.by_wire(call.as_u64()).and_then(|call| self.calls.get(call));
+            self.calls.was_issued(call.as_u64(), FIRST_ID) && current.is_none_or(|entry| entry.waits)
+        })
     }
 
     fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
-        match call_of(&id) {
-            Some((call, _)) if self.has_ended(&id) => {
+        let Some((call, _)) = call_of(&id).filter(|_| self.has_ended(&id)) else {
+            return self.violation(Violation::UnknownResponse(id));
+        };
+        match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
+            None => {
                 self.stats.late += 1;
                 Some(Event::Late(call))
             }
-            _ => self.violation(Violation::UnknownResponse(id)),
+            // A server may end a subscription by a result and by taking the request back.
+            Some(listening) if self.listens(listening) => {
+                self.stats.late += 1;
+                None
+            }
+            // It was answered twice.
+            Some(_) => self.violation(Violation::UnknownResponse(id)),
         }
     }
 
@@ -551,6 +536,10 @@ impl Engine {
     /// The end of a call that was answered.
     pub(super) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let entry = self.calls.retire(call)?;
+        if let Outcome::Error(error) = &outcome {
+            self.note_refusal(call, error);
+        }
+        self.stop_listening(call);
         self.repeats.end(call);
         match (entry.tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {

@@ -53,6 +53,7 @@ impl Engine {
         self.calls.suspend(call);
         self.repeats.park(call, error.clone());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
+        self.cache.clear();
         self.pings = self.settings().keepalive.map(|keepalive| Pings::new(keepalive, now));
         self.shake_hands(now, Some(version));
     }

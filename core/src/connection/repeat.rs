@@ -15,12 +15,14 @@ use hashbrown::HashMap;
 use super::{
     Outcome, RequestOptions,
     engine::{CallTag, Engine},
+    listening::Listening,
     probe,
     pursuit::Pursuit,
     rounds::Round,
     splice,
 };
 use crate::{
+    cache::{Asked, CacheKey},
     protocol::{MethodName, ProtocolVersion},
     rpc::{CallId, Lane, Owner, Timestamp},
     schema::{LoggingLevel, TraceContext, keys},
@@ -44,6 +46,10 @@ pub(super) struct Kept {
     pub(super) round: Round,
     /// The task that it has become.
     pub(super) pursuit: Option<Box<Pursuit>>,
+    /// What was asked, if the answer may be used again.
+    pub(super) asked: Option<(Asked, CacheKey)>,
+    /// The subscription that it opens.
+    pub(super) listening: Option<Box<Listening>>,
     /// It was refused for its revision, and that was the one time that it goes again because of that.
     pub(super) renegotiated: bool,
     /// When it is to be sent again.
@@ -52,7 +58,10 @@ pub(super) struct Kept {
 
 impl Kept {
     fn weight(&self) -> usize {
-        self.params.len() + self.round.weight() + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
+        self.params.len()
+            + self.round.weight()
+            + self.asked.as_ref().map_or(0, |(_, key)| key.len())
+            + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
     }
 
     /// Whether the application has questions to answer.
@@ -106,12 +115,22 @@ pub(super) struct Repeats {
     /// What all of it weighs.
     bytes: usize,
     spare: Vec<Vec<u8>>,
+    /// A subscription has ended, and changes may have been missed since.
+    pub(super) was_deaf: bool,
 }
 
 impl Repeats {
     pub(super) fn new(seed: u64) -> Self {
         let calls = HashMap::with_hasher(FixedState::with_seed(seed));
-        Self { calls, parked: None, due: BTreeSet::new(), tasks: BTreeSet::new(), bytes: 0, spare: Vec::new() }
+        Self {
+            calls,
+            parked: None,
+            due: BTreeSet::new(),
+            tasks: BTreeSet::new(),
+            bytes: 0,
+            spare: Vec::new(),
+            was_deaf: false,
+        }
     }
 
     /// An empty buffer.
@@ -128,8 +147,17 @@ impl Repeats {
     }
 
     pub(super) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
-        let kept =
-            Kept { method, params, extra, round: Round::default(), pursuit: None, renegotiated: false, due: None };
+        let kept = Kept {
+            method,
+            params,
+            extra,
+            round: Round::default(),
+            pursuit: None,
+            asked: None,
+            listening: None,
+            renegotiated: false,
+            due: None,
+        };
         self.bytes += kept.weight();
         self.calls.insert(call, kept);
     }

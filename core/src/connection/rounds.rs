@@ -93,7 +93,11 @@ impl Engine {
         match kind.as_deref() {
             // Some servers call a task by the wrong name when they are asked for it.
             None | Some("complete" | "task") if pursues => self.task_answered(call, result),
-            None | Some("complete") => self.finish_call(call, Outcome::Result(result)),
+            None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
+            None | Some("complete") => {
+                self.keep_result(call, &result);
+                self.finish_call(call, Outcome::Result(result))
+            }
             Some("task") if may_become_task && self.repeats.follows_tasks(call) => self.became_task(call, result),
             Some("task") if may_become_task => self.finish_call(call, Outcome::Result(result)),
             Some("input_required") if !pursues && self.may_ask(call) => {

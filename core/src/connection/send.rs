@@ -1,11 +1,12 @@
 //! What the application asks for. Everything is checked before anything changes.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::{
     CloseReason, Event, Outcome, RequestOptions, SendError,
     batch::Part,
     engine::{CallTag, Engine},
+    listening::Listening,
     repeat::{Extra, splice_all},
 };
 use crate::{
@@ -73,13 +74,42 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<CallId, SendError> {
         self.may_send(method, Kind::Request, needs)?;
+        if let Some(known) = self.remembers(method.known()) {
+            let mut text = self.repeats.buffer();
+            params(&mut text)?;
+            let fresh = options.fresh;
+            let call = self.ask_or_remember(now, known, fresh, &text, |engine| {
+                engine.send_request(now, method, task, options, |out| {
+                    out.extend_from_slice(&text);
+                    Ok(())
+                })
+            });
+            self.repeats.give_back(text);
+            return call;
+        }
+        self.send_request(now, method, task, options, params)
+    }
+
+    fn send_request(
+        &mut self,
+        now: Timestamp,
+        method: &MethodName<'_>,
+        task: bool,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
         self.has_room_for_request()?;
         let stream = options.cause.and_then(|cause| self.requests.get(cause)?.0.tag.stream());
         let tag = CallTag::User { method: method.known(), task, stream };
         let mut options = options;
-        // A ping carries nothing but itself.
-        options.progress &= method.known() != Some(Method::Ping);
-        self.start(now, Lane::Request, method.as_str(), tag, options, params)
+        // A ping carries nothing but itself, and a subscription makes no progress.
+        options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
+        let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.relisten);
+        let call = self.start(now, Lane::Request, method.as_str(), tag, options, params)?;
+        if let Some(again) = listening {
+            self.repeats.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
+        }
+        Ok(call)
     }
 
     /// Queues a request and enters it into the table.
@@ -211,6 +241,7 @@ impl Engine {
         let wire = self.calls.wire(id);
         let task = self.pursued_task(id);
         self.drop_questions(id);
+        self.stop_listening(id);
         self.repeats.end(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {

@@ -85,6 +85,13 @@ impl<T> Outgoing<T> {
         CallId(self.next_id)
     }
 
+    /// Uses up the id of a call that is over before it has begun.
+    pub(crate) const fn skip(&mut self) -> CallId {
+        let id = self.next_id;
+        self.next_id += 1;
+        CallId(id)
+    }
+
     /// Whether this id was issued, in flight or not.
     pub(crate) const fn was_issued(&self, id: u64, first_id: u64) -> bool {
         id >= first_id && id < self.next_id

@@ -1,7 +1,9 @@
 //! What only 2026-07-28 has, on the test bed.
 
+mod cache;
 mod client;
 mod flow;
+mod listening;
 mod messages;
 mod meta;
 mod options;

@@ -1,0 +1,122 @@
+//! `subscriptions/listen` (2026-07-28), as a client sees it: what the server has agreed to tell, and what becomes of a
+//! subscription that the server ends. How a server sees it is in `subscriptions.rs`.
+
+use super::{
+    ClientEnd, Connection, Event, Outcome, Violation,
+    engine::{CallTag, Engine},
+};
+use crate::{
+    protocol::Method,
+    rpc::{CallId, Timestamp},
+    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, keys},
+    wire::{RawJson, RequestId},
+};
+
+/// A subscription of ours.
+#[derive(Clone, Debug)]
+pub(super) struct Listening {
+    /// Whether it is opened again when the server ends it.
+    again: bool,
+    /// What the server has agreed to tell.
+    agreed: Option<SubscriptionFilter>,
+    /// Since when.
+    since: Option<Timestamp>,
+    /// How often in a row it was opened again.
+    count: u32,
+}
+
+impl Listening {
+    pub(super) const fn new(again: bool) -> Self {
+        Self { again, agreed: None, since: None, count: 0 }
+    }
+}
+
+impl Connection<ClientEnd> {
+    /// Which `subscriptions/listen` of ours a notification belongs to, by its params (2026-07-28). The id in them is the
+    /// one that the request was last sent under.
+    #[must_use]
+    pub fn subscription(&self, params: &RawJson<'_>) -> Option<CallId> {
+        let id = subscription_id(params)?;
+        let call = self.engine.calls.by_wire(id.as_u64()?)?;
+        self.engine.listens(call).then_some(call)
+    }
+}
+
+impl Engine {
+    /// Looks at what belongs to a subscription of ours. What is left of it if it is not for the application.
+    pub(super) fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
+        if !self.is_modern_client() {
+            return None;
+        }
+        let id = subscription_id(params)?;
+        match self.find_call(&id) {
+            Some(call) if self.listens(call) => {
+                if method == Method::SubscriptionsAcknowledged {
+                    self.agreed(call, params);
+                    return None;
+                }
+                let agreed = self.repeats.get(call).and_then(|kept| kept.listening.as_ref()?.agreed.as_ref());
+                agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
+            }
+            None if self.has_ended(&id) => {
+                self.stats.late += 1;
+                Some(None)
+            }
+            _ => Some(self.violation(Violation::UnknownSubscription(id))),
+        }
+    }
+
+    /// The server says what it will tell. From now on the request is answered only when it ends.
+    fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
+        let filter = params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications);
+        let (filter, clock) = (filter.unwrap_or_default(), self.clock);
+        if self.repeats.was_deaf {
+            self.may_have_missed(&filter);
+        }
+        self.calls.unlimit(call);
+        self.repeats.change(call, |kept| {
+            if let Some(listening) = &mut kept.listening {
+                (listening.agreed, listening.since) = (Some(filter), Some(clock));
+            }
+        });
+    }
+
+    pub(super) fn listens(&self, call: CallId) -> bool {
+        let tag = self.calls.get(call).map(|call| call.tag);
+        matches!(tag, Some(CallTag::User { method: Some(Method::Listen), .. }))
+    }
+
+    /// The server has ended a subscription: in good order, or by taking the request back.
+    pub(super) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        let (clock, longest, most) = (self.clock, self.settings().backoff.most, self.limits().relistens);
+        self.stop_listening(call);
+        let count = self.repeats.change(call, |kept| {
+            let listening = kept.listening.as_mut().filter(|listening| listening.again)?;
+            // What has lasted was no mistake.
+            let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
+            listening.count = if lasted { 1 } else { listening.count + 1 };
+            Some(listening.count).filter(|count| *count <= most)
+        });
+        match count.flatten() {
+            Some(count) => {
+                self.send_later(call, count);
+                None
+            }
+            None => self.finish_call(call, outcome),
+        }
+    }
+
+    /// Nothing is heard on a subscription any more, if it is one: what it would have told of may change unnoticed.
+    pub(super) fn stop_listening(&mut self, call: CallId) {
+        let agreed =
+            self.repeats.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
+        if let Some(filter) = agreed.flatten() {
+            self.repeats.was_deaf = true;
+            self.may_have_missed(&filter);
+        }
+    }
+}
+
+fn subscription_id(params: &RawJson<'_>) -> Option<RequestId> {
+    RequestId::from_token(params.member("_meta")?.member(keys::SUBSCRIPTION_ID)?.get())
+}

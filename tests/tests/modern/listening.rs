@@ -1,0 +1,312 @@
+//! Subscriptions as a client sees them: what belongs to which, and what becomes of one that the server ends.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Event, Outcome, RequestOptions, Usage, Violation, Wake},
+    protocol::Method,
+    rpc::CallId,
+    schema::{ListToolsParams, SubscriptionFilter, SubscriptionsListenParams},
+};
+use mcp_tests::{
+    message::{cancelled, notification_with},
+    modern::{answer, modern_only, refuse, speaking},
+    solo::Solo,
+};
+use serde_json::{Value, json};
+
+type Client = Solo<ClientEnd>;
+
+const NOTHING: [Value; 0] = [];
+
+fn filter() -> SubscriptionFilter {
+    SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() }
+}
+
+fn again() -> RequestOptions {
+    RequestOptions { relisten: true, ..RequestOptions::default() }
+}
+
+fn listen(client: &mut Client, options: RequestOptions) -> (CallId, Value) {
+    let call = client.conn.request(client.now, &SubscriptionsListenParams::new(filter()), options);
+    (call.expect("it is ready"), client.sent_one())
+}
+
+fn tagged(request: &Value, method: &str) -> Value {
+    let mut params = json!({"_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}});
+    if method == "subscriptions/acknowledged" {
+        params["notifications"] = json!({"toolsListChanged": true});
+    }
+    notification_with(&format!("notifications/{method}"), params)
+}
+
+/// What is heard: the name of the notification, and the call that it belongs to.
+#[track_caller]
+fn heard(client: &mut Client) -> (String, Option<CallId>) {
+    match &client.take_events()[..] {
+        [Event::Notification { method, params: Some(params) }] => {
+            (method.as_str().replace("notifications/", ""), client.conn.subscription(params))
+        }
+        events => panic!("{events:?}"),
+    }
+}
+
+#[track_caller]
+fn acknowledge(client: &mut Client, call: CallId, request: &Value) {
+    client.feed(&tagged(request, "subscriptions/acknowledged"));
+    assert_eq!(heard(client), ("subscriptions/acknowledged".into(), Some(call)));
+}
+
+/// A client with a subscription that is opened again, and the request for it.
+fn listening() -> (Client, CallId, Value) {
+    let mut client = Client::modern_client();
+    let (call, request) = listen(&mut client, again());
+    acknowledge(&mut client, call, &request);
+    (client, call, request)
+}
+
+fn done(request: &Value) -> Value {
+    answer(
+        request,
+        json!({
+        "resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}}),
+    )
+}
+
+// req: M-SUBS-011 M-SUBS-012 M-SUBS-007 M-STDIO-010
+#[test]
+fn each_change_belongs_to_the_subscription_that_it_names() {
+    let mut client = Client::modern_client();
+    let (first, one) = listen(&mut client, RequestOptions::default());
+    let (second, two) = listen(&mut client, RequestOptions::default());
+    // They are acknowledged in any order, with anything in between.
+    acknowledge(&mut client, second, &two);
+    client.feed(&tagged(&two, "tools/list_changed"));
+    assert_eq!(heard(&mut client), ("tools/list_changed".into(), Some(second)));
+    acknowledge(&mut client, first, &one);
+    client.feed(&tagged(&one, "tools/list_changed"));
+    assert_eq!(heard(&mut client), ("tools/list_changed".into(), Some(first)));
+    assert_eq!(client.conn.stats().violations, 0);
+}
+
+// req: M-SUBS-033
+#[test]
+fn a_change_before_the_acknowledgement_is_a_violation_and_no_news() {
+    let mut client = Client::modern_client();
+    let (call, request) = listen(&mut client, again());
+    client.feed(&tagged(&request, "tools/list_changed"));
+    let violation = Violation::Unacknowledged(Method::ToolsListChanged);
+    assert_eq!(client.take_events(), [Event::Violation(violation)]);
+    acknowledge(&mut client, call, &request);
+    client.feed(&tagged(&request, "tools/list_changed"));
+    assert_eq!(heard(&mut client).1, Some(call));
+}
+
+// req: M-SUBS-030
+#[test]
+fn only_the_acknowledgement_has_to_come_in_time() {
+    let mut client = Client::modern_client();
+    let (call, request) = listen(&mut client, again());
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
+    assert_eq!(client.sent_one()["params"]["requestId"], request["id"]);
+
+    let (mut client, _, _) = listening();
+    client.advance(Duration::from_secs(1_000_000));
+    assert_eq!((client.take_events(), client.sent()), (vec![], vec![]));
+}
+
+type End = fn(&mut Client, &Value);
+
+const ENDS: [(&str, End); 4] = [
+    ("result", |client, request| client.feed(&done(request))),
+    ("cancelled", |client, request| client.feed(&cancelled(request["id"].clone()))),
+    ("result, cancelled", |client, request| {
+        client.feed(&done(request));
+        client.feed(&cancelled(request["id"].clone()));
+    }),
+    ("cancelled, result", |client, request| {
+        client.feed(&cancelled(request["id"].clone()));
+        client.feed(&done(request));
+    }),
+];
+
+// req: M-SUBS-022 M-SUBS-018 M-CANC-012
+#[test]
+fn a_subscription_ends_once_however_the_server_says_so() {
+    for (way, end) in ENDS {
+        let mut client = Client::modern_client();
+        let (call, request) = listen(&mut client, RequestOptions::default());
+        acknowledge(&mut client, call, &request);
+        end(&mut client, &request);
+        let events = client.take_events();
+        let ended =
+            events.iter().filter(|event| matches!(event, Event::Response { call: ended, .. } if *ended == call));
+        assert_eq!(ended.count(), 1, "{way}: {events:?}");
+        assert_eq!((client.conn.stats().violations, client.sent()), (0, vec![]), "{way}");
+        assert_eq!(client.conn.usage(), Usage::default(), "{way}");
+    }
+}
+
+// req: M-SUBS-019 M-SUBS-022
+#[test]
+fn a_subscription_that_the_server_ends_is_opened_again_after_a_pause() {
+    for (way, end) in ENDS {
+        let (mut client, call, first) = listening();
+        end(&mut client, &first);
+        assert_eq!(client.take_events(), [], "{way}");
+        assert_eq!(client.conn.stats().violations, 0, "{way}");
+        let deadline = client.conn.poll_timeout().expect("it is opened again");
+        assert_eq!((deadline.at, deadline.wake), (client.now + Duration::from_millis(250), Wake::Retry), "{way}");
+        assert_eq!(client.sent(), NOTHING, "{way}");
+        client.advance(Duration::from_millis(250));
+        let second = client.sent_one();
+        assert_ne!(second["id"], first["id"]);
+        assert_eq!(second["params"]["notifications"], first["params"]["notifications"]);
+        // What is late for the first is not for the second.
+        client.feed(&tagged(&first, "tools/list_changed"));
+        assert_eq!(client.take_events(), [], "{way}");
+        acknowledge(&mut client, call, &second);
+        client.feed(&tagged(&second, "tools/list_changed"));
+        assert_eq!(heard(&mut client).1, Some(call), "{way}");
+        client.conn.cancel(call, None).expect("it is in force");
+        assert_eq!(client.sent(), [cancelled(second["id"].clone())], "{way}");
+    }
+}
+
+#[test]
+fn it_is_opened_again_only_so_often_and_not_counted_when_it_has_lasted() {
+    let (mut client, call, mut request) = listening();
+    for pause in [250, 500, 1000, 2000, 4000, 8000, 8000, 8000].map(Duration::from_millis) {
+        client.feed(&done(&request));
+        client.advance(pause - Duration::from_nanos(1));
+        assert_eq!(client.sent(), NOTHING, "{pause:?}");
+        client.advance(Duration::from_nanos(1));
+        request = client.sent_one();
+        acknowledge(&mut client, call, &request);
+    }
+    let mut patient = client;
+    // It has lasted: the count begins anew.
+    let mut client = {
+        let (mut client, call, first) = listening();
+        client.feed(&done(&first));
+        client.advance(Duration::from_millis(250));
+        let second = client.sent_one();
+        acknowledge(&mut client, call, &second);
+        client.advance(Duration::from_secs(8));
+        client.feed(&done(&second));
+        client
+    };
+    assert_eq!(client.conn.poll_timeout().map(|due| due.at), Some(client.now + Duration::from_millis(250)));
+    client.advance(Duration::from_millis(250));
+    client.sent_one();
+    // It has not: that is the end of it.
+    patient.feed(&done(&request));
+    let events = patient.take_events();
+    assert!(
+        matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call),
+        "{events:?}"
+    );
+    assert_eq!((patient.sent(), patient.conn.usage()), (vec![], Usage::default()));
+}
+
+// req: M-SUBS-032
+#[test]
+fn it_is_over_when_the_server_does_not_have_it_any_more() {
+    for code in [-32601, -32603] {
+        let (mut client, call, first) = listening();
+        client.feed(&done(&first));
+        client.advance(Duration::from_millis(250));
+        let second = client.sent_one();
+        client.feed(&refuse(&second, code, json!(null)));
+        let events = client.take_events();
+        assert!(
+            matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Error(error) }]
+                if *ended == call && error.code.0 == code),
+            "{events:?}"
+        );
+    }
+    // Nor does it wait forever to be acknowledged again.
+    let (mut client, call, first) = listening();
+    client.feed(&done(&first));
+    client.advance(Duration::from_millis(250));
+    client.sent_one();
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
+}
+
+#[test]
+fn what_waits_to_be_opened_again_can_be_given_up() {
+    let (mut client, call, first) = listening();
+    client.feed(&done(&first));
+    client.conn.cancel(call, None).expect("it is in force");
+    assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }]);
+    client.advance(Duration::from_secs(60));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
+
+    let (mut client, call, first) = listening();
+    client.feed(&done(&first));
+    client.conn.handle_eof(client.now);
+    let outcome = Outcome::Closed(CloseReason::Eof);
+    assert_eq!(client.take_events(), [Event::Response { call, outcome }, Event::Closed(CloseReason::Eof)]);
+}
+
+fn is_asked(client: &mut Client) -> bool {
+    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
+    let sent = client.sent();
+    if let Some(request) = sent.first() {
+        let list = json!({"resultType": "complete", "tools": [], "ttlMs": 3_600_000, "cacheScope": "private"});
+        client.feed(&answer(request, list));
+    }
+    client.take_events();
+    !sent.is_empty()
+}
+
+// req: M-CACHE-019 M-SUBS-020
+#[test]
+fn what_may_have_changed_unheard_is_asked_again() {
+    let (mut client, call, first) = listening();
+    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false));
+    client.feed(&done(&first));
+    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "nobody tells any more");
+    client.advance(Duration::from_millis(250));
+    let second = client.sent_one();
+    assert!(!is_asked(&mut client));
+    acknowledge(&mut client, call, &second);
+    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "it may have changed in between");
+    // A change that is told against the rules is a change.
+    let (_, early) = listen(&mut client, RequestOptions::default());
+    client.feed(&tagged(&early, "tools/list_changed"));
+    assert!(is_asked(&mut client));
+    client.conn.cancel(call, None).expect("it is in force");
+    client.sent();
+    assert!(is_asked(&mut client));
+}
+
+// req: M-SUBS-027
+#[test]
+fn a_subscription_makes_no_progress() {
+    let mut client = Client::modern_client_with(speaking(modern_only()));
+    let (_, request) = listen(&mut client, RequestOptions::default());
+    assert_eq!(request["params"]["_meta"].get("progressToken"), None);
+    client.feed(&notification_with("notifications/progress", json!({"progressToken": request["id"], "progress": 1})));
+    assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownProgress)]));
+}
+
+// req: M-CANC-007
+#[test]
+fn a_server_takes_nothing_back_but_subscriptions() {
+    let mut client = Client::modern_client();
+    let call = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
+    let (call, request) = (call.expect("it is ready"), client.sent_one());
+    client.feed(&cancelled(request["id"].clone()));
+    let violation = Violation::WrongDirection(Method::Cancelled);
+    assert_eq!(client.take_events(), [Event::Violation(violation)]);
+    // What names nothing has crossed something, or is of no interest.
+    for nothing in [json!(99), json!("x"), json!({})] {
+        client.feed(&notification_with("notifications/cancelled", json!({"requestId": nothing})));
+        assert_eq!(client.take_events(), [], "{nothing}");
+    }
+    client.feed(&answer(&request, json!({"resultType": "complete", "tools": []})));
+    assert!(matches!(client.take_events()[..], [Event::Response { call: ended, .. }] if ended == call));
+}
