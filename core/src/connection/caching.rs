@@ -106,7 +106,7 @@ impl Engine {
     }
 
     /// The server has told of a change.
-    pub(super) fn note_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
+    pub(super) fn hear_of_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
         if self.is_modern_client() && !change.makes_stale().is_empty() {
             let uri: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
             self.cache.changed(change, uri.as_deref());

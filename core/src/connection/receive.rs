@@ -385,7 +385,7 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
-                self.note_change(known, params.as_ref());
+                self.hear_of_change(known, params.as_ref());
                 if let Some(params) = &params
                     && let Some(event) = self.subscription_says(known, params)
                 {

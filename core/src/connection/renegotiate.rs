@@ -46,7 +46,9 @@ impl Engine {
     fn may_start_session(&self, call: CallId, version: ProtocolVersion) -> bool {
         let Some(kept) = self.repeats.get(call) else { return false };
         let exists = kept.method.known().is_none_or(|method| method.versions().contains(version));
-        exists && self.calls.len() == 1 && !kept.round.has_begun()
+        // Neither answers nor tasks of this era mean anything there.
+        let has_begun = kept.round.has_begun() || kept.pursuit.is_some();
+        exists && self.calls.len() == 1 && !has_begun
     }
 
     fn start_session(&mut self, now: Timestamp, call: CallId, version: ProtocolVersion, error: &ErrorObject) {
