@@ -13,6 +13,8 @@ use mcp_proto::{
     connection::{Client as Connection, ClientEnd, CloseReason},
     schema::InitializeResult,
 };
+#[cfg(feature = "signals")]
+use mcp_service::drive::signals;
 use mcp_service::{Host, Peer};
 
 use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
@@ -45,7 +47,7 @@ use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
-pub(crate) struct Inner {
+struct Inner {
     peer: Peer<ClientEnd>,
     handle: Handle<ClientEnd>,
     child: Option<Child>,
@@ -69,10 +71,10 @@ impl Client {
     ///
     /// # Errors
     /// As [`spawn`](Self::spawn).
-    pub fn spawn_with(mut command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
         Self::reach(host, options, || {
             let (transport, child) =
-                command.spawn().map_err(|error| Error::Spawn { program: command.program(), error })?;
+                Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         })
     }
@@ -134,7 +136,7 @@ impl Client {
         let peer = Peer::new(handle.link(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]
-        crate::signals::register(&client.0);
+        signals::register(&client.0);
         let ready = client.ready().wait();
         let server = client.link().run(|connection, _| connection.server().cloned());
         match (ready, server) {
@@ -168,12 +170,11 @@ impl Client {
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Ending {
         let reason = self.0.handle.wait();
-        hold();
-        Ending {
-            reason: reason.unwrap_or(CloseReason::Local),
-            exit: self.0.child.as_ref().and_then(Child::exit),
-            next_opening: self.link().run(|connection, _| connection.next_opening()),
-        }
+        #[cfg(feature = "signals")]
+        signals::hold();
+        let exit = self.0.child.as_ref().and_then(Child::exit);
+        let next_opening = self.link().run(|connection, _| connection.next_opening());
+        Ending::new(reason.unwrap_or(CloseReason::Local), exit, next_opening)
     }
 }
 
@@ -194,30 +195,22 @@ impl fmt::Debug for Client {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.handle.close();
-        hold();
+        #[cfg(feature = "signals")]
+        signals::hold();
     }
 }
 
-fn hold() {
-    #[cfg(feature = "signals")]
-    crate::signals::hold();
-}
-
-/// For [`shutdown_on_signals`](crate::shutdown_on_signals).
 #[cfg(feature = "signals")]
-impl Inner {
-    /// Begins to close.
-    pub(crate) fn begin_close(&self) {
+impl signals::Closing for Inner {
+    fn begin_close(&self) {
         self.handle.begin_close();
     }
 
-    /// Waits for the end.
-    pub(crate) fn wait(&self) {
+    fn wait(&self) {
         self.handle.wait();
     }
 
-    /// Kills the child, if there is one, and all that it has started.
-    pub(crate) fn kill(&self) {
+    fn kill(&self) {
         if let Some(child) = &self.child {
             child.kill();
         }

@@ -6,17 +6,22 @@
 //! the other threads, the lookout, sleeps no longer than that.
 
 use std::{
-    collections::VecDeque,
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex},
-    thread::{self, JoinHandle},
+    thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use mcp_service::{Job, Order};
+use mcp_service::{
+    Job,
+    drive::{self, Jobs, Slot},
+};
 
-use crate::lock::{lock, spawn, wait_for};
+use crate::{
+    Options,
+    threads::{lock, spawn, wait_for},
+};
 
 /// How long a handler may take before others do what its thread would do next.
 const PATIENCE: Duration = Duration::from_micros(200);
@@ -24,38 +29,30 @@ const PATIENCE: Duration = Duration::from_micros(200);
 /// How long a thread without work stays.
 const KEEP: Duration = Duration::from_secs(10);
 
-/// What is read from. One thread at a time has it.
-pub(crate) trait Intake: Send {
-    /// Waits for something to read, and queues what comes of it. Whether there will be more.
-    fn turn(&mut self) -> bool;
-}
+/// Waits for something to read, and queues what comes of it. Whether there will be more. One thread at a time has it.
+type Intake = Box<dyn FnMut() -> bool + Send>;
 
 /// A bounded pool of threads, the jobs that wait for them, in order, and what they read from.
 ///
 /// Nothing that a job may wait for depends on a free thread: answers, progress and cancellations are dealt with as they
 /// are read, and there is always a thread to read.
 pub(crate) struct Crew {
+    /// Who is asking: a handler of this connection, or somebody else.
+    pub(crate) duty: drive::Duty,
     roster: Mutex<Roster>,
     work: Condvar,
     left: Condvar,
-    /// How many jobs may run at once.
+    /// How many threads there may be: one for each job that runs, and one to read.
     size: usize,
-    /// How much the jobs that wait may weigh.
-    backlog: usize,
 }
 
 #[derive(Default)]
 struct Roster {
-    jobs: VecDeque<(Job, usize)>,
-    /// What the waiting jobs weigh.
-    load: usize,
-    /// A job runs that nothing behind it may overtake.
-    in_sequence: bool,
+    jobs: Jobs,
     /// What is read from, and since when nobody does. Absent while somebody does, and in the end.
-    intake: Option<(Box<dyn Intake>, Instant)>,
+    intake: Option<(Intake, Instant)>,
     reading: bool,
-    /// Jobs that run, when the last one of them began, and how many ever did.
-    busy: usize,
+    /// When the last job that runs began, and how many ever did.
     begun: Option<Instant>,
     count: u64,
     threads: Vec<JoinHandle<()>>,
@@ -71,8 +68,8 @@ struct Roster {
 
 /// What a thread does next.
 enum Duty {
-    Run(Job),
-    Read(Box<dyn Intake>),
+    Run(Job, Slot),
+    Read(Intake),
     LookOut(Duration),
     Rest,
     Leave,
@@ -89,36 +86,37 @@ enum From {
 }
 
 impl Crew {
-    /// A crew that grows until `size` jobs run at once.
-    pub(crate) fn new(size: usize, backlog: usize) -> Arc<Self> {
-        let (work, left) = (Condvar::new(), Condvar::new());
-        Arc::new(Self { roster: Mutex::default(), work, left, size: size.max(1), backlog })
+    /// A crew that grows as long as more jobs may run at once.
+    pub(crate) fn new(options: &Options) -> Arc<Self> {
+        let roster = Mutex::new(Roster { jobs: Jobs::on_threads(options), ..Roster::default() });
+        let (duty, work, left) = Default::default();
+        Arc::new(Self { duty, roster, work, left, size: options.handlers.max(1) + 1 })
     }
 
     /// Begins, with one thread that reads and one that could take over.
-    pub(crate) fn begin(self: &Arc<Self>, intake: Box<dyn Intake>) -> io::Result<()> {
+    pub(crate) fn begin(self: &Arc<Self>, intake: Intake) -> io::Result<()> {
         let mut roster = lock(&self.roster);
         roster.intake = Some((intake, Instant::now()));
         self.hire(&mut roster)?;
         self.hire(&mut roster)
     }
 
-    /// Queues a job. If it weighs something, and those that wait weigh too much already, it is dropped. Whoever reads comes
-    /// for it after that; if this is done by somebody else, he says so.
+    /// Queues a job, or drops it if there is no place for it. Whoever reads comes for it after that; if this is done by
+    /// somebody else, he says so.
     pub(crate) fn push(self: &Arc<Self>, job: Job, weight: usize, by_reader: bool) {
         let mut roster = lock(&self.roster);
-        if weight == 0 || roster.load == 0 || roster.load + weight <= self.backlog {
-            roster.load += weight;
-            roster.jobs.push_back((job, weight));
-            if !by_reader {
-                self.call(&mut roster);
-            }
+        let refused = roster.jobs.push(job, weight).err();
+        if refused.is_none() && !by_reader {
+            self.call(&mut roster);
         }
+        drop(roster);
+        // Whoever asked for it is told by that.
+        drop(refused);
     }
 
     /// Sees to it that somebody comes for what waits, or looks after it.
     fn call(self: &Arc<Self>, roster: &mut Roster) {
-        let has_job = roster.has_job(self.size);
+        let has_job = roster.jobs.has_next();
         let is_urgent = has_job && roster.patience(Instant::now()).is_none();
         let waits = has_job || roster.intake.is_some();
         if roster.called || !waits || (roster.watched && !is_urgent) {
@@ -127,7 +125,7 @@ impl Crew {
         if roster.asleep > 0 {
             roster.called = true;
             self.work.notify_one();
-        } else if roster.alive <= self.size {
+        } else if roster.alive < self.size {
             // Without another thread, those there are will get to it.
             roster.called = self.hire(roster).is_ok();
         }
@@ -147,23 +145,21 @@ impl Crew {
         roster.called = false;
         let mut from = From::Sleep;
         loop {
-            match roster.duty(self.size, from) {
-                Duty::Run(job) => {
-                    let in_sequence = job.order() == Order::InSequence;
+            match roster.duty(from) {
+                Duty::Run(job, slot) => {
                     self.call(&mut roster);
                     drop(roster);
                     // A panic is the job's own affair, and not to take the thread with it.
-                    let _ = catch_unwind(AssertUnwindSafe(|| job.run()));
+                    let _ = catch_unwind(AssertUnwindSafe(|| self.duty.run(|| job.run())));
                     roster = lock(&self.roster);
-                    roster.busy -= 1;
-                    roster.in_sequence &= !in_sequence;
+                    roster.jobs.ended(slot);
                     from = From::Work;
                 }
                 Duty::Read(mut intake) => {
                     roster.reading = true;
                     self.call(&mut roster);
                     drop(roster);
-                    let more = catch_unwind(AssertUnwindSafe(|| intake.turn())).unwrap_or(false);
+                    let more = catch_unwind(AssertUnwindSafe(&mut intake)).unwrap_or(false);
                     let mut intake = Some((intake, Instant::now())).filter(|_| more);
                     roster = lock(&self.roster);
                     roster.reading = false;
@@ -197,12 +193,6 @@ impl Crew {
         self.work.notify_all();
     }
 
-    /// Whether the current thread belongs to the crew: whether this is called by a handler.
-    pub(crate) fn is_on_duty(&self) -> bool {
-        let current = thread::current().id();
-        lock(&self.roster).threads.iter().any(|thread| thread.thread().id() == current)
-    }
-
     /// Runs what is queued to its end, but waits no longer than `patience` for it, and not for a thread that is `stuck` in
     /// a read.
     pub(crate) fn dismiss(&self, patience: Duration, stuck: bool) {
@@ -230,21 +220,16 @@ impl Crew {
 }
 
 impl Roster {
-    /// Whether the first job may begin.
-    fn has_job(&self, size: usize) -> bool {
-        !self.jobs.is_empty() && !self.in_sequence && self.busy < size
-    }
-
     /// How long the next job may wait for those who are busy; `None` if it may not.
     fn patience(&self, now: Instant) -> Option<Duration> {
-        left(self.begun.filter(|_| self.busy > 0)?, now)
+        left(self.begun.filter(|_| self.jobs.running() > 0)?, now)
     }
 
-    fn duty(&mut self, size: usize, from: From) -> Duty {
-        if self.closed && self.jobs.is_empty() {
+    fn duty(&mut self, from: From) -> Duty {
+        if self.closed && self.jobs.waiting() == 0 {
             return Duty::Leave;
         }
-        let (now, has_job) = (Instant::now(), self.has_job(size));
+        let (now, has_job) = (Instant::now(), self.jobs.has_next());
         let unread = self.intake.as_ref().map(|(_, since)| left(*since, now));
         let patience = self.patience(now).filter(|_| from != From::Work);
         if has_job && patience.is_none() && unread != Some(None) {
@@ -262,13 +247,10 @@ impl Roster {
     }
 
     fn run(&mut self, now: Instant) -> Duty {
-        let Some((job, weight)) = self.jobs.pop_front() else { return Duty::Rest };
-        self.load -= weight;
-        self.busy += 1;
+        let Some((job, slot)) = self.jobs.next() else { return Duty::Rest };
         self.count += 1;
         self.begun = Some(now);
-        self.in_sequence = job.order() == Order::InSequence;
-        Duty::Run(job)
+        Duty::Run(job, slot)
     }
 }
 

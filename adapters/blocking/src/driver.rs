@@ -6,10 +6,21 @@ use std::{
     time::Instant,
 };
 
-use mcp_proto::{connection::Connection, rpc::Timestamp};
-use mcp_service::{Link, Lobby};
+use mcp_proto::{
+    connection::{Connection, Event},
+    rpc::Timestamp,
+};
+use mcp_service::{
+    Application, Link, Lobby,
+    drive::{Watch, weight},
+};
 
-use crate::{Options, Sink, crew::Crew, lock::lock, state::State};
+use crate::{
+    Options, Sink,
+    crew::Crew,
+    state::{Stage, State},
+    threads::lock,
+};
 
 /// Until when one sleeps who sleeps until told.
 pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
@@ -20,31 +31,33 @@ pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 /// condition variables only say that it is worth another look.
 pub(crate) struct Driver<E> {
     pub(crate) crew: Arc<Crew>,
+    application: Arc<dyn Application<E>>,
     /// Whoever holds it hands out events, so they come in order. It is taken before the state.
     pub(crate) turn: Mutex<()>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
     /// Wakes the keeper.
     pub(crate) clock: Condvar,
-    /// Wakes those who wait for the handshake or for the end.
-    pub(crate) news: Condvar,
+    pub(crate) stage: Watch<Stage>,
     pub(crate) lobby: Lobby,
     state: Mutex<State<E>>,
     epoch: Instant,
 }
 
-impl<E> Driver<E> {
+impl<E: 'static> Driver<E> {
     pub(crate) fn new(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
         sink: Box<dyn Sink>,
         options: &Options,
     ) -> Self {
         Self {
-            crew: Crew::new(options.handlers, options.backlog),
+            crew: Crew::new(options),
+            application,
             turn: Mutex::default(),
             output: Condvar::new(),
             clock: Condvar::new(),
-            news: Condvar::new(),
+            stage: Watch::default(),
             lobby: Lobby::new(),
             state: Mutex::new(State::new(connection(Timestamp::ZERO), sink)),
             epoch: Instant::now(),
@@ -69,7 +82,7 @@ impl<E> Driver<E> {
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
         let due = self.due(&state);
-        let woken = !state.events.is_empty() || state.closed.is_some();
+        let woken = !state.events.is_empty() || self.stage.look(|stage| stage.closed.is_some());
         if state.asleep.is_some_and(|until| woken || due < until) {
             state.asleep = None;
             self.clock.notify_one();
@@ -88,13 +101,13 @@ impl<E> Driver<E> {
         }
         let Some(mut sink) = state.sink.take() else { return state };
         if state.fill() {
-            let out = mem::take(&mut state.out);
+            let mut out = mem::take(&mut state.out);
             drop(state);
-            let result = sink.try_write(&out);
+            // An error is for the writer, who will run into it again.
+            let written = sink.try_write(out.rest()).unwrap_or(0);
+            out.wrote(written);
             state = self.lock();
             state.out = out;
-            // An error is for the writer, who will run into it again.
-            state.wrote(result.unwrap_or(0));
             state.fill();
         }
         state.sink = Some(sink);
@@ -103,6 +116,33 @@ impl<E> Driver<E> {
             self.output.notify_one();
         }
         state
+    }
+
+    /// Hands out the events that wait. The caller has the turn.
+    pub(crate) fn hand_out_waiting<'a>(
+        &'a self,
+        link: &Arc<dyn Link<E>>,
+        mut state: MutexGuard<'a, State<E>>,
+        reads: bool,
+    ) {
+        while let Some(event) = state.events.pop_front() {
+            drop(state);
+            self.hand_out(link, event, reads);
+            state = self.lock();
+        }
+    }
+
+    /// Hands an event to the application. The caller has the turn; whoever `reads` comes for the job after that.
+    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, reads: bool) {
+        let weight = weight(&event);
+        let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
+        if let Some(job) = self.application.handle(link, event) {
+            self.crew.push(job, weight, reads);
+        }
+        if end.is_some() {
+            self.stage.change(|stage| stage.closed = end);
+            self.settle(self.lock());
+        }
     }
 
     /// Nothing can be read or written any more.

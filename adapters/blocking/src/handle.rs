@@ -10,13 +10,12 @@ use mcp_proto::{
     connection::{CloseReason, Connection},
     rpc::Timestamp,
 };
-use mcp_service::{Application, Link};
+use mcp_service::{Application, Link, block_on};
 
 use crate::{
     Options, Transport,
     driver::Driver,
-    keeper::prepare,
-    lock::{lock, spawn, wait},
+    threads::{lock, spawn},
 };
 
 /// A connection that runs on threads of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and
@@ -39,25 +38,14 @@ impl<E: Send + 'static> Handle<E> {
         transport: Transport,
         options: &Options,
     ) -> io::Result<Self> {
-        let (driver, keeper) = prepare(connection, application, transport, options);
-        let keeper = spawn("mcp-keeper", move || keeper.run())?;
+        let Transport { input, sink, linger, end } = transport;
+        let stop_sink = sink.stopper();
+        let driver = Arc::new(Driver::new(connection, application.clone(), sink, options));
+        driver.settle(driver.lock());
+        application.begin(&(driver.clone() as Arc<dyn Link<E>>));
+        let keeper = driver.clone();
+        let keeper = spawn("mcp-keeper", move || keeper.run(input, stop_sink, linger, end))?;
         Ok(Self { driver, keeper: Mutex::new(Some(keeper)) })
-    }
-
-    /// Runs a connection over a transport, on this thread too, until it has ended.
-    ///
-    /// # Errors
-    /// If there are no threads to be had.
-    pub fn run(
-        connection: impl FnOnce(Timestamp) -> Connection<E>,
-        application: Arc<dyn Application<E>>,
-        transport: Transport,
-        options: &Options,
-    ) -> io::Result<CloseReason> {
-        let (driver, keeper) = prepare(connection, application, transport, options);
-        keeper.run();
-        let reason = driver.lock().closed.clone();
-        Ok(reason.unwrap_or(CloseReason::Broken))
     }
 
     /// The connection.
@@ -76,26 +64,22 @@ impl<E: Send + 'static> Handle<E> {
     ///
     /// In a handler this does not wait: the end waits for handlers, if only for a while.
     pub fn wait(&self) -> Option<CloseReason> {
-        if self.driver.crew.is_on_duty() {
-            return self.driver.lock().closed.clone();
+        let reason = || self.driver.stage.look(|stage| stage.closed.clone());
+        if self.driver.crew.duty.is_on() {
+            return reason();
         }
-        let mut state = self.driver.lock();
-        while !state.over {
-            state = wait(&self.driver.news, state);
-        }
-        let reason = state.closed.clone();
-        drop(state);
+        block_on(self.driver.stage.until(|stage| stage.over.then_some(())));
         let keeper = lock(&self.keeper).take().filter(|keeper| keeper.thread().id() != thread::current().id());
         if let Some(keeper) = keeper {
             // Its last words are spoken.
             let _ = keeper.join();
         }
-        reason
+        reason()
     }
 
     /// Whether [`wait`](Self::wait) would not wait.
     pub(crate) fn is_over(&self) -> bool {
-        self.driver.lock().over
+        self.driver.stage.look(|stage| stage.over)
     }
 
     /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer

@@ -42,7 +42,9 @@
 //! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
 //! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
 //! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
-//! | any [`Transport`]: a reader and a writer, memory, your own | [`Client::over`] | [`serve`], [`Server::start`] |
+//! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::over`] | [`serve`], [`Server::start`] |
+//!
+//! A [`Supervisor`] starts a server again when it has ended.
 //!
 //! # What can be relied on
 //!
@@ -69,43 +71,31 @@
 
 mod child;
 mod client;
-mod command;
 mod crew;
 mod driver;
-mod error;
 mod fd;
 mod handle;
-mod io;
 mod keeper;
 mod listener;
-mod lock;
-mod memory;
-mod options;
-mod post;
 mod reader;
 mod server;
-#[cfg(feature = "signals")]
-mod signals;
-mod socket;
 mod state;
-mod stderr;
-mod stdio;
-mod tcp;
+mod supervisor;
 mod transport;
-mod unix;
 mod writer;
 
-pub use child::Exit;
 pub use client::Client;
-pub use command::Command;
-pub use error::{Ending, Error};
 pub use handle::Handle;
 pub use listener::{Listener, serve_tcp, serve_unix};
-pub use options::Options;
-pub use server::{Server, serve, serve_stdio, serve_with};
+// The same in every adapter.
 #[cfg(feature = "signals")]
-pub use signals::shutdown_on_signals;
-pub use transport::{Sink, Source, Stopper, Transport};
+pub use mcp_service::drive::signals::shutdown_on_signals;
+pub use mcp_service::drive::{Command, Ending, Error, Exit, Options, Restart};
+pub use server::{Server, serve, serve_stdio, serve_with};
+pub use supervisor::Supervisor;
+pub use transport::{MessageSink, MessageSource, Sink, Source, Stopper, Transport};
+
+use mcp_service::drive::threads;
 
 // What the types of this crate are made of, so that one dependency is enough.
 pub use mcp_proto;

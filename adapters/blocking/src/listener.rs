@@ -1,8 +1,7 @@
 //! Many clients at once.
 
 use std::{
-    fmt, fs,
-    io::{self, ErrorKind, PipeReader},
+    fs, io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsFd, BorrowedFd},
@@ -11,29 +10,26 @@ use std::{
     path::{Path, PathBuf},
     sync::Arc,
     thread,
-    time::Duration,
 };
 
-use mcp_service::Service;
+use mcp_service::{
+    Service,
+    drive::os::{Latch, SHORTAGE, is_passing, is_shortage},
+};
 use rustix::event::PollFlags;
 
-use crate::{
-    Error, Options, Server, Stopper, Transport,
-    fd::{Latch, ready},
-};
-
-/// How long to wait when the system has no descriptors or memory left for another connection.
-const SHORTAGE: Duration = Duration::from_millis(50);
+use crate::{Error, Options, Server, Stopper, Transport};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+#[derive(Debug)]
 pub struct Listener {
     socket: Socket,
     latch: Arc<Latch>,
-    stopped: PipeReader,
     connections: usize,
     options: Options,
 }
 
+#[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
@@ -61,8 +57,7 @@ impl Listener {
     }
 
     fn new(socket: Socket) -> io::Result<Self> {
-        let (latch, stopped) = Latch::new()?;
-        Ok(Self { socket, latch, stopped, connections: 64, options: Options::default() })
+        Ok(Self { socket, latch: Latch::new()?, connections: 64, options: Options::default() })
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64.
@@ -91,8 +86,7 @@ impl Listener {
     /// What another thread calls to have [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        let latch = self.latch.clone();
-        Box::new(move || latch.stop())
+        Box::new(self.latch.stopper())
     }
 
     /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
@@ -101,7 +95,7 @@ impl Listener {
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<Server> = Vec::new();
-        while ready(&self.socket, PollFlags::IN, &self.stopped, true)? && !self.latch.is_stopped() {
+        while self.latch.wait(&self.socket, PollFlags::IN)? {
             let transport = match self.socket.accept() {
                 Ok(transport) => transport,
                 Err(error) if is_passing(&error) => continue,
@@ -120,18 +114,6 @@ impl Listener {
         servers.iter().for_each(|server| server.begin_close());
         Ok(())
     }
-}
-
-/// The client has left already, or another thread was faster.
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
-}
-
-fn is_shortage(error: &io::Error) -> bool {
-    use rustix::io::Errno;
-    [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM]
-        .iter()
-        .any(|no| error.raw_os_error() == Some(no.raw_os_error()))
 }
 
 impl Socket {
@@ -157,12 +139,6 @@ impl Drop for Socket {
         if let Self::Unix(_, path) = self {
             let _ = fs::remove_file(path);
         }
-    }
-}
-
-impl fmt::Debug for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Listener").field("connections", &self.connections).finish_non_exhaustive()
     }
 }
 

@@ -1,82 +1,95 @@
-//! Reading: bytes become lines, lines become events.
+//! Reading: bytes become lines, frames become events.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
-use mcp_proto::codec::LineDecoder;
+use mcp_proto::codec::{Frame, LineDecoder};
+use mcp_service::Link;
 
-use crate::{Source, crew::Intake, lock::lock, post::Post};
+use crate::{driver::Driver, threads::lock, transport::Input};
 
 /// How much is read at once.
 const CHUNK: usize = 64 * 1024;
 
-/// What is read from, and what of it is no whole line yet.
+/// What is read from, and what of it was not taken in yet.
 pub(crate) struct Reader<E: Send + 'static> {
-    post: Arc<Post<E>>,
-    source: Box<dyn Source>,
+    driver: Arc<Driver<E>>,
+    link: Arc<dyn Link<E>>,
+    input: Input,
+    /// What was read: a piece of a stream, or a message.
+    buffer: Vec<u8>,
     lines: LineDecoder,
-    chunk: Vec<u8>,
 }
 
 impl<E: Send + 'static> Reader<E> {
-    pub(crate) fn new(post: Arc<Post<E>>, source: Box<dyn Source>) -> Self {
-        let limit = post.driver.lock().connection.settings().limits.frame_bytes;
-        Self { post, source, lines: LineDecoder::new(limit), chunk: vec![0; CHUNK] }
+    pub(crate) fn new(driver: Arc<Driver<E>>, input: Input) -> Self {
+        let limit = driver.lock().connection.settings().limits.frame_bytes;
+        Self { link: driver.clone(), driver, input, buffer: Vec::new(), lines: LineDecoder::new(limit) }
     }
 
-    /// Hands the lines that are complete to the connection, and what comes of them to the application.
-    fn take_in(&mut self, ended: bool) {
-        let Self { post, lines, .. } = self;
-        let _turn = lock(&post.driver.turn);
-        let now = post.driver.now();
-        while let Some(frame) = lines.next_frame() {
-            let mut state = post.driver.lock();
-            match state.connection.handle_frame(now, frame) {
-                // What other threads caused comes first.
-                Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
-                Some(event) => {
-                    drop(state);
-                    post.hand_out(event, true);
-                    continue;
+    /// Waits for something to read, and takes it in; whether there will be more.
+    pub(crate) fn turn(&mut self) -> bool {
+        self.read().unwrap_or_else(|error| {
+            self.driver.fail(&error);
+            false
+        })
+    }
+
+    fn read(&mut self) -> io::Result<bool> {
+        let Self { driver, link, input, buffer, lines } = self;
+        let more = match input {
+            Input::Bytes(source) => {
+                buffer.resize(CHUNK, 0);
+                let len = source.read(buffer)?;
+                lines.feed(&buffer[..len]);
+                if len == 0 {
+                    lines.end();
                 }
-                None => state.collect(),
+                len > 0
             }
-            post.hand_out_waiting(state, true);
+            Input::Messages(source) => {
+                buffer.clear();
+                buffer.shrink_to(CHUNK);
+                source.receive(buffer)?
+            }
+        };
+        let _turn = lock(&driver.turn);
+        if matches!(input, Input::Messages(_)) && more {
+            take_in(driver, link, Frame::new(buffer));
         }
-        let mut state = post.driver.lock();
-        if ended {
+        while let Some(frame) = lines.next_frame() {
+            take_in(driver, link, frame);
+        }
+        let mut state = driver.lock();
+        if !more {
+            let now = driver.now();
             state.connection.handle_eof(now);
             state.collect();
-            post.hand_out_waiting(state, true);
-            state = post.driver.lock();
+            driver.hand_out_waiting(link, state, true);
+            state = driver.lock();
         }
-        post.driver.settle(state);
+        driver.settle(state);
+        Ok(more)
     }
 }
 
-impl<E: Send + 'static> Intake for Reader<E> {
-    fn turn(&mut self) -> bool {
-        match self.source.read(&mut self.chunk) {
-            Ok(0) => {
-                self.lines.end();
-                self.take_in(true);
-                false
-            }
-            Ok(len) => {
-                self.lines.feed(&self.chunk[..len]);
-                self.take_in(false);
-                true
-            }
-            Err(error) => {
-                self.post.driver.fail(&error);
-                false
-            }
+/// Hands a frame to the connection, and what comes of it to the application. The caller has the turn.
+fn take_in<E: 'static>(driver: &Driver<E>, link: &Arc<dyn Link<E>>, frame: Frame<'_>) {
+    let now = driver.now();
+    let mut state = driver.lock();
+    match state.connection.handle_frame(now, frame) {
+        // What other threads caused comes first.
+        Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
+        Some(event) => {
+            drop(state);
+            return driver.hand_out(link, event, true);
         }
+        None => state.collect(),
     }
+    driver.hand_out_waiting(link, state, true);
 }
 
 impl<E: Send + 'static> Drop for Reader<E> {
     fn drop(&mut self) {
-        self.post.driver.lock().reader_left = true;
-        self.post.driver.news.notify_all();
+        self.driver.stage.change(|stage| stage.reader_left = true);
     }
 }

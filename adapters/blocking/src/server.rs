@@ -1,6 +1,6 @@
 //! A connection to a client.
 
-use std::{fmt, ops::Deref, sync::Arc};
+use std::{ops::Deref, sync::Arc};
 
 use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 use mcp_service::{Peer, Service};
@@ -20,9 +20,8 @@ pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
-    let session = Arc::new(service.session());
-    let reason = Handle::run(|now| Connection::new(service.config(), now), session, transport, options)?;
-    if reason.is_clean() { Ok(()) } else { Err(Error::Closed(Ending { reason, exit: None, next_opening: None })) }
+    let reason = Server::start(service, transport, options)?.wait();
+    Ending::new(reason, None, None).into_result()
 }
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
@@ -48,6 +47,7 @@ pub fn serve_stdio(service: &Service) -> Result<(), Error> {
 ///
 /// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it closes the
 /// connection.
+#[derive(Debug)]
 pub struct Server {
     peer: Peer<ServerEnd>,
     handle: Handle<ServerEnd>,
@@ -94,11 +94,5 @@ impl Deref for Server {
 
     fn deref(&self) -> &Self::Target {
         &self.peer
-    }
-}
-
-impl fmt::Debug for Server {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("handle", &self.handle).finish_non_exhaustive()
     }
 }

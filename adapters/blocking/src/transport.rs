@@ -1,6 +1,27 @@
 //! What a connection runs over: bytes in, bytes out, and an orderly end.
 
-use std::{fmt, io, time::Duration};
+use std::{
+    fmt, io,
+    net::TcpStream,
+    os::{fd::OwnedFd, unix::net::UnixStream},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use mcp_service::{
+    block_on,
+    drive::{
+        Sink as _, Source as _,
+        memory::{Inlet, Outlet, pipe},
+        os::{share_stdio, take_stdio},
+    },
+};
+
+use crate::fd::{FdSink, FdSource};
+
+/// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
+/// call the connection reset, and what it has not read yet would be lost.
+const LINGER: Duration = Duration::from_millis(500);
 
 /// Where bytes come from.
 pub trait Source: Send + 'static {
@@ -43,6 +64,34 @@ pub trait Sink: Send + 'static {
     }
 }
 
+/// Where whole messages come from, each one JSON text: WebSockets and the like.
+pub trait MessageSource: Send + 'static {
+    /// Waits for a message and puts it into `message`, which is empty; `false` means that no more will come.
+    ///
+    /// # Errors
+    /// If the transport has failed. The connection ends then.
+    fn receive(&mut self, message: &mut Vec<u8>) -> io::Result<bool>;
+
+    /// As [`Source::stopper`].
+    fn stopper(&self) -> Option<Stopper> {
+        None
+    }
+}
+
+/// Where whole messages go. Dropping it tells the peer that no more will come.
+pub trait MessageSink: Send + 'static {
+    /// Sends a message, and waits until it is taken.
+    ///
+    /// # Errors
+    /// If the transport has failed. The connection ends then.
+    fn send(&mut self, message: &[u8]) -> io::Result<()>;
+
+    /// As [`Sink::stopper`].
+    fn stopper(&self) -> Option<Stopper> {
+        None
+    }
+}
+
 /// Calls off a [`Source`] or a [`Sink`]. May be called more than once.
 pub type Stopper = Box<dyn Fn() + Send>;
 
@@ -51,20 +100,104 @@ pub type Stopper = Box<dyn Fn() + Send>;
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::new`]. Each message is a line
 /// of JSON; the connection begins with the client's `initialize` and ends when either stream does.
 pub struct Transport {
-    pub(crate) source: Box<dyn Source>,
+    pub(crate) input: Input,
     pub(crate) sink: Box<dyn Sink>,
     pub(crate) linger: Duration,
     pub(crate) end: Box<dyn FnOnce() + Send>,
 }
 
+/// What is read from.
+pub(crate) enum Input {
+    Bytes(Box<dyn Source>),
+    Messages(Box<dyn MessageSource>),
+}
+
+impl Input {
+    pub(crate) fn stopper(&self) -> Option<Stopper> {
+        match self {
+            Self::Bytes(source) => source.stopper(),
+            Self::Messages(source) => source.stopper(),
+        }
+    }
+}
+
 impl Transport {
     /// A transport of your own.
     pub fn new(source: impl Source, sink: impl Sink) -> Self {
-        Self { source: Box::new(source), sink: Box::new(sink), linger: Duration::ZERO, end: Box::new(|| {}) }
+        Self::with_input(Input::Bytes(Box::new(source)), sink)
+    }
+
+    /// A transport of your own that carries whole messages.
+    pub fn messages(source: impl MessageSource, sink: impl MessageSink) -> Self {
+        Self::with_input(Input::Messages(Box::new(source)), Sending(sink))
+    }
+
+    fn with_input(input: Input, sink: impl Sink) -> Self {
+        Self { input, sink: Box::new(sink), linger: Duration::ZERO, end: Box::new(|| {}) }
+    }
+
+    /// Runs over anything that can be read from and written to.
+    ///
+    /// What is written is flushed. A plain reader cannot be told to stop reading: when the connection ends first, the
+    /// thread that waits in it stays until it returns, and nobody waits for it.
+    pub fn over(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
+        Self::new(Reader(reader), Writer(writer))
+    }
+
+    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least one): who
+    /// writes more waits until the other end has read.
+    #[must_use]
+    pub fn pair(capacity: usize) -> (Self, Self) {
+        let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
+        (Self::new(from_right, to_right), Self::new(from_left, to_left))
+    }
+
+    /// Runs over this process's standard input and output, and keeps everybody else away from them: descriptor 0
+    /// becomes `/dev/null` and descriptor 1 a copy of standard error. So whatever handlers print with `println!`, and
+    /// whatever programs they start read and write, stays out of the connection.
+    ///
+    /// # Errors
+    /// If they were taken before, or the system has no descriptors left.
+    pub fn stdio() -> io::Result<Self> {
+        let (input, output) = take_stdio()?;
+        Ok(Self::new(FdSource::new(input)?, FdSink::new(output, false)?))
+    }
+
+    /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
+    /// input or write to standard output while the connection lasts, and standard output stays open after it.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn stdio_shared() -> io::Result<Self> {
+        let (input, output) = share_stdio()?;
+        Ok(Self::new(FdSource::new(input)?, FdSink::new(output, false)?))
+    }
+
+    /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
+    /// served.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+        // A message is written in one go, and the next one waits for its answer.
+        stream.set_nodelay(true)?;
+        Self::socket(stream.into())
+    }
+
+    /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn unix(stream: UnixStream) -> io::Result<Self> {
+        Self::socket(stream.into())
+    }
+
+    fn socket(fd: OwnedFd) -> io::Result<Self> {
+        Ok(Self::new(FdSource::new(fd.try_clone()?)?, FdSink::new(fd, true)?).linger(LINGER))
     }
 
     /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
-    /// Default: not at all.
+    /// Default: not at all; for sockets, half a second.
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
@@ -83,5 +216,70 @@ impl Transport {
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transport").field("linger", &self.linger).finish_non_exhaustive()
+    }
+}
+
+struct Reader<R>(R);
+
+impl<R: io::Read + Send + 'static> Source for Reader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+}
+
+struct Writer<W>(W);
+
+impl<W: io::Write + Send + 'static> Sink for Writer<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(bytes)?;
+        self.0.flush()?;
+        Ok(bytes.len())
+    }
+}
+
+/// Cuts what is written into messages: there is a line feed behind each of them, and none in it.
+struct Sending<S>(S);
+
+impl<S: MessageSink> Sink for Sending<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let message = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
+        self.0.send(message)?;
+        Ok(bytes.len().min(message.len() + 1))
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        self.0.stopper()
+    }
+}
+
+impl Source for Outlet {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        block_on(std::future::poll_fn(|cx| self.poll_read(cx, buffer)))
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        Some(Box::new(Self::stopper(self)))
+    }
+}
+
+impl Sink for Inlet {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        block_on(std::future::poll_fn(|cx| self.poll_write(cx, bytes)))
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.poll_write(&mut Context::from_waker(Waker::noop()), bytes) {
+            Poll::Ready(written) => written,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
+        }
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        Some(Box::new(Self::stopper(self)))
     }
 }

@@ -2,40 +2,36 @@
 
 use std::{io, mem, time::Duration};
 
-use crate::{Sink, lock::wait, post::Post};
+use crate::{Sink, driver::Driver, threads::wait};
 
 /// How long reading may go on when writing has failed.
 const LAST_READ: Duration = Duration::from_millis(500);
 
-impl<E: 'static> Post<E> {
+impl<E: 'static> Driver<E> {
     /// Writes whenever somebody else would have had to wait, and closes the sink in the end.
     pub(crate) fn write(&self) {
-        let driver = &self.driver;
-        let mut state = driver.lock();
+        let mut state = self.lock();
         loop {
             while !state.blocked {
-                state = wait(&driver.output, state);
+                state = wait(&self.output, state);
             }
             let Some(mut sink) = state.sink.take() else { break };
             if state.fill() {
-                let (out, from) = (mem::take(&mut state.out), state.written);
-                drop(state);
-                let result = write_all(&mut *sink, &out[from..]);
-                state = driver.lock();
+                let mut out = mem::take(&mut state.out);
+                // What was taken has made room.
+                self.settle(state);
+                let result = write_all(&mut *sink, out.rest());
+                out.clear();
+                state = self.lock();
                 state.sink = Some(sink);
-                let rest = out.len() - from;
                 state.out = out;
-                state.wrote(rest);
                 if let Err(error) = result {
                     drop(state);
                     // What the peer has said before it left is still heard, and may be the better reason.
-                    self.wait_until(LAST_READ, |state| state.reader_left);
-                    driver.fail(&error);
-                } else {
-                    // There is room now.
-                    driver.settle(state);
+                    self.stage.wait_until(LAST_READ, |stage| stage.reader_left);
+                    self.fail(&error);
+                    state = self.lock();
                 }
-                state = driver.lock();
             } else if state.connection.is_drained() {
                 break;
             } else {
@@ -43,8 +39,8 @@ impl<E: 'static> Post<E> {
                 state.blocked = false;
             }
         }
-        state.writer_left = true;
-        driver.news.notify_all();
+        drop(state);
+        self.stage.change(|stage| stage.writer_left = true);
     }
 }
 

@@ -287,3 +287,62 @@ fn a_client_is_shared_by_many_threads() {
         assert_eq!(count.load(Ordering::Relaxed), 500);
     });
 }
+
+#[test]
+fn requests_that_wait_too_many_are_refused() {
+    within(LONG, || {
+        let (transport, mut peer) = Raw::pair();
+        let options = Options { handlers: 1, waiting: 3, ..Options::default() };
+        let (begin, begun) = channel();
+        let hold = move |context: Context| {
+            begin.send(()).expect("the test listens");
+            context.sleep(LONG).wait().map(|()| "waited")
+        };
+        let mut settings = Settings::default();
+        settings.limits.drain = Duration::from_millis(50);
+        let service = Service::builder("front", "1").settings(settings).tool(Tool::new("wait", hold)).build();
+        let service = service.expect("a good name");
+        let server = Server::start(&service, transport, &options).expect("threads");
+        peer.shake_hands_as_client();
+        for id in 1..=10 {
+            peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "wait"}}));
+            if id == 1 {
+                begun.recv_timeout(LONG).expect("it begins");
+            }
+        }
+        // One is worked on, three wait, and the rest is told at once.
+        for _ in 0..6 {
+            let refused = peer.receive().expect("an answer");
+            assert_eq!(refused["error"]["code"], -32603, "{refused}");
+            assert_eq!(refused["error"]["message"], "Too many requests wait to be served");
+        }
+        // What is not for handlers gets through.
+        peer.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
+        assert_eq!(peer.receive().expect("an answer")["id"], "ping");
+        drop(peer);
+        server.wait();
+    });
+}
+
+#[test]
+fn futures_run_where_there_is_no_runtime() {
+    within(LONG, || {
+        let service = Service::builder("front", "1")
+            .tool(Tool::new_async("ask", async |context: Context| {
+                context.sleep(Duration::from_millis(1)).await?;
+                let messages = vec![SamplingMessage::user("who?")];
+                let answer = context.sample(CreateMessageParams::new(messages, 10_u64)).await?;
+                context.progress(1.0, None, None).await?;
+                Ok::<_, Failure>(answer.model)
+            }))
+            .build()
+            .expect("all names differ");
+        let (left, right) = Transport::pair(512);
+        let _server = Server::start(&service, right, &Options::default()).expect("threads");
+        let client = Client::over(left, &host_with_model("m")).expect("it serves");
+        let calls: Vec<_> = (0..50).map(|_| client.call_tool("ask", ()).expect("it is sent")).collect();
+        for call in calls {
+            assert_eq!(call.wait().expect("it is answered").content[0].as_text(), Some("m"));
+        }
+    });
+}

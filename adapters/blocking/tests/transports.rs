@@ -6,9 +6,10 @@ use std::{
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
+    sync::mpsc::{Receiver, Sender, channel},
 };
 
-use mcp_blocking::Transport;
+use mcp_blocking::{MessageSink, MessageSource, Transport};
 use mcp_proto::connection::{CloseReason, Event};
 use support::{LONG, joined, within};
 
@@ -104,4 +105,36 @@ impl<T: Write> Write for Reluctant<T> {
 fn streams_that_are_slow_and_interrupted() {
     let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     converse((Transport::over(Reluctant(a, false), d), Transport::over(c, Reluctant(b, false))));
+}
+
+/// Messages that travel whole, with line breaks in them as some peers write them.
+struct Post(Receiver<Vec<u8>>);
+
+impl MessageSource for Post {
+    fn receive(&mut self, message: &mut Vec<u8>) -> io::Result<bool> {
+        assert!(message.is_empty());
+        let Ok(received) = self.0.recv() else { return Ok(false) };
+        message.extend_from_slice(&received);
+        Ok(true)
+    }
+}
+
+struct Letters(Sender<Vec<u8>>);
+
+impl MessageSink for Letters {
+    fn send(&mut self, message: &[u8]) -> io::Result<()> {
+        let json: serde_json::Value = serde_json::from_slice(message).expect("a message is JSON");
+        let pretty = serde_json::to_vec_pretty(&json).expect("JSON");
+        self.0.send(pretty).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+}
+
+#[test]
+fn whole_messages() {
+    let ((to_right, from_left), (to_left, from_right)) = (channel(), channel());
+    let (left, right) = (
+        Transport::messages(Post(from_right), Letters(to_right)),
+        Transport::messages(Post(from_left), Letters(to_left)),
+    );
+    converse((left, right));
 }

@@ -88,6 +88,7 @@
 //! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
 //!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
 //!   schema as text, and arguments only have to be readable.
+//! - `os`: for adapters, see [`drive`].
 
 mod audience;
 mod builder;
@@ -95,6 +96,7 @@ mod calls;
 mod clock;
 mod context;
 mod custom;
+pub mod drive;
 mod error;
 mod failure;
 mod form;

@@ -107,6 +107,10 @@ impl Job {
         self.order
     }
 
+    pub(crate) const fn kind(&self) -> &Run {
+        &self.run
+    }
+
     /// Runs it on this thread, for as long as it takes.
     pub fn run(self) {
         match self.run {

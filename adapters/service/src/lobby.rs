@@ -102,7 +102,7 @@ impl fmt::Debug for Lobby {
 }
 
 impl<E: 'static> dyn Link<E> {
-    /// Says something as soon as there is room for it, and its turn: `f` tries under [`run`](Self::run), and is called again
+    /// Says something as soon as there is room for it, and its turn: `f` tries under `run`, and is called again
     /// until it is not refused as [`SendError::Busy`].
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl<E: 'static> dyn Link<E> {
         self.lobby().messages.in_turn(|| unless_busy(f())).await
     }
 
-    /// As [`say`](Self::say), for a request.
+    /// As `say`, for a request.
     pub(crate) async fn ask<T>(&self, mut f: impl FnMut() -> Result<T, SendError>) -> Result<T, SendError> {
         self.lobby().requests.in_turn(|| unless_busy(f())).await
     }

@@ -11,9 +11,9 @@ use std::{
 };
 
 use libtest_mimic::Trial;
-use mcp_blocking::{Client, Command, Error, Options};
+use mcp_blocking::{Client, Command, Error, Options, Restart, Supervisor};
 use mcp_proto::{
-    connection::{CloseReason, Opening, Settings},
+    connection::{Backoff, CloseReason, Opening, Settings},
     protocol::{ProtocolVersion, VersionSet},
     schema::{CallToolResult, PingParams},
 };
@@ -49,6 +49,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("a_server_that_leaves_when_it_is_asked_is_started_once_more", run(asked_too_much)),
         Trial::test("a_program_that_is_no_server_is_started_twice_at_most", run(twice_at_most)),
         Trial::test("what_is_known_of_a_server_saves_the_second_start", run(known)),
+        Trial::test("a_server_that_ends_is_started_again", run(supervised)),
+        Trial::test("a_server_that_ends_too_often_is_given_up", run(given_up)),
         Trial::test("ctrl_c_leaves_no_orphan", run(|| client_gets(Signal::INT))),
         Trial::test("a_client_that_is_killed_leaves_no_orphan", run(|| client_gets(Signal::KILL))),
     ]
@@ -97,6 +99,38 @@ fn known() {
     // It has become another one meanwhile.
     let client = Client::spawn_with(command("server"), &both_eras(), &options).expect("it is a server");
     assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
+}
+
+fn supervised() {
+    let supervisor = Supervisor::new(command("server"), &host());
+    let first = supervisor.client().expect("it is a server");
+    let pid = call(&first, "pid");
+    assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
+    assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
+    // Those who want it at the same time get the same one.
+    let pids: Vec<_> = std::thread::scope(|scope| {
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&supervisor.client().expect("again"), "pid"))).collect();
+        calls.into_iter().map(|call| call.join().expect("no panic")).collect()
+    });
+    assert!(pids.iter().all(|other| *other == pids[0] && *other != pid), "{pids:?}");
+    assert!(first.call_tool("pid", ()).is_err(), "the first one has ended");
+}
+
+fn given_up() {
+    let mut policy = Restart::default();
+    policy.budget = 2;
+    policy.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(2) };
+    let supervisor = Supervisor::new(command("server"), &host()).restart(policy);
+    for _ in 0..3 {
+        let client = supervisor.client().expect("it is started");
+        assert!(client.call_tool("die", ()).expect("it is sent").wait().is_err());
+    }
+    let error = supervisor.client().expect_err("that is too often");
+    assert!(matches!(&error, Error::GivenUp(why) if matches!(**why, Error::Closed(_))), "{error:?}");
+    assert!(error.to_string().contains("SIGABRT"), "{error}");
+    // What cannot be started in the first place is not tried again.
+    let error = Supervisor::new(Command::new("/no/such/program"), &host()).client().expect_err("there is none");
+    assert!(matches!(error, Error::Spawn { .. }));
 }
 
 const SHORT: Duration = Duration::from_millis(200);

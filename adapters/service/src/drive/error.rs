@@ -3,9 +3,9 @@
 use std::{fmt, io};
 
 use mcp_proto::connection::{CloseReason, Opening, SendError};
-use mcp_service::CallError;
 
-use crate::Exit;
+use super::Exit;
+use crate::CallError;
 
 /// Why there is no connection, or no result.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub enum Error {
     Closed(Ending),
     /// A call has no result.
     Call(CallError),
+    /// The server has ended too often, and is not started again for now. This is what it came to the last time.
+    GivenUp(Box<Error>),
 }
 
 /// How a connection has ended.
@@ -37,8 +39,24 @@ pub struct Ending {
     /// How the process ended that was started for it, if one was.
     pub exit: Option<Exit>,
     /// How to begin if the server is reached once more, where that could change anything: it has left before it was of
-    /// any use. [`Client::spawn`](crate::Client::spawn) and the other ways to connect that can do so have tried that.
+    /// any use. `Client::spawn` and the other ways to connect that can do so have tried that.
     pub next_opening: Option<Opening>,
+}
+
+impl Ending {
+    /// An ending.
+    #[must_use]
+    pub const fn new(reason: CloseReason, exit: Option<Exit>, next_opening: Option<Opening>) -> Self {
+        Self { reason, exit, next_opening }
+    }
+
+    /// Whether that is how connections end when all goes well.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], if not.
+    pub fn into_result(self) -> Result<(), Error> {
+        if self.reason.is_clean() { Ok(()) } else { Err(Error::Closed(self)) }
+    }
 }
 
 impl fmt::Display for Ending {
@@ -60,6 +78,7 @@ impl fmt::Display for Error {
             Self::Handshake(ending) => write!(f, "no session: {ending}"),
             Self::Closed(ending) => write!(f, "the connection ended: {ending}"),
             Self::Call(error) => error.fmt(f),
+            Self::GivenUp(error) => write!(f, "the server has ended too often: {error}"),
         }
     }
 }
@@ -70,6 +89,7 @@ impl std::error::Error for Error {
             Self::Spawn { error, .. } | Self::Io(error) => Some(error),
             Self::Handshake(ending) | Self::Closed(ending) => Some(&ending.reason),
             Self::Call(error) => Some(error),
+            Self::GivenUp(error) => Some(&**error),
         }
     }
 }

@@ -3,29 +3,28 @@
 
 use std::{
     io,
-    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Condvar, MutexGuard, PoisonError},
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+pub use crate::sync::lock;
 
-pub(crate) fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+/// Waits to be notified.
+pub fn wait<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     changed.wait(guard).unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits at most `time`; the second value is whether it has passed.
-pub(crate) fn wait_for<'a, T>(
-    changed: &Condvar,
-    guard: MutexGuard<'a, T>,
-    time: Duration,
-) -> (MutexGuard<'a, T>, bool) {
+pub fn wait_for<'a, T>(changed: &Condvar, guard: MutexGuard<'a, T>, time: Duration) -> (MutexGuard<'a, T>, bool) {
     let (guard, result) = changed.wait_timeout(guard, time).unwrap_or_else(PoisonError::into_inner);
     (guard, result.timed_out())
 }
 
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+/// Starts a thread.
+///
+/// # Errors
+/// If the system has none left.
+pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
     thread::Builder::new().name(name.into()).spawn(run)
 }

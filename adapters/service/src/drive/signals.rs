@@ -9,7 +9,6 @@ use std::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
 };
 
 use signal_hook::{
@@ -17,37 +16,55 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{
-    client::Inner,
-    lock::{lock, spawn},
-};
+use super::threads::{lock, spawn};
+
+/// A client that may have a child.
+pub trait Closing: Send + Sync + 'static {
+    /// Begins to close.
+    fn begin_close(&self);
+
+    /// Waits for the end.
+    fn wait(&self);
+
+    /// Kills the child, if there is one, and all that it has started.
+    fn kill(&self);
+}
 
 /// Every client that lives.
-static CLIENTS: Mutex<Vec<Weak<Inner>>> = Mutex::new(Vec::new());
+static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 
 /// This process is about to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Does not return if this process is about to end, so that nobody else ends it before, and with another status.
-pub(crate) fn hold() {
-    while ENDING.load(Ordering::Acquire) {
-        thread::park();
+/// Whether this process is about to end because of a signal. Clients do not report their ends then, so that nobody else
+/// ends it before, and with another status.
+#[must_use]
+pub fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// Does not return if this process is about to end. For threads.
+pub fn hold() {
+    while is_ending() {
+        std::thread::park();
     }
 }
 
-pub(crate) fn register(client: &Arc<Inner>) {
+/// Has this client closed when a signal comes.
+pub fn register<C: Closing>(client: &Arc<C>) {
     let mut clients = lock(&CLIENTS);
     clients.retain(|client| client.strong_count() > 0);
-    clients.push(Arc::downgrade(client));
+    let client: Weak<C> = Arc::downgrade(client);
+    clients.push(client);
 }
 
-fn clients() -> Vec<Arc<Inner>> {
+fn clients() -> Vec<Arc<dyn Closing>> {
     lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect()
 }
 
-/// From now on, SIGINT, SIGTERM and SIGHUP close every [`Client`](crate::Client) of this process, as
-/// [`close`](crate::Client::close) does, and then end the process with 128 and the number of the signal as its status.
-/// The second signal kills all children at once. From the first one on, `close` and `wait` of clients do not return.
+/// From now on, SIGINT, SIGTERM and SIGHUP close every `Client` of this process, as its `close` does, and then end the
+/// process with 128 and the number of the signal as its status. The second signal kills all children at once. From the
+/// first one on, `close` and `wait` of clients do not return.
 ///
 /// For programs that are nothing but clients, or whose `main` has nothing of its own to put in order.
 ///

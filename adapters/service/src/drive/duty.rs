@@ -1,0 +1,72 @@
+//! Who runs handlers of which connection right now.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    pin::Pin,
+    sync::atomic::{AtomicU64, Ordering},
+    task::{Context, Poll},
+};
+
+thread_local! {
+    /// The connections whose handlers run on this thread, one within the other.
+    static DUTIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+}
+
+/// One connection, for finding out whether a handler of it is asking: what waits for all handlers must not be waited for
+/// by one of them.
+#[derive(Debug)]
+pub struct Duty(u64);
+
+impl Default for Duty {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Duty {
+    /// Runs a handler, or a part of it.
+    pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
+        struct Off;
+        impl Drop for Off {
+            fn drop(&mut self) {
+                DUTIES.with_borrow_mut(Vec::pop);
+            }
+        }
+        DUTIES.with_borrow_mut(|duties| duties.push(self.0));
+        let _off = Off;
+        f()
+    }
+
+    /// Polls a handler.
+    pub fn poll(&self, future: Pin<&mut (dyn Future<Output = ()> + Send)>, cx: &mut Context<'_>) -> Poll<()> {
+        self.run(|| future.poll(cx))
+    }
+
+    /// Whether a handler of this connection runs on this thread.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        DUTIES.with_borrow(|duties| duties.contains(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    #[test]
+    fn a_handler_knows_where_it_runs() {
+        let (a, b) = (Duty::default(), Duty::default());
+        assert!(!a.is_on());
+        a.run(|| {
+            assert!(a.is_on() && !b.is_on());
+            b.run(|| assert!(a.is_on() && b.is_on()));
+            assert!(!std::thread::scope(|scope| scope.spawn(|| a.is_on()).join().expect("no panic")));
+            assert!(catch_unwind(AssertUnwindSafe(|| b.run(|| panic!("on purpose")))).is_err());
+            assert!(a.is_on() && !b.is_on());
+        });
+        assert!(!a.is_on());
+    }
+}

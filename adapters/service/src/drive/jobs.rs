@@ -1,0 +1,319 @@
+//! The jobs that wait, and which of them may begin.
+
+use std::{collections::VecDeque, fmt};
+
+use mcp_proto::connection::Event;
+
+use super::Options;
+use crate::{Job, Order, Run};
+
+/// What a job weighs beside the text that it keeps.
+const JOB: usize = 256;
+
+/// What the job of an event weighs in the [backlog](Options::backlog).
+#[must_use]
+pub fn weight(event: &Event<'_>) -> usize {
+    match event {
+        Event::Notification { params, .. } => JOB + params.as_ref().map_or(0, |params| params.get().len()),
+        Event::Violation(_) | Event::PeerError(_) => JOB,
+        // Requests in flight are bounded by the connection itself.
+        _ => 0,
+    }
+}
+
+/// The jobs of a connection that have not begun, in the order in which they came, and how many of them run.
+///
+/// It only keeps account: a driver [pushes](Self::push) jobs, runs those that come [next](Self::next), and says when they
+/// have [ended](Self::ended).
+pub struct Jobs {
+    options: Options,
+    /// Futures take threads, too.
+    only_threads: bool,
+    /// Those in sequence. Nothing behind one of them begins before it has ended.
+    sequenced: VecDeque<Waiting>,
+    /// Functions and futures that run beside others.
+    concurrent: [VecDeque<Waiting>; 2],
+    running: [usize; 2],
+    /// One runs that nothing may overtake.
+    in_sequence: bool,
+    /// How many have come.
+    count: u64,
+    /// What those that wait weigh.
+    load: usize,
+}
+
+struct Waiting {
+    number: u64,
+    job: Job,
+    weight: usize,
+}
+
+impl Default for Jobs {
+    fn default() -> Self {
+        Self::new(&Options::default())
+    }
+}
+
+/// What one job takes up while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    order: Order,
+    lane: usize,
+}
+
+/// The lanes of `concurrent`.
+const FUNCTIONS: usize = 0;
+const FUTURES: usize = 1;
+
+impl Jobs {
+    /// Where futures run on a runtime, and functions on threads.
+    #[must_use]
+    pub fn new(options: &Options) -> Self {
+        Self {
+            options: options.clone(),
+            only_threads: false,
+            sequenced: VecDeque::new(),
+            concurrent: Default::default(),
+            running: [0; 2],
+            in_sequence: false,
+            count: 0,
+            load: 0,
+        }
+    }
+
+    /// Where each job takes a thread.
+    #[must_use]
+    pub fn on_threads(options: &Options) -> Self {
+        Self { only_threads: true, ..Self::new(options) }
+    }
+
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// The job, if there is no place for it: too many requests wait, or it weighs something, and those that wait weigh
+    /// too much already. Dropping it, outside of any lock, answers a request.
+    pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
+        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.options.backlog;
+        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.options.waiting;
+        if !fits || !has_place {
+            return Err(job);
+        }
+        self.count += 1;
+        self.load += weight;
+        let lane = self.lane(&job);
+        let queue = match job.order() {
+            Order::InSequence => &mut self.sequenced,
+            Order::Concurrent => &mut self.concurrent[lane],
+        };
+        queue.push_back(Waiting { number: self.count, job, weight });
+        Ok(())
+    }
+
+    /// Whether [`next`](Self::next) has something.
+    #[must_use]
+    pub fn has_next(&self) -> bool {
+        self.pick().is_some()
+    }
+
+    /// The next job that may begin. What it takes up, it takes up until that has [ended](Self::ended).
+    #[allow(clippy::should_implement_trait, reason = "it goes on when jobs end")]
+    pub fn next(&mut self) -> Option<(Job, Slot)> {
+        let queue = match self.pick()? {
+            Order::InSequence => &mut self.sequenced,
+            Order::Concurrent => &mut self.concurrent[self.oldest()?],
+        };
+        let Waiting { job, weight, .. } = queue.pop_front()?;
+        let slot = Slot { order: job.order(), lane: self.lane(&job) };
+        self.load -= weight;
+        self.running[slot.lane] += 1;
+        self.in_sequence |= slot.order == Order::InSequence;
+        Some((job, slot))
+    }
+
+    /// A job has ended, or was given up.
+    pub fn ended(&mut self, slot: Slot) {
+        self.running[slot.lane] -= 1;
+        self.in_sequence &= slot.order != Order::InSequence;
+    }
+
+    /// How many run.
+    #[must_use]
+    pub fn running(&self) -> usize {
+        self.running.iter().sum()
+    }
+
+    /// How many of them are futures on a runtime.
+    #[must_use]
+    pub const fn running_futures(&self) -> usize {
+        self.running[FUTURES]
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.sequenced.len() + self.concurrent_waiting()
+    }
+
+    /// Gives up those that wait. To be dropped outside of any lock.
+    #[must_use = "dropping them answers requests"]
+    pub fn give_up(&mut self) -> Vec<Job> {
+        self.load = 0;
+        let [functions, futures] = &mut self.concurrent;
+        self.sequenced.drain(..).chain(functions.drain(..)).chain(futures.drain(..)).map(|it| it.job).collect()
+    }
+
+    fn concurrent_waiting(&self) -> usize {
+        self.concurrent.iter().map(VecDeque::len).sum()
+    }
+
+    fn lane(&self, job: &Job) -> usize {
+        match job.kind() {
+            Run::Future(_) if !self.only_threads => FUTURES,
+            _ => FUNCTIONS,
+        }
+    }
+
+    fn has_slot(&self, lane: usize) -> bool {
+        let size = if lane == FUNCTIONS { self.options.handlers } else { self.options.async_handlers };
+        self.running[lane] < size.max(1)
+    }
+
+    /// The lane of the oldest concurrent job for which there is a slot.
+    fn oldest(&self) -> Option<usize> {
+        let first = |lane: &usize| self.concurrent[*lane].front().map_or(u64::MAX, |waiting| waiting.number);
+        let lanes = [FUNCTIONS, FUTURES].into_iter().filter(|lane| self.has_slot(*lane));
+        lanes.min_by_key(first).filter(|lane| first(lane) < u64::MAX)
+    }
+
+    /// Of which order the next job is.
+    fn pick(&self) -> Option<Order> {
+        if self.in_sequence {
+            return None;
+        }
+        let first = |queue: &VecDeque<Waiting>| queue.front().map_or(u64::MAX, |waiting| waiting.number);
+        let barrier = first(&self.sequenced);
+        if self.concurrent.iter().all(|queue| first(queue) > barrier) {
+            let Waiting { job, .. } = self.sequenced.front()?;
+            return Some(Order::InSequence).filter(|_| self.has_slot(self.lane(job)));
+        }
+        let lane = self.oldest()?;
+        Some(Order::Concurrent).filter(|_| first(&self.concurrent[lane]) < barrier)
+    }
+}
+
+impl fmt::Debug for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Jobs").field("waiting", &self.waiting()).field("running", &self.running).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::{Arc, Mutex};
+
+    type Begun = Arc<Mutex<Vec<u32>>>;
+
+    fn function(begun: &Begun, order: Order, number: u32) -> Job {
+        let begun = begun.clone();
+        Job::new(order, move || begun.lock().expect("no panic").push(number))
+    }
+
+    fn future(begun: &Begun, order: Order, number: u32) -> Job {
+        let begun = begun.clone();
+        Job::future(order, async move { begun.lock().expect("no panic").push(number) })
+    }
+
+    fn options(handlers: usize, async_handlers: usize) -> Options {
+        Options { handlers, async_handlers, ..Options::default() }
+    }
+
+    /// Begins all that may begin, and hands back what they take up.
+    fn begin(jobs: &mut Jobs) -> Vec<Slot> {
+        let mut slots = Vec::new();
+        while let Some((job, slot)) = jobs.next() {
+            job.run();
+            slots.push(slot);
+        }
+        slots
+    }
+
+    #[test]
+    fn nothing_overtakes_what_is_in_sequence() {
+        let begun = Begun::default();
+        let mut jobs = Jobs::new(&options(9, 9));
+        type Make = fn(&Begun, Order, u32) -> Job;
+        let queue: [(Make, Order); 7] = [
+            (function, Order::Concurrent),
+            (future, Order::Concurrent),
+            (future, Order::InSequence),
+            (function, Order::InSequence),
+            (future, Order::Concurrent),
+            (function, Order::Concurrent),
+            (function, Order::InSequence),
+        ];
+        for (number, (job, order)) in (0..).zip(queue) {
+            jobs.push(job(&begun, order, number), 0).expect("there is room");
+        }
+        let seen = || begun.lock().expect("no panic").clone();
+        // The concurrent ones begin, and the first in sequence behind them does not wait for their ends.
+        let first = begin(&mut jobs);
+        assert_eq!((seen(), jobs.running()), (vec![0, 1, 2], 3));
+        jobs.ended(first[0]);
+        jobs.ended(first[1]);
+        assert!(!jobs.has_next(), "the first in sequence has not ended");
+        jobs.ended(first[2]);
+        let second = begin(&mut jobs);
+        assert_eq!(seen(), [0, 1, 2, 3]);
+        jobs.ended(second[0]);
+        let third = begin(&mut jobs);
+        assert_eq!(seen(), [0, 1, 2, 3, 4, 5, 6]);
+        third.into_iter().for_each(|slot| jobs.ended(slot));
+        assert_eq!((jobs.running(), jobs.waiting(), jobs.load), (0, 0, 0));
+    }
+
+    #[test]
+    fn functions_that_are_busy_do_not_hold_up_futures() {
+        let begun = Begun::default();
+        let mut jobs = Jobs::new(&options(2, 3));
+        for number in 0..10 {
+            let job = if number < 5 { function } else { future };
+            jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
+        }
+        let slots = begin(&mut jobs);
+        assert_eq!(*begun.lock().expect("no panic"), [0, 1, 5, 6, 7]);
+        assert_eq!((jobs.running(), jobs.running_futures(), jobs.waiting()), (5, 3, 5));
+        jobs.ended(slots[0]);
+        begin(&mut jobs);
+        assert_eq!(begun.lock().expect("no panic").last(), Some(&2));
+        // Where there are only threads, they share them.
+        let mut jobs = Jobs::on_threads(&options(2, 3));
+        for number in 0..10 {
+            let job = if number < 5 { function } else { future };
+            jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
+        }
+        assert_eq!((begin(&mut jobs).len(), jobs.running_futures()), (2, 0));
+    }
+
+    #[test]
+    fn what_is_too_much_is_handed_back() {
+        let begun = Begun::default();
+        let mut jobs = Jobs::new(&Options { waiting: 3, backlog: 1000, ..options(1, 1) });
+        for number in 0..3 {
+            jobs.push(future(&begun, Order::Concurrent, number), 0).expect("there is room");
+        }
+        assert!(jobs.push(function(&begun, Order::Concurrent, 3), 0).is_err());
+        // Notifications are weighed, not counted. A single one may be as heavy as it likes.
+        jobs.push(function(&begun, Order::InSequence, 4), 5000).expect("nothing else weighs anything");
+        assert!(jobs.push(function(&begun, Order::InSequence, 5), 1).is_err());
+        let slot = begin(&mut jobs)[0];
+        jobs.ended(slot);
+        let slot = begin(&mut jobs)[0];
+        jobs.ended(slot);
+        assert!(jobs.push(function(&begun, Order::Concurrent, 6), 0).is_ok());
+        assert!(jobs.push(function(&begun, Order::InSequence, 7), 1).is_err(), "the heavy one still waits");
+        assert_eq!(jobs.give_up().len(), 3);
+        assert_eq!((jobs.waiting(), jobs.load), (0, 0));
+        assert!(jobs.push(function(&begun, Order::InSequence, 8), 1000).is_ok());
+    }
+}

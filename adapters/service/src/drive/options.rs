@@ -1,0 +1,30 @@
+//! How a connection is run.
+
+use mcp_proto::connection::Opening;
+
+/// What a connection may take to run. How much the connection itself may hold is in its
+/// [`Limits`](mcp_proto::connection::Limits).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Functions that run at the same time, each on a thread of its own; at least one. Where there is no runtime for them,
+    /// asynchronous handlers count as well. Default 32: enough for handlers that wait for each other's slow friends, few
+    /// enough for a small machine.
+    pub handlers: usize,
+    /// Asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they take no thread,
+    /// but what they hold.
+    pub async_handlers: usize,
+    /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
+    /// a connection takes [in all](mcp_proto::connection::Limits::requests).
+    pub waiting: usize,
+    /// Bytes of notifications that wait for their handlers; what comes on top is dropped, the newest first. Default 16 MiB.
+    pub backlog: usize,
+    /// What is known of the server (clients): the [era](mcp_proto::protocol::ProtocolVersion::era) that it was of the
+    /// last time saves the question. Default: nothing.
+    pub opening: Opening,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { handlers: 32, async_handlers: 1024, waiting: 16_384, backlog: 16 << 20, opening: Opening::unknown() }
+    }
+}

@@ -1,0 +1,251 @@
+//! What drivers need of a Unix system beyond the standard library, without unsafe code: process groups, descriptors that
+//! are read and written without waiting, and the standard streams of this process.
+
+use std::{
+    fs::File,
+    io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter},
+    os::fd::{AsFd, OwnedFd},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, fcntl_dupfd_cloexec},
+    net::Shutdown,
+    pipe::PIPE_BUF,
+    process::{Pid, Signal, kill_process_group, test_kill_process_group},
+    stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout},
+};
+
+use crate::sync::lock;
+
+/// A process that leads a group, and all that it has started and that has not left.
+#[derive(Clone, Copy, Debug)]
+pub struct Group(Option<Pid>);
+
+impl Group {
+    /// The group of the process with this number.
+    #[must_use]
+    pub fn of(process: u32) -> Self {
+        Self(i32::try_from(process).ok().and_then(Pid::from_raw))
+    }
+
+    /// Sends SIGTERM to all of them.
+    pub fn terminate(self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGKILL to all of them.
+    pub fn kill(self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Whether somebody is in it.
+    #[must_use]
+    pub fn is_anybody_left(self) -> bool {
+        self.0.is_some_and(|group| test_kill_process_group(group).is_ok())
+    }
+
+    fn signal(self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // The number is taken as long as anybody is in the group. If nobody is, there is nobody to tell.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+/// Whether `fd` is ready now.
+///
+/// # Errors
+/// If the system does not say.
+pub fn is_ready(fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
+    const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut fds = [PollFd::new(&fd, events)];
+    loop {
+        match poll(&mut fds, Some(&NO_TIME)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Reads from a descriptor what is there.
+///
+/// # Errors
+/// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing yet; otherwise what the system says.
+pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+    if !is_ready(&fd, PollFlags::IN)? {
+        return Err(ErrorKind::WouldBlock.into());
+    }
+    match rustix::io::read(&fd, buffer) {
+        // Whoever shares the file may have been faster.
+        Err(Errno::INTR) => Err(ErrorKind::WouldBlock.into()),
+        read => Ok(read?),
+    }
+}
+
+/// A descriptor that is written to without waiting.
+///
+/// It is not made non-blocking: that would be a property of the open file, which other processes may share.
+#[derive(Debug)]
+pub struct Writer<T> {
+    fd: T,
+    /// Whether the kernel knows writes that do not wait, for this kind of file.
+    nowait: AtomicBool,
+}
+
+impl<T: AsFd> Writer<T> {
+    /// Nothing is written yet.
+    pub const fn new(fd: T) -> Self {
+        Self { fd, nowait: AtomicBool::new(cfg!(target_os = "linux")) }
+    }
+
+    /// Writes what can be written without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing; otherwise what the system says.
+    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        if self.nowait.load(Ordering::Relaxed) {
+            match self.write_now(bytes) {
+                Err(Errno::NOTSUP | Errno::NOSYS) => self.nowait.store(false, Ordering::Relaxed),
+                Err(Errno::INTR) => return Err(ErrorKind::WouldBlock.into()),
+                written => return Ok(written?),
+            }
+        }
+        if !is_ready(&self.fd, PollFlags::OUT)? {
+            return Err(ErrorKind::WouldBlock.into());
+        }
+        // What is ready takes this much without waiting.
+        Ok(rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        // The offset says: where the file is.
+        rustix::io::pwritev2(&self.fd, &[IoSlice::new(bytes)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
+        let _ = IoSlice::new(bytes);
+        Err(Errno::NOTSUP)
+    }
+
+    /// Says aloud that no more will come, on a socket that is still read from.
+    pub fn shut_down(&self) {
+        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+    }
+}
+
+impl<T: AsFd> AsFd for Writer<T> {
+    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time.
+#[derive(Debug)]
+pub struct Latch {
+    open: Mutex<Option<PipeWriter>>,
+    released: PipeReader,
+    stopped: AtomicBool,
+}
+
+impl Latch {
+    /// Nothing is called off yet.
+    ///
+    /// # Errors
+    /// If the system has no descriptors left.
+    pub fn new() -> io::Result<Arc<Self>> {
+        let (released, writer) = io::pipe()?;
+        Ok(Arc::new(Self { open: Mutex::new(Some(writer)), released, stopped: AtomicBool::new(false) }))
+    }
+
+    /// Nothing more is waited for. What is there already may still be read.
+    pub fn release(&self) {
+        lock(&self.open).take();
+    }
+
+    /// Nothing more is done.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::Release);
+        self.release();
+    }
+
+    /// Whether nothing more is to be done.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// Blocks until `fd` is ready. `false` if it is not and is not waited for any more.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub fn wait(&self, fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
+        let mut fds = [PollFd::new(&fd, events), PollFd::new(&self.released, PollFlags::IN)];
+        loop {
+            match poll(&mut fds, None) {
+                Ok(_) => return Ok(!fds[0].revents().is_empty() && !self.is_stopped()),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// What calls [`stop`](Self::stop).
+    pub fn stopper(self: &Arc<Self>) -> impl Fn() + Send + use<> {
+        let latch = self.clone();
+        move || latch.stop()
+    }
+}
+
+/// How long to wait when there is a [shortage](is_shortage).
+pub const SHORTAGE: Duration = Duration::from_millis(50);
+
+/// Whether no connection could be accepted only because the client has left already, or somebody else was faster.
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
+}
+
+/// Whether the system has no descriptors or memory left for another connection.
+#[must_use]
+pub fn is_shortage(error: &io::Error) -> bool {
+    let errnos = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+}
+
+/// Numbers below are those of the standard streams.
+const FIRST: i32 = 3;
+
+/// Standard input and output of this process, which keep their descriptors: nothing else may read from the one or write to
+/// the other meanwhile.
+///
+/// # Errors
+/// If the system has no descriptors left.
+pub fn share_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok((fcntl_dupfd_cloexec(stdin(), FIRST)?, fcntl_dupfd_cloexec(stdout(), FIRST)?))
+}
+
+/// Standard input and output of this process, out of everybody else's reach: descriptor 0 becomes `/dev/null` and
+/// descriptor 1 a copy of standard error.
+///
+/// # Errors
+/// If they were taken before, or the system has no descriptors left.
+pub fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    if TAKEN.swap(true, Ordering::AcqRel) {
+        return Err(io::Error::other("standard input and output belong to a connection already"));
+    }
+    let streams = share_stdio()?;
+    // Half a line that `print!` holds back goes to standard error as well, when it goes.
+    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdout(stderr())?;
+    Ok(streams)
+}

@@ -1,0 +1,56 @@
+//! Bytes on their way out.
+
+use mcp_proto::connection::Connection;
+
+/// How much is taken from the connection for one write: what was taken, a cancellation cannot take back.
+const HIGH_WATER: usize = 64 * 1024;
+
+/// What was taken from a connection and is still to be written.
+#[derive(Debug, Default)]
+pub struct Output {
+    bytes: Vec<u8>,
+    /// So many of them have been written.
+    written: usize,
+}
+
+impl Output {
+    /// Takes more from the connection, as far as it fits; whether there is something to write.
+    pub fn fill<E>(&mut self, connection: &mut Connection<E>) -> bool {
+        while self.bytes.len() < HIGH_WATER && connection.poll_transmit(&mut self.bytes).is_some() {}
+        !self.is_empty()
+    }
+
+    /// Whether more would fit.
+    #[must_use]
+    pub const fn has_room(&self) -> bool {
+        self.bytes.len() < HIGH_WATER
+    }
+
+    /// What is to be written next.
+    #[must_use]
+    pub fn rest(&self) -> &[u8] {
+        &self.bytes[self.written..]
+    }
+
+    /// Whether there is nothing to write.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// So many more bytes have been written.
+    pub fn wrote(&mut self, bytes: usize) {
+        self.written += bytes;
+        if self.written >= self.bytes.len() {
+            self.clear();
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub fn clear(&mut self) {
+        self.written = 0;
+        self.bytes.clear();
+        // One large message is no reason to keep its space.
+        self.bytes.shrink_to(2 * HIGH_WATER);
+    }
+}

@@ -1,0 +1,85 @@
+//! When a server that has ended is started again.
+
+use std::{
+    collections::VecDeque,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::connection::Backoff;
+
+/// How often a server that has ended is started again, and how soon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Restart {
+    /// Pauses before a start: none before the first one, and longer ones as long as it does not help. Default a quarter
+    /// of a second, up to 8 seconds.
+    pub backoff: Backoff,
+    /// Starts within [`window`](Self::window), the very first one not counted. When they are spent, it is given up. Default 5.
+    pub budget: usize,
+    /// How long a start counts. A server that has run for so long starts with a clean slate. Default 5 minutes.
+    pub window: Duration,
+}
+
+impl Default for Restart {
+    fn default() -> Self {
+        Self { backoff: Backoff::default(), budget: 5, window: Duration::from_secs(300) }
+    }
+}
+
+/// The starts of one server so far.
+#[derive(Clone, Debug, Default)]
+pub struct Restarts {
+    policy: Restart,
+    /// When it was started again, as far as that counts.
+    starts: VecDeque<Instant>,
+}
+
+impl Restarts {
+    /// None so far.
+    #[must_use]
+    pub const fn new(policy: Restart) -> Self {
+        Self { policy, starts: VecDeque::new() }
+    }
+
+    /// The server has ended, or could not be started: when to start it again. `None` if that is given up, for now.
+    pub fn next(&mut self, now: Instant) -> Option<Instant> {
+        let Restart { backoff, budget, window } = self.policy;
+        while self.starts.front().is_some_and(|start| now.saturating_duration_since(*start) > window) {
+            self.starts.pop_front();
+        }
+        if self.starts.len() >= budget {
+            return None;
+        }
+        let pause = backoff.pause(u32::try_from(self.starts.len()).unwrap_or(u32::MAX));
+        let start = now + pause;
+        self.starts.push_back(start);
+        Some(start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_until_the_budget_is_spent() {
+        let ms = Duration::from_millis;
+        let policy =
+            Restart { backoff: Backoff { first: ms(100), most: ms(300) }, budget: 4, window: Duration::from_secs(10) };
+        let mut restarts = Restarts::new(policy);
+        let mut now = Instant::now();
+        for pause in [ms(0), ms(100), ms(200), ms(300)] {
+            let start = restarts.next(now).expect("there is some budget left");
+            assert_eq!(start - now, pause);
+            now = start + ms(1);
+        }
+        assert_eq!(restarts.next(now), None);
+        assert_eq!(restarts.next(now + Duration::from_secs(5)), None, "what was refused costs nothing");
+        // As starts are forgotten, there is some budget again, and pauses are as long as the others make them.
+        now += Duration::from_secs(9);
+        assert_eq!(restarts.next(now), None);
+        now += Duration::from_secs(1);
+        assert!(restarts.next(now).is_some());
+        assert_eq!(restarts.next(now + Duration::from_secs(60)), Some(now + Duration::from_secs(60)), "a clean slate");
+    }
+}
