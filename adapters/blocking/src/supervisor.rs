@@ -57,6 +57,6 @@ impl Supervisor {
     pub fn client(&self) -> Result<Client, Error> {
         let start = || async { Client::spawn_with(self.command.clone(), &self.host, &self.options) };
         let sleep = |time| async move { thread::sleep(time) };
-        block_on(self.clients.client(|client| client.close_reason(), start, sleep))
+        block_on(self.clients.client(start, sleep))
     }
 }

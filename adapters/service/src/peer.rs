@@ -133,6 +133,12 @@ impl<E: 'static> Peer<E> {
         self.calls.closed()
     }
 
+    /// Whether the handshake is over and the connection neither closed nor about to be.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.link.run(|conn, _| conn.is_ready())
+    }
+
     /// Why the connection has ended, if it has.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {

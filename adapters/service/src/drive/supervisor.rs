@@ -3,14 +3,15 @@
 use std::{
     fmt,
     future::Future,
+    ops::Deref,
     sync::Mutex,
     time::{Duration, Instant},
 };
 
-use mcp_proto::connection::CloseReason;
+use mcp_proto::connection::ClientEnd;
 
 use super::{Ending, Error, Restart, Restarts};
-use crate::{queue::Queue, sync::lock};
+use crate::{Peer, queue::Queue, sync::lock};
 
 /// Has a server started when it is wanted and does not run, as often as a policy allows. `C` is a client of it.
 ///
@@ -28,7 +29,7 @@ struct State<C> {
     busy: bool,
 }
 
-impl<C: Clone> Supervisor<C> {
+impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
     /// Nothing is started yet.
     #[must_use]
     pub fn new(policy: Restart) -> Self {
@@ -36,13 +37,12 @@ impl<C: Clone> Supervisor<C> {
         Self { state: Mutex::new(state), queue: Queue::default() }
     }
 
-    /// A client of a server that runs: the last one, unless `ended` says why it is none any more, or else a new one.
+    /// A client of a server that runs: the last one, unless its connection is not open any more, or else a new one.
     ///
     /// # Errors
     /// Why it could not be started in the first place; or [`Error::GivenUp`].
     pub async fn client<F: Future<Output = Result<C, Error>>, S: Future<Output = ()>>(
         &self,
-        ended: impl Fn(&C) -> Option<CloseReason>,
         start: impl Fn() -> F,
         sleep: impl Fn(Duration) -> S,
     ) -> Result<C, Error> {
@@ -52,10 +52,8 @@ impl<C: Clone> Supervisor<C> {
                 let client = start().await?;
                 return Ok(turn.keep(client));
             }
-            Some(client) => match ended(&client) {
-                None => return Ok(client),
-                Some(reason) => Error::Closed(Ending::new(reason, None, None)),
-            },
+            Some(client) if client.is_open() => return Ok(client),
+            Some(client) => Error::Closed(Ending::new(client.closed().await, None, None)),
         };
         loop {
             let now = Instant::now();
