@@ -146,6 +146,8 @@ extern crate std;
 pub mod cache;
 pub mod codec;
 pub mod connection;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod protocol;
 pub mod rpc;
 pub mod schema;

@@ -9,6 +9,7 @@
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
 //! - [`coverage`]: the report made from both
+//! - [`web`]: an HTTP server in memory, asked by hand
 //! - [`workspace`]: the files of this workspace
 
 pub mod bed;
@@ -21,4 +22,5 @@ pub mod modern;
 pub mod monitor;
 pub mod requirements;
 pub mod solo;
+pub mod web;
 pub mod workspace;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use mcp_proto::{
-    connection::{CloseReason, Outcome, SendError},
+    connection::{CloseReason, Failure, Outcome, SendError},
     schema::{ElicitUrlParams, UrlElicitationRequired},
     wire::{ErrorCode, ErrorObject, RawJson},
 };
@@ -35,6 +35,8 @@ pub enum CallError {
     Cancelled,
     /// The connection ended first.
     Closed(CloseReason),
+    /// It did not get to the peer, or its answer not back; the connection goes on (only over HTTP).
+    Failed(Failure),
 }
 
 impl CallError {
@@ -71,6 +73,7 @@ impl CallError {
             Outcome::TimedOut { total } => Self::TimedOut { total },
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Closed(reason) => Self::Closed(reason),
+            Outcome::Failed(failure) => Self::Failed(failure),
         })
     }
 }
@@ -88,6 +91,7 @@ impl fmt::Display for CallError {
             Self::InputRequired => f.write_str("the client is asked first"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::Closed(reason) => write!(f, "the connection ended: {reason}"),
+            Self::Failed(failure) => failure.fmt(f),
         }
     }
 }
@@ -98,6 +102,7 @@ impl std::error::Error for CallError {
             Self::Send(error) => Some(error),
             Self::Rpc(error) => Some(error),
             Self::Closed(reason) => Some(reason),
+            Self::Failed(failure) => Some(failure),
             _ => None,
         }
     }

@@ -23,7 +23,12 @@ impl Engine {
 
     /// Nothing can be written any more.
     pub(super) fn handle_broken(&mut self, why: Option<String>) {
-        self.end(why.map_or(CloseReason::Broken, CloseReason::Lost));
+        self.break_off(why.map_or(CloseReason::Broken, CloseReason::Lost));
+    }
+
+    /// Everything ends at once, and nothing is written any more.
+    pub(super) fn break_off(&mut self, reason: CloseReason) {
+        self.end(reason);
         self.outbox.clear();
         self.batches.clear();
         self.batch_bytes = 0;

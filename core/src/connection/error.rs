@@ -6,6 +6,7 @@ use alloc::{
 };
 use core::{fmt, str::Utf8Error};
 
+use super::Failure;
 use crate::{
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     wire::{Defect, ErrorObject, RequestId},
@@ -220,6 +221,10 @@ pub enum CloseReason {
     PeerNotReading,
     /// Too many lines in a row that hold no message.
     TooMuchNoise,
+    /// Nobody has used the session for too long.
+    Expired,
+    /// The handshake did not get to the server, or its answer not back.
+    Failed(Failure),
 }
 
 impl CloseReason {
@@ -245,6 +250,8 @@ impl fmt::Display for CloseReason {
             Self::PeerSilent => f.write_str("the peer does not answer pings"),
             Self::PeerNotReading => f.write_str("the peer does not read its answers"),
             Self::TooMuchNoise => f.write_str("too many lines that are no messages"),
+            Self::Failed(failure) => write!(f, "the handshake failed: {failure}"),
+            Self::Expired => f.write_str("nobody has used the session for too long"),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use alloc::{borrow::Cow, string::String};
 
-use super::{CloseReason, Violation};
+use super::{CloseReason, Failure, Violation};
 use crate::{
     protocol::MethodName,
     rpc::{CallId, ReplyKey},
@@ -90,6 +90,9 @@ pub enum Outcome<'a> {
     Cancelled,
     /// The connection ended first.
     Closed(CloseReason),
+    /// It did not get to the peer, or its answer not back, and the connection goes on: only where each request travels on
+    /// its own.
+    Failed(Failure),
 }
 
 /// How far something is.
@@ -156,6 +159,7 @@ impl Outcome<'_> {
             Self::TimedOut { total } => Outcome::TimedOut { total },
             Self::Cancelled => Outcome::Cancelled,
             Self::Closed(reason) => Outcome::Closed(reason),
+            Self::Failed(failure) => Outcome::Failed(failure),
         }
     }
 }

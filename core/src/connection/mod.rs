@@ -5,6 +5,8 @@
 
 mod arrival;
 mod batch;
+#[cfg(feature = "http")]
+mod binding;
 mod caching;
 mod changes;
 mod closing;
@@ -13,6 +15,7 @@ mod context;
 mod engine;
 mod error;
 mod event;
+mod failure;
 mod gauges;
 mod handshake;
 mod keepalive;
@@ -42,6 +45,7 @@ pub use config::{ClientConfig, ServerConfig, Settings};
 pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
+pub use failure::Failure;
 pub use gauges::{Stats, Usage};
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use opening::Opening;

@@ -9,7 +9,7 @@ use alloc::{
 };
 use core::fmt;
 
-use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header, headers::PARAM_PREFIX};
+use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header};
 use crate::wire::{
     RawJson, RequestId,
     scan::{MAX_DEPTH, ScanError, Scanner},
@@ -82,6 +82,9 @@ impl fmt::Display for NotMirrorable {
 impl core::error::Error for NotMirrorable {}
 
 impl HeaderParam {
+    /// Stands before the name of every header that repeats an argument.
+    pub const PREFIX: &str = "Mcp-Param-";
+
     /// What the input schema of a tool asks for, in the order in which it stands there.
     ///
     /// # Errors
@@ -99,7 +102,7 @@ impl HeaderParam {
     /// The name of the header.
     #[must_use]
     pub fn header(&self) -> String {
-        [PARAM_PREFIX, &self.name].concat()
+        [Self::PREFIX, &self.name].concat()
     }
 
     /// The value of the header for these arguments; `None` if there is nothing to say.

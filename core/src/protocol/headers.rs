@@ -12,9 +12,6 @@ use crate::codec::{decode_base64, encode_base64};
 const BASE64_START: &str = "=?base64?";
 const BASE64_END: &str = "?=";
 
-/// Before the name of a header that repeats an argument of a tool.
-pub(crate) const PARAM_PREFIX: &str = "Mcp-Param-";
-
 /// The text of a header that says `value`: the value itself, or, where a header cannot carry that, its base64 between
 /// marks (2026-07-28, value encoding).
 #[must_use]

@@ -126,12 +126,6 @@ impl ProtocolVersion {
         matches!(self, Self::V2025_11_25)
     }
 
-    /// Whether a client that hangs up while it waits for an answer does not want it any more (HTTP).
-    #[must_use]
-    pub const fn cancels_by_hanging_up(self) -> bool {
-        matches!(self.era(), Era::Modern)
-    }
-
     /// Whether this HTTP status in answer to `initialize` sends a client of this revision to the HTTP+SSE transport of
     /// 2024-11-05. 401 and 403 say nothing about transports.
     #[must_use]

@@ -32,7 +32,7 @@ pub mod keys {
     /// The `subscriptions/listen` request that a notification belongs to. Since 2026-07-28.
     pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
     /// The distributed trace that a message belongs to. Since 2026-07-28, as the next two; see
-    /// [`TraceContext`](super::TraceContext).
+    /// [`TraceContext`](crate::schema::TraceContext).
     pub const TRACEPARENT: &str = "traceparent";
     /// What the systems add that trace.
     pub const TRACESTATE: &str = "tracestate";

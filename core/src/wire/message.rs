@@ -320,6 +320,23 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// What a message says that is an error: its code, and whether it names a request. As far as it is one of ours.
+    #[cfg(feature = "http")]
+    pub(crate) fn error_code(text: &[u8]) -> Option<(ErrorCode, bool)> {
+        let mut scanner = Scanner::new(core::str::from_utf8(text).ok()?, super::scan::MAX_DEPTH);
+        scanner.expect(b'{').ok()?;
+        let mut has_id = false;
+        for first in [true].into_iter().chain(core::iter::repeat(false)) {
+            match &*scanner.next_member(first).ok()??.text() {
+                "result" | "method" => return None,
+                "id" => has_id = scanner.value(1).ok()? != "null",
+                "error" => return Some((error_object(scanner.value(1).ok()?)?.code, has_id)),
+                _ => drop(scanner.value(1).ok()?),
+            }
+        }
+        None
+    }
+
     /// The request that the response with this text answers.
     pub(crate) fn answered(text: &[u8]) -> Option<RequestId> {
         match Message::beginning(core::str::from_utf8(text).ok()?).subject {

@@ -252,6 +252,8 @@ impl App {
             Outcome::TimedOut { .. } => cause == Cause::Time && call.until.is_some_and(|until| until <= now),
             Outcome::Cancelled => cause == Cause::Cancel(id) || listens && cause == Cause::Frame,
             Outcome::Closed(_) => phase >= Phase::Draining,
+            // A pipe takes what is written, or breaks.
+            Outcome::Failed(_) => false,
         };
         demand(right, Rule::EndsRightly, || format!("{id:?} ends as {outcome:?}, and the cause is {cause:?}"))?;
         self.calls[index] = Call { id, over: true, until: None, idle: None, total: None, progress: None };

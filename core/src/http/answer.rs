@@ -1,0 +1,119 @@
+//! Answers that the binding gives by itself: a head and a short body.
+
+use alloc::{borrow::Cow, vec::Vec};
+
+use http::{HeaderValue, Response, StatusCode, header};
+
+use super::names::{JSON, SESSION_ID};
+use crate::wire::{
+    ErrorCode, ErrorObject, RequestId,
+    encode::{self, MissingId},
+};
+
+/// A whole answer.
+pub type Answer = Response<Vec<u8>>;
+
+/// What a request is answered with by whoever knows who may do what: 401, or 403 for lack of scope.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Challenge {
+    status: StatusCode,
+    challenges: Vec<HeaderValue>,
+}
+
+impl Challenge {
+    /// 401: the client has to say who it is. `how` is the value of `WWW-Authenticate`.
+    #[must_use]
+    pub fn unauthorized(how: HeaderValue) -> Self {
+        Self { status: StatusCode::UNAUTHORIZED, challenges: Vec::from([how]) }
+    }
+
+    /// 403: whoever it is may not do this. `how`, if there is a way to be allowed to, is the value of
+    /// `WWW-Authenticate`.
+    #[must_use]
+    pub fn forbidden(how: Option<HeaderValue>) -> Self {
+        Self { status: StatusCode::FORBIDDEN, challenges: how.into_iter().collect() }
+    }
+
+    /// The same with another way to do it.
+    #[must_use]
+    pub fn or(mut self, how: HeaderValue) -> Self {
+        self.challenges.push(how);
+        self
+    }
+
+    /// What is said of it in JSON-RPC.
+    pub(super) fn error(&self) -> ErrorObject {
+        let message = if self.status == StatusCode::UNAUTHORIZED { "Unauthorized" } else { "Forbidden" };
+        ErrorObject::new(ErrorCode::INVALID_REQUEST, message)
+    }
+
+    pub(super) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub(super) fn add_to(&self, headers: &mut http::HeaderMap) {
+        for challenge in &self.challenges {
+            headers.append(header::WWW_AUTHENTICATE, challenge.clone());
+        }
+    }
+
+    /// The answer to a request with this id, if it is known.
+    #[must_use]
+    pub fn answer(&self, id: Option<&RequestId>) -> Answer {
+        let mut answer = error(self.status, id, &self.error());
+        self.add_to(answer.headers_mut());
+        answer
+    }
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Vec::new());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    answer
+}
+
+/// An answer whose body is one JSON text.
+pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
+    let mut answer = empty(status);
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
+    *answer.body_mut() = body;
+    answer
+}
+
+/// An answer whose body is a JSON-RPC error. Without an id, it has none.
+pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObject) -> Answer {
+    let mut body = Vec::new();
+    encode::error(&mut body, id.ok_or(MissingId::Absent), error);
+    json(status, body)
+}
+
+/// A refusal that has nothing to do with JSON-RPC. Whoever expects an error of that kind finds one, without an id.
+pub(super) fn refusal(status: StatusCode, why: impl Into<Cow<'static, str>>) -> Answer {
+    error(status, None, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why))
+}
+
+/// 404, which is what makes a client begin a new session.
+pub(super) fn no_session() -> Answer {
+    refusal(StatusCode::NOT_FOUND, "Session not found")
+}
+
+/// 405.
+pub(super) fn not_allowed(allowed: &'static str) -> Answer {
+    let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");
+    answer.headers_mut().insert(header::ALLOW, HeaderValue::from_static(allowed));
+    answer
+}
+
+/// 503, for whoever may try again later.
+pub(super) fn busy(why: &'static str) -> Answer {
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+pub(super) fn set_session(headers: &mut http::HeaderMap, id: &super::SessionId) {
+    headers.insert(SESSION_ID, id.header());
+}

@@ -1,0 +1,28 @@
+//! When to wake up, and why.
+
+use crate::{connection, rpc::Timestamp};
+
+/// When to wake up, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline {
+    /// When.
+    pub at: Timestamp,
+    /// Why.
+    pub wake: Wake,
+}
+
+/// Why to wake up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Wake {
+    /// The connection behind it has a reason.
+    Connection(connection::Wake),
+    /// An answer takes so long that a stream is opened for it.
+    Patience,
+    /// A stream has been quiet for so long that a comment is due.
+    Quiet,
+    /// What was kept for a client that comes back has been kept for long enough.
+    Replay,
+    /// Nobody uses the session.
+    Idle,
+}

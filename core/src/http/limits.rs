@@ -1,0 +1,69 @@
+//! How much an HTTP binding may hold, and for how long.
+
+use core::time::Duration;
+
+/// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
+///
+/// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message.
+/// A session holds at most what its connection may hold, [`queued_bytes`](Self::queued_bytes) and one message,
+/// [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes) and one message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of a request's target and headers. Default 64 KiB: arguments of tools can be repeated there.
+    pub head_bytes: usize,
+    /// Sessions at once. Default 16,384. Beyond it, new ones are refused with 503.
+    pub sessions: usize,
+    /// Exchanges of one session at once. Default 1,024. Beyond it, new ones are refused with 503.
+    pub exchanges: usize,
+    /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
+    /// that it has lost without anybody noticing. Beyond it, new ones are refused with 409.
+    pub streams: usize,
+    /// Bytes of one session that wait to be written. Beyond it, nothing more is taken from its connection, which then
+    /// refuses new messages as busy. Default 4 MiB.
+    pub queued_bytes: usize,
+    /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is given up.
+    pub waiting: usize,
+    /// Their bytes. Default 1 MiB.
+    pub waiting_bytes: usize,
+    /// Messages of a session that are kept in case a stream has to be sent again. Default 1,024. Beyond it, the oldest
+    /// is forgotten.
+    pub replay: usize,
+    /// Their bytes; one message is always kept, however large. Default 1 MiB.
+    pub replay_bytes: usize,
+    /// How long they are kept. Default 5 minutes.
+    pub replay_time: Duration,
+    /// How long a session may be without a running request and without an open stream. Default 30 minutes.
+    pub idle: Duration,
+    /// How long a session lasts whose client has not come back after it was opened. Default 1 minute.
+    pub abandoned: Duration,
+    /// How long a stream may be quiet before a comment keeps it alive. Default 15 seconds: some proxies cut after 30.
+    pub keepalive: Duration,
+    /// How long an answer may take before a stream is opened for it, so that whoever waits in between sees something.
+    /// Default 10 seconds.
+    pub patience: Duration,
+    /// When a client should come back to a stream that was closed early, if nobody says otherwise. Default 1 second.
+    pub retry: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            head_bytes: 64 << 10,
+            sessions: 16_384,
+            exchanges: 1024,
+            streams: 8,
+            queued_bytes: 4 << 20,
+            waiting: 256,
+            waiting_bytes: 1 << 20,
+            replay: 1024,
+            replay_bytes: 1 << 20,
+            replay_time: Duration::from_secs(5 * 60),
+            idle: Duration::from_secs(30 * 60),
+            abandoned: Duration::from_secs(60),
+            keepalive: Duration::from_secs(15),
+            patience: Duration::from_secs(10),
+            retry: Duration::from_secs(1),
+        }
+    }
+}

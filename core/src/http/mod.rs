@@ -1,0 +1,18 @@
+//! MCP over HTTP: exchanges in, heads and pieces of bodies out. Moving them is up to somebody else.
+
+mod answer;
+mod deadline;
+mod limits;
+mod media;
+mod names;
+mod policy;
+mod replay;
+pub mod server;
+mod session_id;
+
+pub use answer::{Answer, Challenge};
+pub use deadline::{Deadline, Wake};
+pub use limits::Limits;
+pub use policy::{InvalidPolicy, Policy};
+pub use replay::{MemoryReplay, Replay};
+pub use session_id::SessionId;

@@ -1,0 +1,41 @@
+//! The headers that MCP gives a meaning to, and how they are read.
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::protocol::Said;
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+pub(super) const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+pub(super) const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+pub(super) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(super) const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream";
+
+/// A header that may be there once is there more often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repeated;
+
+/// The value of a header that may be there once.
+pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a HeaderValue>, Repeated> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (value, None) => Ok(value),
+        (_, Some(_)) => Err(Repeated),
+    }
+}
+
+/// What a header says that repeats something of the body.
+pub(super) fn said(headers: &HeaderMap, name: &HeaderName) -> Said {
+    match single(headers, name) {
+        Ok(value) => Said::from(value.map(HeaderValue::as_bytes)),
+        Err(Repeated) => Said::Junk,
+    }
+}
+
+/// What all headers take, in bytes.
+pub(super) fn weight(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+}

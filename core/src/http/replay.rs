@@ -1,0 +1,181 @@
+//! What was sent on the streams of a session, for a client that has lost one and comes back.
+
+use alloc::{boxed::Box, collections::VecDeque};
+use core::{fmt, time::Duration};
+
+use crate::rpc::Timestamp;
+
+/// Keeps what a session has sent.
+///
+/// [`MemoryReplay`] is what a session has if nobody gives it another one. A store that is shared by several processes
+/// writes behind the core's back: what it is told here it keeps at once in memory, and whoever owns it sees to the rest. It
+/// does not wait for anything in these methods.
+pub trait Replay: fmt::Debug + Send {
+    /// The message with this number is on its way on a stream. Numbers of a stream grow.
+    fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]);
+
+    /// Hands over every message of a stream behind `seq`, in order.
+    fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8]));
+
+    /// Whether there is anything left of a stream.
+    fn has(&self, stream: u64) -> bool;
+
+    /// The client has got everything of a stream up to `seq`.
+    fn received(&mut self, stream: u64, seq: u64);
+
+    /// When [`expire`](Self::expire) has something to do.
+    fn expiry(&self) -> Option<Timestamp>;
+
+    /// Forgets what has been kept for long enough.
+    fn expire(&mut self, now: Timestamp);
+
+    /// What all of it takes, in messages and in bytes.
+    fn usage(&self) -> (usize, usize);
+}
+
+/// Keeps the latest messages in memory.
+#[derive(Debug)]
+pub struct MemoryReplay {
+    most: usize,
+    most_bytes: usize,
+    time: Duration,
+    kept: VecDeque<Kept>,
+    bytes: usize,
+}
+
+struct Kept {
+    until: Timestamp,
+    stream: u64,
+    seq: u64,
+    message: Box<[u8]>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{} ({} bytes)", self.stream, self.seq, self.message.len())
+    }
+}
+
+impl MemoryReplay {
+    /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
+    #[must_use]
+    pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
+        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0 }
+    }
+
+    fn forget_first(&mut self) {
+        if let Some(kept) = self.kept.pop_front() {
+            self.bytes -= kept.message.len();
+        }
+    }
+}
+
+impl Replay for MemoryReplay {
+    fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
+        self.bytes += message.len();
+        self.kept.push_back(Kept { until: now + self.time, stream, seq, message: message.into() });
+        while self.kept.len() > 1 && (self.kept.len() > self.most || self.bytes > self.most_bytes) {
+            self.forget_first();
+        }
+    }
+
+    fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
+        for kept in self.kept.iter().filter(|kept| kept.stream == stream && kept.seq > seq) {
+            each(kept.seq, &kept.message);
+        }
+    }
+
+    fn has(&self, stream: u64) -> bool {
+        self.kept.iter().any(|kept| kept.stream == stream)
+    }
+
+    fn received(&mut self, stream: u64, seq: u64) {
+        let bytes = &mut self.bytes;
+        self.kept.retain(|kept| {
+            let goes = kept.stream == stream && kept.seq <= seq;
+            *bytes -= if goes { kept.message.len() } else { 0 };
+            !goes
+        });
+        if self.kept.is_empty() {
+            self.kept.shrink_to(0);
+        }
+    }
+
+    fn expiry(&self) -> Option<Timestamp> {
+        self.kept.front().map(|kept| kept.until)
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        while self.expiry().is_some_and(|until| until <= now) {
+            self.forget_first();
+        }
+        if self.kept.is_empty() {
+            self.kept.shrink_to(0);
+        }
+    }
+
+    fn usage(&self) -> (usize, usize) {
+        (self.kept.len(), self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{
+        string::{String, ToString},
+        vec::Vec,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn after(store: &MemoryReplay, stream: u64, seq: u64) -> Vec<(u64, String)> {
+        let mut found = Vec::new();
+        store.after(stream, seq, &mut |seq, message| found.push((seq, String::from_utf8_lossy(message).to_string())));
+        found
+    }
+
+    #[test]
+    fn a_stream_is_replayed_from_where_it_was_lost() {
+        let mut store = MemoryReplay::new(9, 99, SECOND);
+        for (stream, seq, message) in [(1, 1, "a"), (2, 1, "x"), (1, 2, "b"), (1, 3, "c"), (2, 2, "y")] {
+            store.keep(Timestamp::ZERO, stream, seq, message.as_bytes());
+        }
+        assert_eq!(after(&store, 1, 1), [(2, "b".to_string()), (3, "c".to_string())]);
+        assert_eq!(after(&store, 1, 3), []);
+        assert_eq!(after(&store, 1, u64::MAX), []);
+        assert_eq!(after(&store, 3, 0), []);
+        store.received(1, 2);
+        assert_eq!(after(&store, 1, 0), [(3, "c".to_string())]);
+        assert_eq!((store.usage(), store.has(1), store.has(3)), ((3, 3), true, false));
+    }
+
+    #[test]
+    fn the_oldest_goes_first_and_the_latest_stays() {
+        let mut store = MemoryReplay::new(3, 10, SECOND);
+        for seq in 1..=5 {
+            store.keep(Timestamp::ZERO, 1, seq, b"xx");
+        }
+        assert_eq!((after(&store, 1, 0).len(), store.usage()), (3, (3, 6)));
+        store.keep(Timestamp::ZERO, 1, 6, b"xxxxxxx");
+        assert_eq!(store.usage(), (2, 9));
+        store.keep(Timestamp::ZERO, 1, 7, &[b'x'; 100]);
+        assert_eq!((after(&store, 1, 0)[0].0, store.usage()), (7, (1, 100)));
+        store.keep(Timestamp::ZERO, 1, 8, b"x");
+        assert_eq!(store.usage(), (1, 1));
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten_in_time() {
+        let mut store = MemoryReplay::new(9, 99, SECOND);
+        store.keep(Timestamp::ZERO, 1, 1, b"x");
+        store.keep(Timestamp::ZERO + SECOND, 1, 2, b"y");
+        assert_eq!(store.expiry(), Some(Timestamp::ZERO + SECOND));
+        store.expire(Timestamp::ZERO + Duration::from_nanos(999_999_999));
+        assert_eq!(store.usage(), (2, 2));
+        store.expire(Timestamp::ZERO + SECOND);
+        assert_eq!(after(&store, 1, 0), [(2, "y".to_string())]);
+        store.expire(Timestamp::ZERO + 2 * SECOND);
+        assert_eq!((store.usage(), store.expiry()), ((0, 0), None));
+    }
+}

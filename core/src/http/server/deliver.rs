@@ -1,0 +1,278 @@
+//! Which message goes where: every message of a connection to exactly one exchange.
+
+use alloc::{string::ToString, vec::Vec};
+use core::time::Duration;
+
+use http::StatusCode;
+
+use super::{
+    ExchangeId, Session,
+    exchange::{Exchange, Form, MESSAGE},
+    session::Way,
+};
+use crate::{
+    codec::SseText,
+    connection::{Failure, Route, Transmit},
+    http::{Answer, answer},
+    protocol::ProtocolVersion,
+    rpc::CallId,
+    wire::{ErrorCode, Message},
+};
+
+impl Session {
+    /// Brings a message of the connection to the exchange that it belongs to.
+    pub(super) fn deliver(&mut self, transmit: Transmit, frame: &[u8]) {
+        let Transmit { route, stream, .. } = transmit;
+        // Whether nothing that belongs to the same request follows.
+        let last = match route {
+            Route::Reply { last, .. } => last,
+            Route::Connection => stream.is_some(),
+            Route::Call(_) | Route::LetGo { .. } => false,
+        };
+        match &mut self.kind {
+            Way::Modern { .. } => {
+                let only = self.exchanges.keys().next().copied();
+                if let (Some(id), false) = (only, matches!(route, Route::Call(_) | Route::LetGo { .. })) {
+                    self.send(id, frame, last);
+                    if last {
+                        self.conn.close(self.clock);
+                    }
+                }
+            }
+            Way::Old { stream: carrier, .. } => {
+                if let (Some(id), false) = (*carrier, matches!(route, Route::LetGo { .. })) {
+                    self.send(id, frame, false);
+                }
+            }
+            Way::Streams { streams, .. } => {
+                let known = stream.filter(|stream| streams.all.contains_key(stream));
+                match (route, known) {
+                    (Route::LetGo { retry, .. }, Some(stream)) => self.let_go(stream, retry),
+                    (Route::LetGo { .. }, None) => {}
+                    (_, Some(stream)) => self.send_on(stream, frame, last),
+                    (Route::Call(call), None) => self.send_to_anybody(Some(call), frame),
+                    (Route::Connection, None) if stream.is_none() => self.send_to_anybody(None, frame),
+                    // It belongs to a request that was sent on an exchange that is lost, and cannot be resumed.
+                    (Route::Connection | Route::Reply { .. }, None) => {}
+                }
+            }
+        }
+    }
+
+    /// Sends a message on a stream, whether anything carries that now or not.
+    fn send_on(&mut self, stream: u64, frame: &[u8], last: bool) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let Some(known) = streams.all.get_mut(&stream) else { return };
+        let carrier = known.exchange;
+        if let Some(id) = carrier
+            && self.exchanges.get(&id).is_some_and(Exchange::is_open)
+        {
+            if last {
+                // There is nothing that could be resumed.
+                streams.all.remove(&stream);
+                return self.answer_with(id, frame);
+            }
+            self.open_stream(id, stream);
+        }
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let event = streams.keep(self.clock, stream, frame).to_string();
+        if let Some(known) = streams.all.get_mut(&stream) {
+            known.done |= last;
+        }
+        if let Some(id) = carrier {
+            self.write(id, &SseText { id: Some(&event), data: Some(frame), ..MESSAGE });
+            if last {
+                self.end(id);
+            }
+        }
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.tidy_sometimes();
+        }
+    }
+
+    /// Sends a message on an exchange that is all there is, without any way to come back to it.
+    fn send(&mut self, id: ExchangeId, frame: &[u8], last: bool) {
+        let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| !exchange.is_ended()) else { return };
+        if exchange.is_open() {
+            if last {
+                return self.answer_with(id, frame);
+            }
+            exchange.stream();
+        }
+        self.write(id, &SseText { data: Some(frame), ..MESSAGE });
+        if last {
+            self.end(id);
+        }
+    }
+
+    /// Sends a message that belongs to no request, once there is a stream for it.
+    fn send_to_anybody(&mut self, call: Option<CallId>, frame: &[u8]) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        if let Some(stream) = streams.listener() {
+            return self.send_on(stream, frame, false);
+        }
+        for given_up in streams.wait(&self.options.limits, call, frame) {
+            if let Some(call) = given_up.call {
+                self.conn.fail(call, Failure::NoStream);
+            }
+        }
+    }
+
+    /// Sends what waits for a stream.
+    pub(super) fn send_waiting(&mut self, stream: u64) {
+        while let Way::Streams { streams, .. } = &mut self.kind
+            && let Some(message) = streams.next_waiting()
+        {
+            self.send_on(stream, &message, false);
+        }
+    }
+
+    /// Begins to answer with a stream of events.
+    pub(super) fn open_stream(&mut self, id: ExchangeId, stream: u64) {
+        let primes = self.primes();
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        exchange.stream = Some(stream);
+        exchange.stream();
+        let bytes = match &self.kind {
+            Way::Streams { streams, .. } if primes => streams.prime(stream, exchange),
+            // Whoever is on the way passes the head on when there is something of the body.
+            Way::Modern { .. } | Way::Streams { .. } | Way::Old { .. } => exchange.comment(),
+        };
+        self.wrote(id, bytes);
+    }
+
+    /// Closes what carries the stream of a request for now, so that its client comes back for the answer.
+    fn let_go(&mut self, stream: u64, retry: Option<Duration>) {
+        let Way::Streams { streams, .. } = &self.kind else { return };
+        let Some(id) = streams.all.get(&stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
+            return;
+        };
+        if self.exchanges.get(&id).is_some_and(Exchange::is_open) {
+            self.open_stream(id, stream);
+        }
+        self.say_when(id, retry);
+        self.end(id);
+    }
+
+    /// Says when to come back to a stream that is closed early.
+    pub(super) fn say_when(&mut self, id: ExchangeId, retry: Option<Duration>) {
+        if self.primes() {
+            let retry = Some(retry.unwrap_or(self.options.limits.retry));
+            self.write(id, &SseText { retry, ..SseText::default() });
+        }
+    }
+
+    /// Whether streams begin with an id to come back with, and say when to.
+    fn primes(&self) -> bool {
+        matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
+    }
+
+    /// Answers with one message and nothing else.
+    fn answer_with(&mut self, id: ExchangeId, frame: &[u8]) {
+        let challenge = self.challenges.remove(&id);
+        let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
+        let mut answer = answer::json(status, frame.to_vec());
+        if let Some(challenge) = challenge {
+            challenge.add_to(answer.headers_mut());
+        }
+        let opens = self.exchanges.get(&id).is_some_and(|exchange| exchange.opens);
+        if let (Way::Streams { id, .. }, true) = (&self.kind, opens && self.conn.version().is_some()) {
+            answer::set_session(answer.headers_mut(), id);
+        }
+        self.answer(id, answer);
+    }
+
+    /// The status of an answer that is one message.
+    fn status(&self, frame: &[u8]) -> StatusCode {
+        let Some((code, has_id)) = Message::error_code(frame) else { return StatusCode::OK };
+        match &self.kind {
+            // What cannot even be attributed was no request.
+            Way::Streams { .. } | Way::Old { .. } if has_id => StatusCode::OK,
+            Way::Streams { .. } | Way::Old { .. } => StatusCode::BAD_REQUEST,
+            Way::Modern { refused } => match code {
+                ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
+                ErrorCode::PARSE_ERROR
+                | ErrorCode::INVALID_REQUEST
+                | ErrorCode::HEADER_MISMATCH
+                | ErrorCode::MISSING_CLIENT_CAPABILITY
+                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => StatusCode::BAD_REQUEST,
+                _ => refused.unwrap_or(StatusCode::OK),
+            },
+        }
+    }
+
+    // ---- how exchanges end ----
+
+    /// There is no connection any more that could say anything.
+    pub(super) fn end_all(&mut self) {
+        let open: Vec<_> =
+            self.exchanges.iter().filter(|(_, it)| !it.is_ended()).map(|(id, it)| (*id, it.is_open())).collect();
+        for (id, is_open) in open {
+            match (is_open, &self.kind) {
+                (false, _) => self.end(id),
+                (true, Way::Modern { .. }) => self.answer(id, answer::busy("The server is closing")),
+                (true, Way::Streams { .. } | Way::Old { .. }) => self.answer(id, answer::no_session()),
+            }
+        }
+    }
+
+    /// Ends exchanges whose requests were cancelled: there will be no answer.
+    pub(super) fn sweep(&mut self) {
+        if !matches!(self.kind, Way::Streams { .. }) {
+            return;
+        }
+        let owed = self.conn.owed();
+        let waits = |it: &Exchange| it.form != Form::Whole && !it.is_ended();
+        let over: Vec<_> = self.exchanges.iter().filter(|(_, it)| waits(it)).map(|(id, it)| (*id, it.stream)).collect();
+        for (id, stream) in over {
+            let (Some(stream), Way::Streams { streams, .. }) = (stream, &mut self.kind) else { continue };
+            let Some(known) = streams.all.get_mut(&stream) else { continue };
+            if known.listens || owed.contains(&stream) {
+                continue;
+            }
+            known.done = true;
+            if let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| exchange.is_open()) {
+                exchange.stream();
+            }
+            self.end(id);
+        }
+    }
+
+    // ---- what changes an exchange ----
+
+    /// Gives a whole answer.
+    pub(super) fn answer(&mut self, id: ExchangeId, answer: Answer) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        self.queued += answer.body().len();
+        let stream = exchange.stream;
+        exchange.answer(answer);
+        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, stream) {
+            streams.all.remove(&stream);
+        }
+        self.announce(id);
+    }
+
+    fn write(&mut self, id: ExchangeId, event: &SseText<'_>) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let bytes = exchange.event(event);
+        self.wrote(id, bytes);
+    }
+
+    /// So many bytes were added to what waits to be written.
+    pub(super) fn wrote(&mut self, id: ExchangeId, bytes: usize) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        self.queued += bytes;
+        exchange.quiet = Some(self.clock + self.options.limits.keepalive);
+        self.announce(id);
+    }
+
+    /// Nothing follows on an exchange.
+    pub(super) fn end(&mut self, id: ExchangeId) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        exchange.end();
+        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
+            streams.leave(stream, id);
+        }
+        self.announce(id);
+    }
+}

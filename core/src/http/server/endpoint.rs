@@ -1,0 +1,211 @@
+//! The door: every request comes in here, and is refused or brought to a session.
+
+use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc};
+use core::fmt;
+
+use http::request::Parts;
+
+use super::{Caller, Intake, Request, Session, head::Surface, intake::Work};
+use crate::{
+    connection::{Principal, ServerConfig},
+    http::{
+        Answer, Limits, Policy, SessionId,
+        answer::{busy, no_session},
+    },
+    rpc::Timestamp,
+};
+
+/// What an endpoint answers, to whom, and how much it may hold.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Under which names it is reached, and by which web pages.
+    pub policy: Policy,
+    /// Where in the space of paths it is.
+    pub paths: Paths,
+    /// How much it may hold.
+    pub limits: Limits,
+}
+
+impl Options {
+    /// An endpoint on all paths, without the old transport.
+    #[must_use]
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, paths: Paths::any(), limits: Limits::default() }
+    }
+}
+
+/// Where an endpoint is.
+#[derive(Clone, Debug)]
+pub struct Paths {
+    /// `None`: everywhere that is not taken otherwise.
+    mcp: Option<String>,
+    old: Option<Old>,
+}
+
+/// The two paths of the transport of 2024-11-05.
+#[derive(Clone, Debug)]
+pub(super) struct Old {
+    stream: String,
+    pub(super) messages: String,
+}
+
+impl Paths {
+    /// On every path: somebody in front has looked at it.
+    #[must_use]
+    pub const fn any() -> Self {
+        Self { mcp: None, old: None }
+    }
+
+    /// On this path, such as `/mcp`.
+    #[must_use]
+    pub fn at(path: impl Into<String>) -> Self {
+        Self { mcp: Some(path.into()), old: None }
+    }
+
+    /// The transport of 2024-11-05 as well: its stream on one path, such as `/sse`, and what clients say on another,
+    /// such as `/message`. Clients are told of the latter, so it is the path as they see it.
+    #[must_use]
+    pub fn with_old_transport(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
+        self.old = Some(Old { stream: stream.into(), messages: messages.into() });
+        self
+    }
+
+    pub(super) fn surface(&self, path: &str) -> Option<Surface> {
+        match (&self.old, &self.mcp) {
+            (Some(old), _) if old.stream == path => Some(Surface::OldStream),
+            (Some(old), _) if old.messages == path => Some(Surface::OldMessages),
+            (_, None) => Some(Surface::Mcp),
+            (_, Some(mcp)) => (mcp == path).then_some(Surface::Mcp),
+        }
+    }
+
+    pub(super) const fn old(&self) -> Option<&Old> {
+        self.old.as_ref()
+    }
+}
+
+/// Where requests come in, and which sessions there are.
+///
+/// `T` is the driver's handle on a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
+/// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments only.
+pub struct Endpoint<T> {
+    options: Arc<Options>,
+    config: Arc<ServerConfig>,
+    sessions: BTreeMap<SessionId, Entry<T>>,
+}
+
+struct Entry<T> {
+    handle: T,
+    /// Who began it. Nobody else may use it.
+    principal: Option<Arc<Principal>>,
+    /// It is one of the old transport, whose messages come in elsewhere.
+    old: bool,
+}
+
+impl<T: Clone> Endpoint<T> {
+    /// An endpoint of a server.
+    #[must_use]
+    pub fn new(config: impl Into<Arc<ServerConfig>>, options: Options) -> Self {
+        let mut config = config.into();
+        if config.settings.keepalive.is_some() {
+            // Whether a client is there is seen on its streams; it need not have one open to be pinged on.
+            Arc::make_mut(&mut config).settings.keepalive = None;
+        }
+        Self { options: Arc::new(options), config, sessions: BTreeMap::new() }
+    }
+
+    /// A request has come in: its head, and who sends it. Nothing is kept of it here.
+    ///
+    /// # Errors
+    /// The answer, if it is refused. Its body need not be read.
+    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
+        Intake::begin(&self.options, &self.config, head, caller, |id, principal| {
+            self.sessions.get(id).is_some_and(|entry| entry.admits(principal))
+        })
+    }
+
+    /// A request is complete: finds the session that it is for, or begins one. `make` makes a handle of what was begun,
+    /// and `random` are bits that nobody can predict. Hand the request to [`Session::open`] next.
+    ///
+    /// A session of the modern era is that of one request and is known to nobody else. A session of the legacy era is
+    /// known here until it is [forgotten](Self::forget).
+    ///
+    /// # Errors
+    /// The answer, if there is no such session, or too many of them.
+    pub fn route(
+        &mut self,
+        now: Timestamp,
+        request: &Request,
+        random: [u8; 24],
+        make: impl FnOnce(Session) -> T,
+    ) -> Result<T, Box<Answer>> {
+        let principal = request.principal();
+        let (id, old) = match &request.work {
+            Work::Modern(_) => return Ok(make(Session::modern(now, &self.config, &self.options))),
+            Work::Initialize => (SessionId::new(random), false),
+            Work::OldStream => (SessionId::new(random), true),
+            Work::Message(id) | Work::Listen(id, _) => return self.known(id, principal, false),
+            Work::OldMessage(id) => return self.known(id, principal, true),
+            Work::End(id) => {
+                let handle = self.known(id, principal, false)?;
+                // From now on, nobody finds it.
+                self.sessions.remove(id);
+                return Ok(handle);
+            }
+        };
+        if self.sessions.len() >= self.options.limits.sessions {
+            return Err(Box::new(busy("There are too many sessions")));
+        }
+        if self.sessions.contains_key(&id) {
+            // The bits were not random. Nobody gets the session of somebody else.
+            return Err(Box::new(busy("There is no new session")));
+        }
+        let session = if old { Session::old } else { Session::streamable };
+        let handle = make(session(now, &self.config, &self.options, id.clone()));
+        self.sessions.insert(id, Entry { handle: handle.clone(), principal: principal.cloned(), old });
+        Ok(handle)
+    }
+
+    /// A session is over: it is not found any more.
+    pub fn forget(&mut self, id: &SessionId) -> Option<T> {
+        self.sessions.remove(id).map(|entry| entry.handle)
+    }
+
+    /// Every session that is found here, in the order of their ids.
+    pub fn sessions(&self) -> impl Iterator<Item = &T> {
+        self.sessions.values().map(|entry| &entry.handle)
+    }
+
+    /// How many sessions are found here.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    fn known(&self, id: &SessionId, principal: Option<&Arc<Principal>>, old: bool) -> Result<T, Box<Answer>> {
+        let entry = self.sessions.get(id).filter(|entry| entry.old == old && entry.admits(principal.map(|it| &**it)));
+        entry.map(|entry| entry.handle.clone()).ok_or_else(|| Box::new(no_session()))
+    }
+}
+
+impl<T> Entry<T> {
+    /// Whether this is who began it.
+    fn admits(&self, principal: Option<&Principal>) -> bool {
+        principal.map(|it| &it.id) == self.principal.as_ref().map(|it| &it.id)
+    }
+}
+
+impl<T> fmt::Debug for Endpoint<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint")
+            .field("options", &self.options)
+            .field("sessions", &self.sessions.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,147 @@
+//! One request and what is written in answer to it.
+
+use alloc::vec::Vec;
+
+use http::{HeaderValue, Response, header, response::Parts};
+
+use crate::{
+    codec::SseText,
+    http::{
+        Answer,
+        names::{ACCEL_BUFFERING, EVENTS},
+    },
+    rpc::Timestamp,
+};
+
+/// One request to a session, and the answer to it. Never reused within a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExchangeId(pub(super) u64);
+
+/// An event that carries a message. Some clients want its kind to be named.
+pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: None, retry: None, data: None };
+
+/// The next thing to write for an exchange.
+#[derive(Debug)]
+pub enum Output {
+    /// The status and the headers. Comes first.
+    Head(Parts),
+    /// So many bytes of the body have been appended.
+    Data(usize),
+    /// The body is complete. Comes last.
+    End,
+}
+
+/// What is known of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Nothing. When this time comes, it will be a stream.
+    Open {
+        until: Timestamp,
+    },
+    Stream,
+    Whole,
+}
+
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) form: Form,
+    /// The stream of its session that it carries, or was to carry.
+    pub(super) stream: Option<u64>,
+    /// It is the first of a session: the answer says which.
+    pub(super) opens: bool,
+    head: Option<Parts>,
+    body: Vec<u8>,
+    ended: bool,
+    /// When a stream on which nothing is written has been quiet for too long.
+    pub(super) quiet: Option<Timestamp>,
+    /// It is among those that have something to write.
+    pub(super) announced: bool,
+}
+
+impl Exchange {
+    pub(super) const fn new(until: Timestamp) -> Self {
+        Self {
+            form: Form::Open { until },
+            stream: None,
+            opens: false,
+            head: None,
+            body: Vec::new(),
+            ended: false,
+            quiet: None,
+            announced: false,
+        }
+    }
+
+    /// Gives a whole answer.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        let (head, body) = answer.into_parts();
+        (self.form, self.head, self.body, self.ended) = (Form::Whole, Some(head), body, true);
+    }
+
+    /// Begins to answer with a stream of events.
+    pub(super) fn stream(&mut self) {
+        let mut head = Response::new(()).into_parts().0;
+        let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
+        say(&mut head.headers, header::CONTENT_TYPE, EVENTS);
+        // Nobody on the way is to keep, collect or change it.
+        say(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
+        say(&mut head.headers, ACCEL_BUFFERING, "no");
+        (self.form, self.head) = (Form::Stream, Some(head));
+    }
+
+    /// Writes an event; how many bytes that are.
+    pub(super) fn event(&mut self, event: &SseText<'_>) -> usize {
+        let before = self.body.len();
+        event.write(&mut self.body);
+        self.body.len() - before
+    }
+
+    /// Writes a comment, unless the one who reads has not even taken what was written before; how many bytes that are.
+    pub(super) fn comment(&mut self) -> usize {
+        let before = self.body.len();
+        if before == 0 {
+            SseText::comment(&mut self.body);
+        }
+        self.body.len() - before
+    }
+
+    /// Nothing follows.
+    pub(super) fn end(&mut self) {
+        self.ended = true;
+        self.quiet = None;
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self.form, Form::Open { .. })
+    }
+
+    pub(super) const fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Bytes that wait to be taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.body.len()
+    }
+
+    pub(super) fn has_output(&self) -> bool {
+        self.head.is_some() || !self.body.is_empty() || self.ended
+    }
+
+    /// The next thing to write, and whether it is the last one.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) -> Option<Output> {
+        if let Some(head) = self.head.take() {
+            return Some(Output::Head(head));
+        }
+        if !self.body.is_empty() {
+            let len = self.body.len();
+            if out.is_empty() {
+                core::mem::swap(out, &mut self.body);
+            } else {
+                out.append(&mut self.body);
+            }
+            return Some(Output::Data(len));
+        }
+        self.ended.then_some(Output::End)
+    }
+}

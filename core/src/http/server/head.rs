@@ -1,0 +1,223 @@
+//! What the head of a request says, and what it is refused for.
+
+use alloc::{boxed::Box, string::ToString};
+
+use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
+
+use super::{Options, intake::Work};
+use crate::{
+    connection::ServerConfig,
+    http::{
+        Answer, SessionId,
+        answer::{self, refusal},
+        media,
+        names::{
+            EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID, said, single, weight,
+        },
+        session_id::{PARAMETER, parameter},
+    },
+    protocol::{Era, HeaderParam, Mirrored, ProtocolVersion, Said, VersionSet},
+};
+
+/// The revision that the header of a request names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declared {
+    Nothing,
+    Version(ProtocolVersion),
+    Unknown,
+}
+
+/// What a request is for, as far as its head says.
+#[derive(Clone, Debug)]
+pub(super) enum Purpose {
+    /// A message, in whichever era.
+    Post { session: Option<SessionId>, declared: Declared, headers: Mirrored },
+    /// Anything without a body.
+    Bare(Work),
+    /// A message over the transport of 2024-11-05.
+    OldPost(SessionId),
+}
+
+impl Purpose {
+    /// What a request is for that may come in.
+    pub(super) fn of(surface: Surface, head: &Parts, config: &ServerConfig) -> Result<Self, Box<Answer>> {
+        let legacy = serves_sessions(config);
+        Ok(match (surface, &head.method) {
+            (Surface::Mcp, &Verb::POST) => post(head, config)?,
+            (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, config)?),
+            (Surface::Mcp, &Verb::DELETE) if legacy => {
+                let id = session(&head.headers)?.ok_or_else(missing_session)?;
+                supported(declared(&head.headers), config)?;
+                Self::Bare(Work::End(id))
+            }
+            (Surface::Mcp, _) => {
+                return Err(Box::new(answer::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
+            }
+            (Surface::OldStream, &Verb::GET) => {
+                accepts(&head.headers, &[EVENTS])?;
+                Self::Bare(Work::OldStream)
+            }
+            (Surface::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
+            (Surface::OldMessages, &Verb::POST) => {
+                json_body(&head.headers, config)?;
+                let id = parameter(head.uri.query(), PARAMETER).ok_or_else(missing_session)?;
+                Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(answer::no_session()))?)
+            }
+            (Surface::OldMessages, _) => return Err(Box::new(answer::not_allowed("POST"))),
+        })
+    }
+
+    /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read, if it
+    /// names no revision of a session.
+    pub(super) fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Bare(work) => work.session(),
+            Self::OldPost(id) => Some(id),
+            Self::Post { session, declared: Declared::Nothing, .. } => session.as_ref(),
+            Self::Post { session, declared: Declared::Version(version), .. } if version.era() == Era::Legacy => {
+                session.as_ref()
+            }
+            Self::Post { .. } => None,
+        }
+    }
+}
+
+/// Whether a request may come in at all, and where.
+pub(super) fn surface(options: &Options, config: &ServerConfig, head: &Parts) -> Result<Surface, Box<Answer>> {
+    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
+    if target > options.limits.head_bytes {
+        return refuse(StatusCode::URI_TOO_LONG, "The target is larger than the limit");
+    }
+    if weight(&head.headers).saturating_add(target) > options.limits.head_bytes {
+        return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are larger than the limit");
+    }
+    if let Err((status, why)) = options.policy.check(head) {
+        return refuse(status, why);
+    }
+    let surface = options.paths.surface(head.uri.path());
+    match surface.filter(|surface| serves_sessions(config) || *surface == Surface::Mcp) {
+        Some(surface) => Ok(surface),
+        None => refuse(StatusCode::NOT_FOUND, "There is nothing here"),
+    }
+}
+
+pub(super) fn serves_sessions(config: &ServerConfig) -> bool {
+    !config.settings.versions.intersection(VersionSet::LEGACY).is_empty()
+}
+
+/// Which of the places that an endpoint has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Surface {
+    Mcp,
+    OldStream,
+    OldMessages,
+}
+
+pub(super) fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Box<Answer>> {
+    Err(Box::new(refusal(status, why)))
+}
+
+pub(super) fn too_large<T>() -> Result<T, Box<Answer>> {
+    refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the limit")
+}
+
+pub(super) fn missing_session() -> Box<Answer> {
+    Box::new(refusal(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: a session begins with initialize"))
+}
+
+fn session(headers: &HeaderMap) -> Result<Option<SessionId>, Box<Answer>> {
+    let Ok(id) = single(headers, &SESSION_ID) else {
+        return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is there twice");
+    };
+    let Some(id) = id else { return Ok(None) };
+    match id.to_str().ok().and_then(SessionId::parse) {
+        Some(id) => Ok(Some(id)),
+        // An id that is not of our making is not that of a session.
+        None => Err(Box::new(answer::no_session())),
+    }
+}
+
+fn declared(headers: &HeaderMap) -> Declared {
+    match said(headers, &PROTOCOL_VERSION) {
+        Said::Nothing => Declared::Nothing,
+        Said::Junk => Declared::Unknown,
+        Said::Text(text) => {
+            ProtocolVersion::parse(text.trim_matches([' ', '\t'])).map_or(Declared::Unknown, Declared::Version)
+        }
+    }
+}
+
+/// Requests of a session name a revision that is served, or none.
+pub(super) fn supported(declared: Declared, config: &ServerConfig) -> Result<(), Box<Answer>> {
+    match declared {
+        Declared::Nothing => Ok(()),
+        Declared::Version(version) if version.era() == Era::Legacy && config.settings.versions.contains(version) => {
+            Ok(())
+        }
+        Declared::Version(_) | Declared::Unknown => {
+            refuse(StatusCode::BAD_REQUEST, "Unsupported protocol version in MCP-Protocol-Version")
+        }
+    }
+}
+
+fn accepts(headers: &HeaderMap, types: &[&str]) -> Result<(), Box<Answer>> {
+    if types.iter().all(|media_type| media::accepts(headers, media_type)) {
+        return Ok(());
+    }
+    let why = alloc::format!("The client has to accept {}", types.join(" and "));
+    Err(Box::new(refusal(StatusCode::NOT_ACCEPTABLE, why)))
+}
+
+/// Checks what is said of a body before any of it is read.
+fn json_body(headers: &HeaderMap, config: &ServerConfig) -> Result<(), Box<Answer>> {
+    let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !media::is(headers, JSON) || !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
+        return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body has to be application/json");
+    }
+    match single(headers, &header::CONTENT_LENGTH) {
+        Ok(None) => Ok(()),
+        Ok(Some(length)) => match length.to_str().ok().and_then(|digits| digits.parse::<u64>().ok()) {
+            Some(length) if length > config.settings.limits.frame_bytes as u64 => too_large(),
+            Some(_) => Ok(()),
+            None => refuse(StatusCode::BAD_REQUEST, "Content-Length is malformed"),
+        },
+        Err(_) => refuse(StatusCode::BAD_REQUEST, "Content-Length is there twice"),
+    }
+}
+
+fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
+    let headers = &head.headers;
+    json_body(headers, config)?;
+    accepts(headers, &[JSON, EVENTS])?;
+    let declared = declared(headers);
+    // The modern era has no sessions, whatever a header says.
+    let session = match declared {
+        Declared::Unknown => None,
+        Declared::Version(version) if version.era() == Era::Modern => None,
+        Declared::Nothing | Declared::Version(_) => session(headers)?,
+    };
+    let prefix = HeaderParam::PREFIX.to_ascii_lowercase();
+    let params = headers.iter().filter_map(|(name, value)| {
+        let name = name.as_str().strip_prefix(&*prefix)?;
+        Some((name.to_string(), Said::from(Some(value.as_bytes()))))
+    });
+    let headers = Mirrored {
+        version: said(headers, &PROTOCOL_VERSION),
+        method: said(headers, &MCP_METHOD),
+        name: said(headers, &MCP_NAME),
+        params: params.collect(),
+    };
+    Ok(Purpose::Post { session, declared, headers })
+}
+
+fn listen(head: &Parts, config: &ServerConfig) -> Result<Work, Box<Answer>> {
+    accepts(&head.headers, &[EVENTS])?;
+    let id = session(&head.headers)?.ok_or_else(missing_session)?;
+    supported(declared(&head.headers), config)?;
+    let Ok(last) = single(&head.headers, &LAST_EVENT_ID) else {
+        return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
+    };
+    // What is no text is no id of ours either.
+    let last = last.map(|last| last.to_str().unwrap_or_default().to_string());
+    Ok(Work::Listen(id, last))
+}

@@ -1,0 +1,200 @@
+//! A request while it comes in: looked at, and refused or read, before anything is kept of it elsewhere.
+
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use core::fmt;
+
+use http::request::Parts;
+
+use super::{
+    Options,
+    head::{Purpose, surface, too_large},
+    message::Parsed,
+};
+use crate::{
+    connection::{Principal, ServerConfig},
+    http::{Answer, Challenge, SessionId, answer},
+    protocol::Mirrored,
+    wire::RequestId,
+};
+
+/// Who sends a request, as far as whoever moves the bytes has found out.
+#[derive(Clone, Debug)]
+pub enum Caller {
+    /// Nobody asked.
+    Anybody,
+    /// This one.
+    Known(Arc<Principal>),
+    /// Nobody who may do this.
+    Refused(Challenge),
+}
+
+/// What a request is for.
+#[derive(Clone, Debug)]
+pub(super) enum Work {
+    /// A message of the modern era, which stands alone.
+    Modern(Arc<Mirrored>),
+    /// The first message of a session.
+    Initialize,
+    /// A message of a session.
+    Message(SessionId),
+    /// A stream of a session, anew or from where it was lost.
+    Listen(SessionId, Option<String>),
+    /// The end of a session.
+    End(SessionId),
+    /// The stream of a session over the transport of 2024-11-05, which begins with it.
+    OldStream,
+    /// A message of such a session.
+    OldMessage(SessionId),
+}
+
+impl Work {
+    /// The session that it is for, if there is one already.
+    pub(super) const fn session(&self) -> Option<&SessionId> {
+        match self {
+            Self::Modern(_) | Self::Initialize | Self::OldStream => None,
+            Self::Message(id) | Self::Listen(id, _) | Self::End(id) | Self::OldMessage(id) => Some(id),
+        }
+    }
+}
+
+/// What kind of message a body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// There is none.
+    Nothing,
+    Request,
+    Notification,
+    Response,
+    Batch,
+}
+
+/// A request whose head is fine and whose body is being read.
+///
+/// Feed it the body, then [`end`](Self::end) it.
+pub struct Intake {
+    purpose: Purpose,
+    config: Arc<ServerConfig>,
+    principal: Option<Arc<Principal>>,
+    body: Vec<u8>,
+    /// How much of it has come.
+    received: usize,
+}
+
+/// A whole request, ready to be brought to whom it concerns.
+pub struct Request {
+    pub(super) work: Work,
+    pub(super) kind: Kind,
+    pub(super) principal: Option<Arc<Principal>>,
+    pub(super) body: Vec<u8>,
+    id: Option<RequestId>,
+    method: Option<String>,
+}
+
+impl Intake {
+    /// Looks at the head of a request. `known` says whether a session is there, and may be used by this principal.
+    pub(super) fn begin(
+        options: &Options,
+        config: &Arc<ServerConfig>,
+        head: &Parts,
+        caller: Caller,
+        known: impl FnOnce(&SessionId, Option<&Principal>) -> bool,
+    ) -> Result<Self, Box<Answer>> {
+        let surface = surface(options, config, head)?;
+        let principal = match caller {
+            Caller::Anybody => None,
+            Caller::Known(principal) => Some(principal),
+            Caller::Refused(challenge) => return Err(Box::new(challenge.answer(None))),
+        };
+        let purpose = Purpose::of(surface, head, config)?;
+        if let Some(id) = purpose.session()
+            && !known(id, principal.as_deref())
+        {
+            return Err(Box::new(answer::no_session()));
+        }
+        Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0 })
+    }
+
+    /// The next piece of the body.
+    ///
+    /// # Errors
+    /// The answer, if the body is larger than the limit. The rest of it need not be read.
+    pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<Answer>> {
+        self.received = self.received.saturating_add(chunk.len());
+        if self.received > self.config.settings.limits.frame_bytes {
+            self.body = Vec::new();
+            return too_large();
+        }
+        // A body where none belongs is not looked at.
+        if !matches!(self.purpose, Purpose::Bare(_)) {
+            self.body.extend_from_slice(chunk);
+        }
+        Ok(())
+    }
+
+    /// The body is complete.
+    ///
+    /// # Errors
+    /// The answer, if it is no message, or none that can be sent this way.
+    pub fn end(self) -> Result<Request, Box<Answer>> {
+        let Self { purpose, config, principal, body, .. } = self;
+        let (work, parsed) = match purpose {
+            Purpose::Bare(work) => (work, Parsed::nothing()),
+            Purpose::OldPost(id) => (Work::OldMessage(id), Parsed::read(&body, &config)?),
+            Purpose::Post { session, declared, headers } => {
+                let parsed = Parsed::read(&body, &config)?;
+                (parsed.work(session, declared, headers, &config)?, parsed)
+            }
+        };
+        let Parsed { kind, id, method, .. } = parsed;
+        Ok(Request { work, kind, principal, body, id, method })
+    }
+}
+
+impl fmt::Debug for Intake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Intake")
+            .field("purpose", &self.purpose)
+            .field("principal", &self.principal)
+            .field("received", &self.received)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Request {
+    /// The id of the JSON-RPC request in it, to be repeated in whatever it is answered with.
+    #[must_use]
+    pub const fn id(&self) -> Option<&RequestId> {
+        self.id.as_ref()
+    }
+
+    /// The method of the request or notification in it: what somebody may want to know who decides whether its sender may
+    /// have it, before it is brought to anybody.
+    #[must_use]
+    pub fn method(&self) -> Option<&str> {
+        self.method.as_deref()
+    }
+
+    /// The message.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Who sent it.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("work", &self.work)
+            .field("kind", &self.kind)
+            .field("principal", &self.principal)
+            .field("id", &self.id)
+            .field("method", &self.method)
+            .finish_non_exhaustive()
+    }
+}

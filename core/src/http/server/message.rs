@@ -1,0 +1,145 @@
+//! What a body says, and which era it is of.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    sync::Arc,
+    vec::Vec,
+};
+
+use http::StatusCode;
+
+use super::{
+    head::{Declared, missing_session, serves_sessions, supported},
+    intake::{Kind, Work},
+};
+use crate::{
+    connection::ServerConfig,
+    http::{Answer, SessionId, answer},
+    protocol::{Era, Method, Mirrored, Said},
+    schema::{InitializeParams, UnsupportedProtocolVersion, keys},
+    wire::{Defect, ErrorCode, ErrorObject, Json, Malformed, Message, RequestId, Subject, decode_params},
+};
+
+/// What a body says, as far as the binding has to know.
+pub(super) struct Parsed {
+    pub(super) kind: Kind,
+    pub(super) id: Option<RequestId>,
+    pub(super) method: Option<String>,
+    /// It claims to be of the modern era.
+    claims: bool,
+    /// It is an `initialize` whose params can be read.
+    opens: bool,
+}
+
+impl Default for Parsed {
+    fn default() -> Self {
+        Self { kind: Kind::Request, id: None, method: None, claims: false, opens: false }
+    }
+}
+
+impl Parsed {
+    /// What is said by a request that has no body.
+    pub(super) fn nothing() -> Self {
+        Self { kind: Kind::Nothing, ..Self::default() }
+    }
+
+    pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<Answer>> {
+        let fail = |defect: Defect, id: Option<&RequestId>| {
+            let error = ErrorObject::new(defect.code(), defect.message());
+            Err(Box::new(answer::error(StatusCode::BAD_REQUEST, id, &error)))
+        };
+        let text = match core::str::from_utf8(body) {
+            Ok(text) => text,
+            Err(error) => return fail(Defect::Syntax(error.valid_up_to()), None),
+        };
+        match Message::parse(text, config.settings.limits.json_depth) {
+            Ok(Message::Request { id, method, params, meta }) => {
+                let claims = meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+                let is_first = Method::parse(&method) == Some(Method::Initialize);
+                let opens = is_first && decode_params::<InitializeParams>(params.as_ref()).is_ok();
+                Ok(Self { kind: Kind::Request, id: Some(id), method: Some(method.into_owned()), claims, opens })
+            }
+            Ok(Message::Notification { method, .. }) => {
+                Ok(Self { kind: Kind::Notification, method: Some(method.into_owned()), ..Self::default() })
+            }
+            Ok(Message::Response { .. } | Message::Error { .. }) => {
+                Ok(Self { kind: Kind::Response, ..Self::default() })
+            }
+            Err(Malformed { defect: Defect::Array, .. }) => Ok(Self { kind: Kind::Batch, ..Self::default() }),
+            Err(Malformed { defect, subject: Subject::Request(id) }) => fail(defect, Some(&id)),
+            Err(Malformed { defect, .. }) => fail(defect, None),
+        }
+    }
+
+    fn is_initialize(&self) -> bool {
+        self.kind == Kind::Request && self.method.as_deref() == Some(Method::Initialize.as_str())
+    }
+
+    fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<Answer>> {
+        Err(Box::new(answer::error(status, self.id.as_ref(), error)))
+    }
+
+    /// The era of a message, and what it is for in that.
+    pub(super) fn work(
+        &self,
+        session: Option<SessionId>,
+        declared: Declared,
+        headers: Mirrored,
+        config: &ServerConfig,
+    ) -> Result<Work, Box<Answer>> {
+        let served = config.settings.versions;
+        let legacy = serves_sessions(config);
+        let modern = served.iter().any(|version| version.era() == Era::Modern);
+        let is_modern = match declared {
+            Declared::Unknown => modern,
+            Declared::Version(version) if version.era() == Era::Modern => modern,
+            Declared::Version(_) => modern && self.claims,
+            Declared::Nothing => modern && (self.claims || !legacy),
+        };
+        if is_modern {
+            return self.modern(declared, headers, config);
+        }
+        supported(declared, config)?;
+        match session {
+            Some(id) => Ok(Work::Message(id)),
+            None if self.opens => Ok(Work::Initialize),
+            None if self.is_initialize() => {
+                self.fail(StatusCode::OK, &ErrorObject::invalid_params("Invalid params: these do not open a session"))
+            }
+            None => Err(missing_session()),
+        }
+    }
+
+    fn modern(&self, declared: Declared, headers: Mirrored, config: &ServerConfig) -> Result<Work, Box<Answer>> {
+        let invalid = |message: &'static str| {
+            self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::INVALID_REQUEST, message))
+        };
+        let spoken = || config.settings.versions.iter().rev().map(|version| version.as_str().to_string());
+        match self.kind {
+            Kind::Batch => return invalid("Invalid request: this revision has no batches"),
+            Kind::Response => return invalid("Invalid request: a client of this revision answers nothing"),
+            Kind::Nothing | Kind::Request | Kind::Notification => {}
+        }
+        match declared {
+            Declared::Nothing => {
+                let spoken = spoken().collect::<Vec<_>>().join(", ");
+                let message =
+                    alloc::format!("Header mismatch: MCP-Protocol-Version is missing; this server speaks {spoken}");
+                self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
+            }
+            // A notification says its revision nowhere else.
+            Declared::Unknown if self.kind == Kind::Notification => {
+                let requested = match headers.version {
+                    Said::Text(text) => text,
+                    Said::Nothing | Said::Junk => String::new(),
+                };
+                let data = UnsupportedProtocolVersion::new(spoken().collect::<Vec<_>>(), requested);
+                let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
+                let error = Json::new(&data).map_or(error.clone(), |data| error.with_data(data));
+                self.fail(StatusCode::BAD_REQUEST, &error)
+            }
+            Declared::Unknown | Declared::Version(_) => Ok(Work::Modern(Arc::new(headers))),
+        }
+    }
+}

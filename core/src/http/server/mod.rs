@@ -1,0 +1,140 @@
+//! The server's side: requests come in through the door, and each is refused there or brought to a session.
+//!
+//! ```text
+//!             begin              feed, end             route                      open
+//!  head ──▶ [Endpoint] ──▶ Intake ──────▶ Request ──▶ [Endpoint] ──▶ handle of a ──▶ [Session] ──▶ Event
+//!               │                │                       │           Session            │
+//!               └────────────────┴──── Answer ───────────┘                              └──▶ Head, Data…, End
+//! ```
+//!
+//! - An [`Endpoint`] is the door, and knows which sessions there are. It is asked for moments only, so a lock around it
+//!   holds nobody up; sessions are independent of each other.
+//! - An [`Intake`] is one request while it comes in. It belongs to whoever reads the body, and is refused as soon as
+//!   something is wrong, before anything is kept of it elsewhere. It ends as a [`Request`].
+//! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that its messages travel on:
+//!   that of a legacy session, or of one request of 2026-07-28, which stands alone. It routes every message of its
+//!   connection to exactly one exchange.
+//!
+//! # The contract of a driver
+//!
+//! This is all there is to one that serves a request; the application is a function, the wire a string.
+//!
+//! ```
+//! use std::sync::{Arc, Mutex};
+//!
+//! use http::{Request as Http, request::Parts};
+//! use mcp_proto::{
+//!     connection::{Event, ServerConfig},
+//!     http::{Answer, Policy, server::{Caller, Endpoint, ExchangeId, Options, Output, Session}},
+//!     rpc::Timestamp,
+//!     schema::Implementation,
+//!     wire::ErrorObject,
+//! };
+//!
+//! type Handle = Arc<Mutex<Session>>;
+//!
+//! struct Driver {
+//!     door: Mutex<Endpoint<Handle>>,
+//! }
+//!
+//! impl Driver {
+//!     /// For each request that comes in. Whatever is refused on the way is refused with an answer.
+//!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<Answer>> {
+//!         // 1. The head; then the body, piece by piece; then whom it is for.
+//!         let mut intake = self.door.lock().unwrap().begin(head, Caller::Anybody)?;
+//!         for chunk in body.chunks(1024) {
+//!             intake.feed(chunk)?;
+//!         }
+//!         let request = intake.end()?;
+//!         let random = [7; 24]; // from a source that nobody can predict
+//!         let make = |session| Arc::new(Mutex::new(session));
+//!         let handle = self.door.lock().unwrap().route(now, &request, random, make)?;
+//!         // 2. The message goes to its session, and what it says to the application.
+//!         let mut session = handle.lock().unwrap();
+//!         let (exchange, event) = session.open(now, &request);
+//!         if let Some(event) = event {
+//!             on_event(now, &mut session, event);
+//!         }
+//!         self.settle(now, &mut session);
+//!         drop(session);
+//!         Ok((handle, exchange))
+//!     }
+//!
+//!     /// After anything was handed to a session or asked of it, by whomever.
+//!     fn settle(&self, now: Timestamp, session: &mut Session) {
+//!         while let Some(event) = session.poll_event() {
+//!             on_event(now, session, event);
+//!         }
+//!         while let Some(_exchange) = session.poll_ready() {
+//!             // Wake whoever writes this exchange.
+//!         }
+//!         if let Some(_deadline) = session.poll_timeout() {
+//!             // Call `handle_timeout` then, and come back here.
+//!         }
+//!         if let (true, Some(id)) = (session.is_over(), session.id()) {
+//!             self.door.lock().unwrap().forget(id);
+//!         }
+//!     }
+//!
+//!     /// Writes what an exchange has: whenever it was named by `poll_ready`, and there is room on the wire. If the
+//!     /// client hangs up before the end, `handle_gone` is to be told.
+//!     fn write(&self, session: &mut Session, exchange: ExchangeId, wire: &mut String) {
+//!         let mut out = Vec::new();
+//!         while let Some(output) = session.poll_output(exchange, &mut out) {
+//!             match output {
+//!                 Output::Head(head) => *wire += head.status.as_str(),
+//!                 Output::Data(_) => *wire += &String::from_utf8_lossy(&std::mem::take(&mut out)),
+//!                 Output::End => *wire += "\n",
+//!             }
+//!         }
+//!     }
+//! }
+//!
+//! fn on_event(now: Timestamp, session: &mut Session, event: Event<'_>) {
+//!     if let Event::Request { key, method, .. } = event {
+//!         let _ = session.connection(now).respond_error(key, &ErrorObject::method_not_found(method.as_str()));
+//!     }
+//! }
+//!
+//! let config = ServerConfig::new(Implementation::new("example", "1.0"));
+//! let driver = Driver { door: Mutex::new(Endpoint::new(config, Options::new(Policy::loopback()))) };
+//! let (head, body) = Http::post("/mcp")
+//!     .header("host", "localhost:8000")
+//!     .header("content-type", "application/json")
+//!     .header("accept", "application/json, text/event-stream")
+//!     .body(r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25",
+//!         "capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#)?
+//!     .into_parts();
+//! let (handle, exchange) = driver.take(Timestamp::ZERO, &head, body.as_bytes()).map_err(|answer| answer.status().to_string())?;
+//! let mut wire = String::new();
+//! driver.write(&mut handle.lock().unwrap(), exchange, &mut wire);
+//! assert!(wire.starts_with(r#"200{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","#));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What it has to keep to:
+//!
+//! - An [`Answer`](super::Answer) is written as it is. The rest of the body need not be read.
+//! - Nothing is buffered on the way out: each [`Output::Data`] leaves at once. A stream can last for days.
+//! - [`handle_gone`](Session::handle_gone) is called as soon as it is known that the client has hung up. In 2026-07-28
+//!   that is how requests are cancelled.
+//! - Who sends a request is found out before [`begin`](Endpoint::begin), and said as its [`Caller`]; what can be decided
+//!   only when the message is known is decided between [`end`](Intake::end) and [`route`](Endpoint::route), with
+//!   [`Request::method`], and refused with [`Challenge::answer`](super::Challenge::answer).
+//! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that
+//!   stand alone, and go on until they are over.
+
+mod deliver;
+mod endpoint;
+mod exchange;
+mod head;
+mod intake;
+mod message;
+mod receive;
+mod session;
+mod streams;
+
+pub use endpoint::{Endpoint, Options, Paths};
+pub use exchange::{ExchangeId, Output};
+pub use intake::{Caller, Intake, Request};
+pub use session::{Session, Usage};

@@ -1,0 +1,169 @@
+//! What a request to a session does.
+
+use alloc::{string::ToString, sync::Arc};
+
+use http::StatusCode;
+
+use super::{
+    ExchangeId, Request, Session,
+    exchange::Exchange,
+    intake::{Kind, Work},
+    session::Way,
+    streams::Lost,
+};
+use crate::{
+    codec::{Frame, SseText},
+    connection::{Arrival, CloseReason, Event, Violation},
+    http::{
+        Answer,
+        answer::{self, refusal},
+        session_id::{EventId, message_uri},
+    },
+    protocol::Mirrored,
+};
+
+impl Session {
+    pub(super) fn begin<'a>(&mut self, id: ExchangeId, request: &'a Request) -> Option<Event<'a>> {
+        match &request.work {
+            Work::Modern(headers) => self.message(id, request, Some(headers.clone())),
+            Work::Initialize | Work::Message(_) | Work::OldMessage(_) => self.message(id, request, None),
+            Work::Listen(_, last) => {
+                self.listen(id, last.as_deref());
+                None
+            }
+            Work::OldStream => {
+                self.open_old_stream(id);
+                None
+            }
+            Work::End(_) => {
+                self.conn.finish(CloseReason::Eof);
+                self.answer(id, answer::empty(StatusCode::NO_CONTENT));
+                None
+            }
+        }
+    }
+
+    /// Brings a message to the connection.
+    fn message<'a>(
+        &mut self,
+        id: ExchangeId,
+        request: &'a Request,
+        headers: Option<Arc<Mirrored>>,
+    ) -> Option<Event<'a>> {
+        let stream = match &mut self.kind {
+            Way::Modern { .. } => Some(0),
+            Way::Streams { streams, .. } => Some(streams.begin(id, false)),
+            Way::Old { .. } => None,
+        };
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.stream = stream;
+            exchange.opens = matches!(request.work, Work::Initialize);
+        }
+        let arrival = Arrival { stream, principal: request.principal.clone(), headers };
+        let event = self.conn.handle_frame_from(self.clock, Frame::new(&request.body), arrival);
+        let violation = match &event {
+            Some(Event::Violation(violation)) => Some(violation),
+            _ => None,
+        };
+        if let (Way::Modern { refused }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
+            *refused = Some(StatusCode::BAD_REQUEST);
+        }
+        let refusal = violation.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
+        let asks = matches!(event, Some(Event::Request { .. }));
+        let event = match event {
+            Some(event) if !self.events.is_empty() => {
+                self.events.push_back(event.into_owned());
+                None
+            }
+            event => event,
+        };
+        self.pump();
+        // Over the old transport, answers travel elsewhere.
+        if !asks || stream.is_none() {
+            self.accept(id, stream, request.kind, refusal);
+        }
+        event
+    }
+
+    /// Answers a message that the application is not to answer, if the connection has not done so.
+    fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<Answer>) {
+        let is_open = self.exchanges.get(&id).is_some_and(Exchange::is_open);
+        let waits = match kind {
+            Kind::Request | Kind::Batch => stream.is_some_and(|stream| self.conn.owes(stream)),
+            Kind::Nothing | Kind::Notification | Kind::Response => false,
+        };
+        if !is_open || waits {
+            return;
+        }
+        let refusal = refusal.filter(|_| matches!(kind, Kind::Notification | Kind::Response));
+        self.answer(id, refusal.unwrap_or_else(|| answer::empty(StatusCode::ACCEPTED)));
+        if kind == Kind::Notification {
+            // It may have been the cancellation of something that waited.
+            self.sweep();
+        }
+        if matches!(self.kind, Way::Modern { .. }) {
+            self.conn.close(self.clock);
+        }
+    }
+
+    /// Opens a stream that belongs to no request, or takes one up again.
+    fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
+        let found = last.map(|last| streams.find(last));
+        match found {
+            Some(Ok(from)) => self.resume(id, from),
+            Some(Err(Lost::Never | Lost::Gone)) => {
+                self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
+            }
+            None | Some(Err(Lost::Listener)) => {
+                if streams.listening() >= self.options.limits.streams {
+                    return self
+                        .answer(id, refusal(StatusCode::CONFLICT, "There are too many streams in this session"));
+                }
+                let stream = streams.begin(id, true);
+                self.open_stream(id, stream);
+                self.send_waiting(stream);
+            }
+        }
+    }
+
+    /// Takes up a stream behind an event that was received.
+    fn resume(&mut self, id: ExchangeId, from: EventId) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let Some(stream) = streams.all.get_mut(&from.stream) else { return };
+        let (before, done, listens) = (stream.exchange.replace(id), stream.done, stream.listens);
+        if let Some(before) = before {
+            // Its client has lost it before anybody here has noticed.
+            self.end(before);
+        }
+        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(&id)) else {
+            return;
+        };
+        exchange.stream = Some(from.stream);
+        exchange.stream();
+        let bytes = match streams.repeat(from, exchange) {
+            0 => exchange.comment(),
+            bytes => bytes,
+        };
+        self.wrote(id, bytes);
+        if done {
+            self.end(id);
+        } else if listens {
+            self.send_waiting(from.stream);
+        }
+    }
+
+    /// Begins a session of the old transport: its stream says where to send messages.
+    fn open_old_stream(&mut self, id: ExchangeId) {
+        let (Way::Old { id: session, stream }, Some(old)) = (&mut self.kind, self.options.paths.old()) else {
+            return self.answer(id, answer::no_session());
+        };
+        *stream = Some(id);
+        let uri = message_uri(&old.messages, session);
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        exchange.stream();
+        let event = SseText { kind: Some("endpoint"), data: Some(uri.as_bytes()), ..SseText::default() };
+        let bytes = exchange.event(&event);
+        self.wrote(id, bytes);
+    }
+}

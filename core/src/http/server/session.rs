@@ -1,0 +1,424 @@
+//! A connection and the exchanges that its messages travel on.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    vec::Vec,
+};
+
+use http::StatusCode;
+
+use super::{
+    ExchangeId, Options, Output, Request,
+    exchange::{Exchange, Form},
+    intake::Work,
+    streams::Streams,
+};
+use crate::{
+    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd},
+    http::{Challenge, Deadline, MemoryReplay, Replay, SessionId, Wake, answer},
+    protocol::Phase,
+    rpc::{ReplyKey, Timestamp},
+};
+
+/// What is kept of the buffer for messages on their way.
+const SPARE: usize = 4096;
+
+/// A [`Connection`] over HTTP, with the exchanges that its messages travel on: a session of the legacy era, or one
+/// request of the modern era, which stands alone.
+///
+/// There are four groups of methods, as on a [`Connection`]:
+///
+/// - **what has happened**: [`open`](Self::open), [`handle_gone`](Self::handle_gone),
+///   [`handle_timeout`](Self::handle_timeout);
+/// - **what you want**: everything that the [`connection`](Self::connection) does; [`challenge`](Self::challenge),
+///   [`close`](Self::close);
+/// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_ready`](Self::poll_ready),
+///   [`poll_output`](Self::poll_output), [`poll_timeout`](Self::poll_timeout);
+/// - **how it is**: [`id`](Self::id), [`is_over`](Self::is_over), [`usage`](Self::usage).
+#[derive(Debug)]
+pub struct Session {
+    pub(super) conn: Server,
+    pub(super) options: Arc<Options>,
+    pub(super) kind: Way,
+    /// The latest time that was handed in.
+    pub(super) clock: Timestamp,
+    pub(super) events: VecDeque<Event<'static>>,
+    pub(super) exchanges: BTreeMap<ExchangeId, Exchange>,
+    next_exchange: u64,
+    ready: VecDeque<ExchangeId>,
+    /// Bytes that wait to be written, on all exchanges.
+    pub(super) queued: usize,
+    /// Since when nothing is going on.
+    idle: Option<Timestamp>,
+    /// The client was heard of again after it had opened the session.
+    came_back: bool,
+    frame: Vec<u8>,
+    /// Requests that are answered with a challenge, whatever else the answer says.
+    pub(super) challenges: BTreeMap<ExchangeId, Challenge>,
+}
+
+/// How the messages of a session travel.
+#[derive(Debug)]
+pub(super) enum Way {
+    /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is known.
+    Modern { refused: Option<StatusCode> },
+    /// On a stream for each request, and others.
+    Streams { id: SessionId, streams: Streams },
+    /// On one stream, which is also the life of the session (2024-11-05).
+    Old { id: SessionId, stream: Option<ExchangeId> },
+}
+
+/// What a session holds right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Exchanges that are not over.
+    pub exchanges: usize,
+    /// Bytes that wait to be written.
+    pub queued_bytes: usize,
+    /// Streams that a client can come back to, or has open.
+    pub streams: usize,
+    /// Messages that wait for a stream.
+    pub waiting: usize,
+    /// Messages that are kept in case a stream has to be sent again.
+    pub replay: usize,
+    /// Their bytes.
+    pub replay_bytes: usize,
+    /// Events that wait to be taken.
+    pub events: usize,
+}
+
+impl Session {
+    fn new(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, kind: Way) -> Self {
+        Self {
+            conn: Connection::<ServerEnd>::new(config.clone(), now),
+            options: options.clone(),
+            kind,
+            clock: now,
+            events: VecDeque::new(),
+            exchanges: BTreeMap::new(),
+            next_exchange: 1,
+            ready: VecDeque::new(),
+            queued: 0,
+            idle: Some(now),
+            came_back: false,
+            frame: Vec::new(),
+            challenges: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>) -> Self {
+        Self::new(now, config, options, Way::Modern { refused: None })
+    }
+
+    pub(super) fn streamable(
+        now: Timestamp,
+        config: &Arc<ServerConfig>,
+        options: &Arc<Options>,
+        id: SessionId,
+    ) -> Self {
+        let limits = &options.limits;
+        let replay = MemoryReplay::new(limits.replay, limits.replay_bytes, limits.replay_time);
+        Self::new(now, config, options, Way::Streams { id, streams: Streams::new(Box::new(replay)) })
+    }
+
+    pub(super) fn old(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, id: SessionId) -> Self {
+        Self::new(now, config, options, Way::Old { id, stream: None })
+    }
+
+    /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
+    /// [opened](Self::open).
+    pub fn set_replay(&mut self, replay: Box<dyn Replay>) {
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.replay = replay;
+        }
+    }
+
+    // ---- what has happened ----
+
+    /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of the
+    /// exchange; what it says to the application is the event, which borrows from it. When events wait for
+    /// [`poll_event`](Self::poll_event), this one queues up behind them.
+    pub fn open<'a>(&mut self, now: Timestamp, request: &'a Request) -> (ExchangeId, Option<Event<'a>>) {
+        self.clock = self.clock.max(now);
+        self.pump();
+        let id = ExchangeId(self.next_exchange);
+        self.next_exchange += 1;
+        let full = self.exchanges.len() >= self.options.limits.exchanges;
+        self.exchanges.insert(id, Exchange::new(self.clock + self.options.limits.patience));
+        self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
+        let event = if self.conn.phase() == Phase::Closed {
+            self.answer(id, answer::no_session());
+            None
+        } else if full {
+            self.answer(id, answer::busy("There are too many requests in this session"));
+            None
+        } else {
+            self.begin(id, request)
+        };
+        self.pump();
+        (id, event)
+    }
+
+    /// Nothing can be written for an exchange any more: the client has hung up. Of an exchange that is over, nobody needs
+    /// to hear.
+    pub fn handle_gone(&mut self, now: Timestamp, id: ExchangeId) {
+        self.clock = self.clock.max(now);
+        let Some(exchange) = self.remove(id) else { return };
+        match &mut self.kind {
+            // Whoever hangs up does not want the answer.
+            Way::Modern { .. } => self.conn.handle_broken(),
+            // Nobody knows of the session.
+            Way::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::Broken),
+            Way::Streams { streams, .. } => {
+                // There is nothing that a client could come back with.
+                if let Some(stream) = exchange.stream.filter(|_| exchange.is_open()) {
+                    streams.all.remove(&stream);
+                }
+            }
+            Way::Old { stream, .. } if *stream == Some(id) => {
+                *stream = None;
+                self.conn.handle_broken();
+            }
+            Way::Old { .. } => {}
+        }
+        self.pump();
+    }
+
+    /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.conn.handle_timeout(now);
+        self.pump();
+        let ids: Vec<_> = self.exchanges.keys().copied().collect();
+        for id in ids {
+            let Some(exchange) = self.exchanges.get_mut(&id) else { continue };
+            match exchange.form {
+                Form::Open { until } if until <= now => {
+                    if let Some(stream) = exchange.stream {
+                        self.open_stream(id, stream);
+                    }
+                }
+                Form::Stream if exchange.quiet.is_some_and(|at| at <= now) => {
+                    let bytes = exchange.comment();
+                    self.wrote(id, bytes);
+                }
+                _ => {}
+            }
+        }
+        if let Way::Streams { streams, .. } = &mut self.kind
+            && streams.replay.expiry().is_some_and(|at| at <= now)
+        {
+            streams.replay.expire(now);
+            streams.tidy();
+        }
+        if self.expiry().is_some_and(|at| at <= now) {
+            self.conn.finish(CloseReason::Expired);
+        }
+        self.pump();
+    }
+
+    // ---- what you want ----
+
+    /// The connection, to be used at this time. Poll the session afterwards.
+    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
+        self.clock = self.clock.max(now);
+        &mut self.conn
+    }
+
+    /// Answers a request with an error, and the exchange that it came in with 401 or 403: whoever asks has to prove more.
+    /// If a stream was opened for it already, the error is all that can be said.
+    ///
+    /// # Errors
+    /// As [`respond_error`](Connection::respond_error).
+    pub fn challenge(&mut self, now: Timestamp, key: ReplyKey, how: Challenge) -> Result<(), SendError> {
+        self.clock = self.clock.max(now);
+        self.pump();
+        let stream = self.conn.stream_of(key);
+        let exchange = self.exchanges.iter().find(|(_, exchange)| exchange.is_open() && exchange.stream == stream);
+        if let Some((id, _)) = exchange.filter(|_| stream.is_some()) {
+            self.challenges.insert(*id, how.clone());
+        }
+        let answered = self.conn.respond_error(key, &how.error());
+        self.pump();
+        self.challenges.clear();
+        answered
+    }
+
+    /// Ends the session: what waits for its client without being asked for ends now, and what it has asked for may still
+    /// be answered for a while ([`drain`](crate::connection::Limits::drain)).
+    pub fn close(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.pump();
+        self.conn.close(now);
+        if let Way::Streams { streams, .. } = &self.kind {
+            let listening = streams.all.values().filter(|stream| stream.listens).filter_map(|stream| stream.exchange);
+            for id in listening.collect::<Vec<_>>() {
+                self.say_when(id, None);
+                self.end(id);
+            }
+        }
+        self.pump();
+    }
+
+    // ---- what it wants ----
+
+    /// The next thing that the application should know. Call it until it returns `None`.
+    pub fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.pump();
+        self.events.pop_front()
+    }
+
+    /// An exchange that has something to write, which it had not when it was named here last. Call it until it returns
+    /// `None`, and [`poll_output`](Self::poll_output) for each.
+    pub fn poll_ready(&mut self) -> Option<ExchangeId> {
+        self.pump();
+        loop {
+            let id = self.ready.pop_front()?;
+            if let Some(exchange) = self.exchanges.get_mut(&id) {
+                exchange.announced = false;
+                return Some(id);
+            }
+        }
+    }
+
+    /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing now;
+    /// after [`Output::End`] there never is.
+    pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
+        self.pump();
+        let output = self.exchanges.get_mut(&id)?.take(out)?;
+        match output {
+            Output::Head(_) => {}
+            Output::Data(len) => self.queued -= len,
+            Output::End => {
+                self.remove(id);
+                self.pump();
+            }
+        }
+        Some(output)
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
+        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.form {
+            Form::Open { until } => Some(Deadline { at: until, wake: Wake::Patience }),
+            Form::Stream => exchange.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
+            Form::Whole => None,
+        });
+        let replay = match &self.kind {
+            Way::Streams { streams, .. } => streams.replay.expiry().map(|at| Deadline { at, wake: Wake::Replay }),
+            Way::Modern { .. } | Way::Old { .. } => None,
+        };
+        let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
+        exchanges.chain(connection).chain(replay).chain(idle).min_by_key(|deadline| deadline.at)
+    }
+
+    // ---- how it is ----
+
+    /// What the client calls it, if it is a session of the legacy era.
+    #[must_use]
+    pub const fn id(&self) -> Option<&SessionId> {
+        match &self.kind {
+            Way::Modern { .. } => None,
+            Way::Streams { id, .. } | Way::Old { id, .. } => Some(id),
+        }
+    }
+
+    /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
+    /// [forget](super::Endpoint::forget) it, and it can be dropped.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
+    }
+
+    /// What it holds right now, its connection aside.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
+            Way::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
+            Way::Modern { .. } | Way::Old { .. } => (0, 0, (0, 0)),
+        };
+        Usage {
+            exchanges: self.exchanges.len(),
+            queued_bytes: self.queued,
+            streams,
+            waiting,
+            replay,
+            replay_bytes,
+            events: self.events.len(),
+        }
+    }
+
+    // ---- inside ----
+
+    /// Takes from the connection what it has, and brings it to where it belongs.
+    pub(super) fn pump(&mut self) {
+        loop {
+            while let Some(event) = self.conn.poll_event() {
+                self.events.push_back(event);
+            }
+            if self.queued >= self.options.limits.queued_bytes {
+                return self.settle();
+            }
+            let mut frame = core::mem::take(&mut self.frame);
+            frame.clear();
+            let transmit = self.conn.poll_transmit(&mut frame);
+            if let Some(transmit) = transmit {
+                self.deliver(transmit, frame.strip_suffix(b"\n").unwrap_or(&frame));
+            }
+            frame.shrink_to(SPARE);
+            self.frame = frame;
+            if transmit.is_none() {
+                break;
+            }
+        }
+        if self.conn.phase() == Phase::Closed {
+            self.end_all();
+        }
+        self.settle();
+    }
+
+    /// Forgets an exchange. The stream that it carried, if any, is carried by nothing.
+    fn remove(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&id)?;
+        self.queued -= exchange.waiting();
+        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
+            streams.leave(stream, id);
+        }
+        Some(exchange)
+    }
+
+    /// When a session that nobody uses ends.
+    fn expiry(&self) -> Option<Timestamp> {
+        let limits = &self.options.limits;
+        match self.kind {
+            Way::Streams { .. } if self.conn.phase() != Phase::Closed => {
+                self.idle.map(|since| since + if self.came_back { limits.idle } else { limits.abandoned })
+            }
+            Way::Modern { .. } | Way::Streams { .. } | Way::Old { .. } => None,
+        }
+    }
+
+    /// Looks whether anything is going on.
+    fn settle(&mut self) {
+        if !self.exchanges.is_empty() || self.conn.usage().requests > 0 {
+            self.idle = None;
+        } else if self.idle.is_none() {
+            self.idle = Some(self.clock);
+        }
+    }
+
+    /// An exchange has something to write.
+    pub(super) fn announce(&mut self, id: ExchangeId) {
+        if let Some(exchange) = self.exchanges.get_mut(&id)
+            && !exchange.announced
+            && exchange.has_output()
+        {
+            exchange.announced = true;
+            self.ready.push_back(id);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The streams of a session: which message goes where, and what is kept of it.
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+    string::ToString,
+    vec::Vec,
+};
+
+use super::{
+    ExchangeId,
+    exchange::{Exchange, MESSAGE},
+};
+use crate::{
+    codec::SseText,
+    http::{Limits, Replay, session_id::EventId},
+    rpc::{CallId, Timestamp},
+};
+
+/// A stream of a session. It lives as long as somebody may come back to it, whichever exchange carries it.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// The exchange that carries it now.
+    pub(super) exchange: Option<ExchangeId>,
+    /// It was opened with GET and belongs to no request.
+    pub(super) listens: bool,
+    /// The number of its latest message.
+    seq: u64,
+    /// The answer was sent on it, and nothing follows.
+    pub(super) done: bool,
+}
+
+/// A message that waits for a stream.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    /// The request of ours that it is.
+    pub(super) call: Option<CallId>,
+    message: Vec<u8>,
+}
+
+/// Why a stream cannot be taken up again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lost {
+    /// There never was such a message.
+    Never,
+    /// It is not known any more.
+    Gone,
+    /// It is not known any more, and belonged to no request: any other stream will do.
+    Listener,
+}
+
+/// Every stream of a session that is known.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) all: BTreeMap<u64, Stream>,
+    next: u64,
+    waiting: VecDeque<Waiting>,
+    waiting_bytes: usize,
+    pub(super) replay: Box<dyn Replay>,
+    /// How many streams there may be before it is worth looking for those that are over.
+    tidy_at: usize,
+}
+
+/// Fewer streams than this are not worth a look.
+const FEW: usize = 64;
+
+impl Streams {
+    pub(super) fn new(replay: Box<dyn Replay>) -> Self {
+        Self { all: BTreeMap::new(), next: 1, waiting: VecDeque::new(), waiting_bytes: 0, replay, tidy_at: FEW }
+    }
+
+    /// A new stream, carried by this exchange.
+    pub(super) fn begin(&mut self, exchange: ExchangeId, listens: bool) -> u64 {
+        let stream = self.next;
+        self.next += 1;
+        self.all.insert(stream, Stream { exchange: Some(exchange), listens, seq: 0, done: false });
+        stream
+    }
+
+    /// How many streams are open that belong to no request.
+    pub(super) fn listening(&self) -> usize {
+        self.all.values().filter(|stream| stream.listens && stream.exchange.is_some()).count()
+    }
+
+    /// The stream for messages that belong to no request: the one that was opened last, which is the one that is most
+    /// likely alive.
+    pub(super) fn listener(&self) -> Option<u64> {
+        let mut listening = self.all.iter().filter(|(_, stream)| stream.listens && stream.exchange.is_some());
+        listening.next_back().map(|(id, _)| *id)
+    }
+
+    fn id(&self, stream: u64, seq: u64) -> EventId {
+        let listens = self.all.get(&stream).is_some_and(|stream| stream.listens);
+        EventId { listens, stream, seq }
+    }
+
+    /// The first event of a stream: an id to come back with.
+    pub(super) fn prime(&self, stream: u64, exchange: &mut Exchange) -> usize {
+        let id = self.id(stream, 0).to_string();
+        exchange.event(&SseText { id: Some(&id), data: Some(b""), ..SseText::default() })
+    }
+
+    /// The id of the next message on a stream, which is kept under it.
+    pub(super) fn keep(&mut self, now: Timestamp, stream: u64, message: &[u8]) -> EventId {
+        let seq = self.all.get_mut(&stream).map_or(0, |stream| {
+            stream.seq += 1;
+            stream.seq
+        });
+        self.replay.keep(now, stream, seq, message);
+        self.id(stream, seq)
+    }
+
+    /// The place in a stream that a client says it has read up to.
+    pub(super) fn find(&self, last: &str) -> Result<EventId, Lost> {
+        let id = EventId::parse(last).ok_or(Lost::Never)?;
+        match self.all.get(&id.stream) {
+            Some(stream) if stream.listens != id.listens || id.seq > stream.seq => Err(Lost::Never),
+            Some(_) => Ok(id),
+            None if id.stream < self.next => Err(if id.listens { Lost::Listener } else { Lost::Gone }),
+            None => Err(Lost::Never),
+        }
+    }
+
+    /// Writes what a client has missed of a stream; how many bytes that are.
+    pub(super) fn repeat(&mut self, id: EventId, exchange: &mut Exchange) -> usize {
+        self.replay.received(id.stream, id.seq);
+        let mut bytes = 0;
+        self.replay.after(id.stream, id.seq, &mut |seq, message| {
+            let id = EventId { seq, ..id }.to_string();
+            bytes += exchange.event(&SseText { id: Some(&id), data: Some(message), ..MESSAGE });
+        });
+        bytes
+    }
+
+    /// A message has to wait for a stream. Returns what is given up for it.
+    pub(super) fn wait(&mut self, limits: &Limits, call: Option<CallId>, message: &[u8]) -> Vec<Waiting> {
+        self.waiting_bytes += message.len();
+        self.waiting.push_back(Waiting { call, message: message.to_vec() });
+        let mut given_up = Vec::new();
+        while self.waiting.len() > limits.waiting || self.waiting_bytes > limits.waiting_bytes {
+            let Some(oldest) = self.waiting.pop_front() else { break };
+            self.waiting_bytes -= oldest.message.len();
+            given_up.push(oldest);
+        }
+        given_up
+    }
+
+    /// The message that has waited longest.
+    pub(super) fn next_waiting(&mut self) -> Option<Vec<u8>> {
+        let Waiting { message, .. } = self.waiting.pop_front()?;
+        self.waiting_bytes -= message.len();
+        Some(message)
+    }
+
+    /// An exchange does not carry a stream any more.
+    pub(super) fn leave(&mut self, stream: u64, exchange: ExchangeId) {
+        if let Some(known) = self.all.get_mut(&stream).filter(|known| known.exchange == Some(exchange)) {
+            known.exchange = None;
+        }
+    }
+
+    /// As [`tidy`](Self::tidy), often enough.
+    pub(super) fn tidy_sometimes(&mut self) {
+        if self.all.len() > self.tidy_at {
+            self.tidy();
+            self.tidy_at = FEW.max(2 * self.all.len());
+        }
+    }
+
+    /// Forgets streams that nobody can come back to: nothing carries them, and nothing of them is kept.
+    pub(super) fn tidy(&mut self) {
+        let replay = &self.replay;
+        self.all.retain(|id, stream| {
+            let over = stream.exchange.is_none() && (stream.done || stream.listens);
+            !over || replay.has(*id)
+        });
+    }
+
+    /// Messages that wait for a stream.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}

@@ -1,0 +1,337 @@
+//! What every request goes through before it comes to anybody, and what it is refused for.
+
+use http::{HeaderValue, Method, Request, header};
+use mcp_proto::{
+    connection::ServerConfig,
+    http::{
+        Challenge, Policy,
+        server::{Caller, Options, Paths},
+    },
+    protocol::VersionSet,
+};
+use mcp_tests::{
+    solo::full_server,
+    web::{Web, bytes, get, initialize, post},
+};
+use serde_json::{Value, json};
+
+const ROUTES: [(&str, &str); 6] = [
+    ("POST", "/mcp"),
+    ("GET", "/mcp"),
+    ("DELETE", "/mcp"),
+    ("GET", "/sse"),
+    ("POST", "/message?sessionId=x"),
+    ("PUT", "/"),
+];
+
+fn both_eras() -> ServerConfig {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    config
+}
+
+fn modern_only() -> ServerConfig {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::MODERN;
+    config
+}
+
+fn route((method, uri): (&str, &str)) -> http::request::Builder {
+    Request::builder()
+        .method(method)
+        .uri(uri)
+        .header(header::CONTENT_TYPE, "application/json")
+        .header(header::ACCEPT, "application/json, text/event-stream")
+}
+
+fn empty(request: http::request::Builder) -> Request<Vec<u8>> {
+    request.body(Vec::new()).expect("a request")
+}
+
+#[track_caller]
+fn status(web: &mut Web, request: http::request::Builder) -> u16 {
+    web.ask(request.body(initialize("2025-11-25").to_string().into_bytes()).expect("a request")).status()
+}
+
+// req: HTTP-003 HTTP-004 SSE-010 M-HTTP-002 M-HTTP-003
+#[test]
+fn strangers_are_refused_on_every_route() {
+    for config in [full_server(), both_eras(), modern_only()] {
+        let mut web = Web::new(config);
+        for way in ROUTES {
+            for host in ["evil.com", "localhost.evil.com:8001", "[::2]", "localhost.", ""] {
+                assert_eq!(status(&mut web, route(way).header(header::HOST, host)), 403, "{way:?} as {host:?}");
+            }
+            assert_eq!(status(&mut web, route(way)), 403, "{way:?} without a name");
+            for origin in ["http://evil.com", "null", "http://localhost.evil.com", "https://127.0.0.1.nip.io"] {
+                let request = route(way).header(header::HOST, "localhost").header(header::ORIGIN, origin);
+                let reply = web.ask(empty(request));
+                assert_eq!(reply.status(), 403, "{way:?} from {origin:?}");
+                let error = reply.json();
+                assert!(error.get("id").is_none() && error["error"]["code"].is_i64(), "{error}");
+            }
+        }
+        assert!(web.endpoint.is_empty() && web.sessions.is_empty());
+    }
+    let mut web = Web::new(full_server());
+    let local = post("/mcp").header(header::ORIGIN, "http://localhost:6274");
+    assert_eq!(status(&mut web, local), 200);
+}
+
+// req: SEC-001
+#[test]
+fn whoever_is_not_let_in_gets_a_challenge_on_every_route() {
+    let how = || HeaderValue::from_static("Bearer resource_metadata=\"https://a.example/.well-known\"");
+    for way in ROUTES.into_iter().filter(|(method, _)| *method != "PUT") {
+        let mut web = Web::new(both_eras());
+        web.caller = Caller::Refused(Challenge::unauthorized(how()).or(HeaderValue::from_static("Basic")));
+        let reply = web.ask(empty(route(way).header(header::HOST, "localhost")));
+        assert_eq!(reply.status(), 401, "{way:?}");
+        let headers = &reply.head.as_ref().expect("it has come").headers;
+        let challenges: Vec<_> = headers.get_all(header::WWW_AUTHENTICATE).iter().collect();
+        assert_eq!(challenges, [&how(), &HeaderValue::from_static("Basic")]);
+        // A page that may not ask does not even hear that.
+        let stranger = route(way).header(header::HOST, "localhost").header(header::ORIGIN, "http://evil.com");
+        assert_eq!(web.ask(empty(stranger)).status(), 403);
+        web.caller = Caller::Refused(Challenge::forbidden(None));
+        let reply = web.ask(empty(route(way).header(header::HOST, "localhost")));
+        assert_eq!((reply.status(), reply.header("www-authenticate")), (403, None));
+        assert!(web.sessions.is_empty());
+    }
+}
+
+#[test]
+fn a_post_is_json_and_says_so() {
+    let mut web = Web::new(both_eras());
+    let table = [
+        ("application/json", 200),
+        ("application/json; charset=utf-8", 200),
+        ("text/plain", 415),
+        ("text/plain; a=application/json", 415),
+        ("application/x-www-form-urlencoded", 415),
+        ("multipart/form-data; boundary=x", 415),
+    ];
+    for (media_type, expected) in table {
+        let request = Request::post("/mcp").header(header::HOST, "localhost").header(header::CONTENT_TYPE, media_type);
+        assert_eq!(status(&mut web, request), expected, "{media_type:?}");
+        let request = Request::post("/message?sessionId=x").header(header::HOST, "localhost");
+        let refused = if expected == 200 { 404 } else { 415 };
+        assert_eq!(status(&mut web, request.header(header::CONTENT_TYPE, media_type)), refused, "{media_type:?}");
+    }
+    assert_eq!(status(&mut web, Request::post("/mcp").header(header::HOST, "localhost")), 415);
+    assert_eq!(status(&mut web, post("/mcp").header(header::CONTENT_TYPE, "application/json")), 415);
+    assert_eq!(status(&mut web, post("/mcp").header(header::CONTENT_ENCODING, "gzip")), 415);
+    assert_eq!(status(&mut web, post("/mcp").header(header::CONTENT_ENCODING, "identity")), 200);
+}
+
+#[test]
+fn clients_accept_what_they_may_be_answered_with() {
+    let mut web = Web::new(both_eras());
+    let table = [
+        (Some("application/json, text/event-stream"), 200),
+        (Some("*/*"), 200),
+        (None, 200),
+        (Some("application/json"), 406),
+        (Some("text/event-stream"), 406),
+        (Some("application/json, text/event-stream;q=0"), 406),
+        (Some("text/html"), 406),
+    ];
+    for (accept, expected) in table {
+        let mut request = Request::post("/mcp").header(header::HOST, "localhost");
+        if let Some(accept) = accept {
+            request = request.header(header::ACCEPT, accept);
+        }
+        let request = request.header(header::CONTENT_TYPE, "application/json");
+        assert_eq!(status(&mut web, request), expected, "{accept:?}");
+    }
+    let id = web.begin("2025-11-25");
+    for (accept, expected) in [("text/event-stream", 200), ("text/*", 200), ("application/json", 406)] {
+        let request = Request::get("/mcp").header(header::HOST, "localhost").header("mcp-session-id", &id);
+        assert_eq!(status(&mut web, request.header(header::ACCEPT, accept)), expected, "{accept:?}");
+        let request = Request::get("/sse").header(header::HOST, "localhost");
+        assert_eq!(status(&mut web, request.header(header::ACCEPT, accept)), expected, "{accept:?}");
+    }
+}
+
+#[test]
+fn too_much_is_refused_before_it_is_kept() {
+    let mut config = both_eras();
+    config.settings.limits.frame_bytes = 1000;
+    let mut options = Options::new(Policy::loopback());
+    options.limits.head_bytes = 2000;
+    options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
+    let mut web = Web::with(config, options);
+    let long = "x".repeat(2000);
+    assert_eq!(status(&mut web, post(&format!("/mcp?{long}"))), 414);
+    assert_eq!(status(&mut web, post("/mcp").header("x-more", &long)), 431);
+    let many = (0..100).fold(post("/mcp"), |request, n| request.header(format!("mcp-param-{n}"), "0123456789"));
+    assert_eq!(status(&mut web, many), 431);
+    for (length, expected) in [("1001", 413), ("18446744073709551615", 413), ("99999999999999999999", 400), ("x", 400)]
+    {
+        // What is said of the body is enough: it is never read.
+        let (head, ()) = post("/mcp").header(header::CONTENT_LENGTH, length).body(()).expect("a request").into_parts();
+        let refused = web.endpoint.begin(&head, Caller::Anybody).expect_err("it is too large");
+        assert_eq!(refused.status().as_u16(), expected, "{length}");
+    }
+    let (head, ()) = post("/mcp").body(()).expect("a request").into_parts();
+    let mut intake = web.endpoint.begin(&head, Caller::Anybody).expect("it says nothing of its size");
+    for _ in 0..10 {
+        intake.feed(&[b' '; 100]).expect("it fits");
+    }
+    assert_eq!(intake.feed(b" ").expect_err("it does not fit").status(), 413);
+    assert_eq!(intake.feed(b" ").expect_err("it still does not").status(), 413);
+    // A body where none belongs is not kept at all, and not endless either.
+    let id = web.begin("2025-11-25");
+    let request = get("/mcp").header("mcp-session-id", &id).body(vec![b'x'; 1001]).expect("a request");
+    assert_eq!(web.ask(request).status(), 413);
+    assert!(web.sessions.len() == 1);
+}
+
+#[test]
+fn headers_that_are_there_twice_are_refused() {
+    let mut web = Web::new(both_eras());
+    let id = web.begin("2025-11-25");
+    let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string().into_bytes();
+    let twice =
+        |request: http::request::Builder, name: &str, value: &str| request.header(name, value).header(name, value);
+    let request = twice(post("/mcp"), "mcp-session-id", &id).body(ping()).expect("a request");
+    assert_eq!(web.ask(request).status(), 400);
+    let request = twice(get("/mcp"), "mcp-session-id", &id);
+    assert_eq!(web.ask(empty(request)).status(), 400);
+    let request = twice(get("/mcp").header("mcp-session-id", &id), "last-event-id", "g1-0");
+    assert_eq!(web.ask(empty(request)).status(), 400);
+    for version in ["2025-11-25", "2026-07-28"] {
+        let request = twice(post("/mcp").header("mcp-session-id", &id), "mcp-protocol-version", version);
+        assert_eq!(web.ask(request.body(ping()).expect("a request")).status(), 400);
+        let request = twice(get("/mcp").header("mcp-session-id", &id), "mcp-protocol-version", version);
+        assert_eq!(web.ask(empty(request)).status(), 400);
+    }
+    let request = twice(post("/mcp"), "content-length", "2").body(b"{}".to_vec()).expect("a request");
+    assert_eq!(web.ask(request).status(), 400);
+    let request = twice(post("/mcp"), "host", "localhost").body(ping()).expect("a request");
+    assert_eq!(web.ask(request).status(), 400);
+}
+
+// req: M-HTTP-086 M-HTTP-087 M-HTTP-088
+#[test]
+fn there_is_nothing_elsewhere() {
+    let mut web = Web::new(both_eras());
+    for path in ["/", "/mcp/", "/MCP", "/sse/x", "/other"] {
+        assert_eq!(web.ask(empty(get(path))).status(), 404, "{path}");
+    }
+    for (method, path, allowed) in [
+        (Method::PUT, "/mcp", "GET, POST, DELETE"),
+        (Method::OPTIONS, "/mcp", "GET, POST, DELETE"),
+        (Method::HEAD, "/mcp", "GET, POST, DELETE"),
+        (Method::POST, "/sse", "GET"),
+        (Method::GET, "/message", "POST"),
+    ] {
+        let request = Request::builder().method(method).uri(path).header(header::HOST, "localhost");
+        let reply = web.ask(empty(request));
+        assert_eq!((reply.status(), reply.header("allow")), (405, Some(allowed)), "{path}");
+    }
+    let mut web = Web::new(modern_only());
+    for method in [Method::GET, Method::DELETE] {
+        let request = Request::builder().method(method).uri("/mcp").header(header::HOST, "localhost");
+        let reply = web.ask(empty(request.header("mcp-session-id", "x").header("last-event-id", "1-1")));
+        assert_eq!((reply.status(), reply.header("allow")), (405, Some("POST")));
+    }
+    assert_eq!(web.ask(empty(get("/sse"))).status(), 404);
+}
+
+// req: HTTP-011 HTTP-014 M-HTTP-011 M-HTTP-013
+#[test]
+fn bodies_that_are_no_message_are_refused() {
+    let mut web = Web::new(both_eras());
+    let id = web.begin("2025-11-25");
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let table: [(&[u8], i64, Value); 9] = [
+        (b"", -32700, Value::Null),
+        (b"{\"jsonrpc\":\"2.0\"", -32700, Value::Null),
+        (b"\xff\xfe", -32700, Value::Null),
+        (b"1", -32600, Value::Null),
+        (b"{}", -32600, Value::Null),
+        (b"{\"jsonrpc\":\"1.0\",\"id\":7,\"method\":\"ping\"}", -32600, json!(7)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\",\"params\":[]}", -32602, json!(7)),
+        (b"{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"ping\"}", -32600, Value::Null),
+        (deep.as_bytes(), -32600, Value::Null),
+    ];
+    for (body, code, named) in table {
+        for request in [
+            post("/mcp").header("mcp-session-id", &id),
+            post("/mcp"),
+            post("/mcp").header("mcp-protocol-version", "2026-07-28"),
+        ] {
+            let reply = web.ask(request.body(body.to_vec()).expect("a request"));
+            let error = reply.json();
+            assert_eq!((reply.status(), &error["error"]["code"]), (400, &json!(code)), "{body:?}");
+            assert_eq!(error.get("id"), Some(&named).filter(|named| !named.is_null()), "{body:?}");
+        }
+    }
+    // An answer to nothing, a notification that only servers send.
+    for message in [
+        json!({"jsonrpc": "2.0", "id": 99, "result": {}}),
+        json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "no"}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}),
+        json!({"jsonrpc": "2.0", "method": "tools/list"}),
+        json!({"jsonrpc": "2.0", "method": "notifications/progress"}),
+    ] {
+        let reply = web.ask(web.in_session(&id, &message));
+        let error = reply.json();
+        assert_eq!((reply.status(), error.get("id")), (400, None), "{message}");
+    }
+    for message in [
+        json!([{"jsonrpc": "2.0", "id": 1, "method": "server/discover"}]),
+        json!({"jsonrpc": "2.0", "id": 1, "result": {}}),
+    ] {
+        let request = post("/mcp").header("mcp-protocol-version", "2026-07-28");
+        let reply = web.ask(request.body(message.to_string().into_bytes()).expect("a request"));
+        assert_eq!((reply.status(), &reply.json()["error"]["code"]), (400, &json!(-32600)), "{message}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_what_was_refused() {
+    let mut web = Web::new(both_eras());
+    let bodies = [
+        b"junk".to_vec(),
+        b"{}".to_vec(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize"}).to_string().into_bytes(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 5}})
+            .to_string()
+            .into_bytes(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string().into_bytes(),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": {}}})
+            .to_string()
+            .into_bytes(),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string().into_bytes(),
+        json!([initialize("2025-03-26")]).to_string().into_bytes(),
+    ];
+    for round in 0..10_000 {
+        let mut request = post("/mcp");
+        if round % 3 == 0 {
+            request = request.header("mcp-protocol-version", ["2026-07-28", "2025-11-25", "x"][round % 9 / 3]);
+        }
+        if round % 7 == 0 {
+            request = request.header("mcp-session-id", "0123456789abcdef0123456789abcdef");
+        }
+        let reply = web.ask(request.body(bodies[round % bodies.len()].clone()).expect("a request"));
+        assert!(reply.ended && reply.head.is_some());
+        assert!(reply.header("mcp-session-id").is_none());
+    }
+    assert!(web.endpoint.is_empty() && web.sessions.is_empty());
+}
+
+#[test]
+fn headers_of_a_request_are_no_text() {
+    let mut web = Web::new(both_eras());
+    let junk = bytes(b"\xff\xfe");
+    for name in ["host", "origin", "accept", "content-type", "mcp-session-id", "mcp-protocol-version", "last-event-id"]
+    {
+        for request in [route(("POST", "/mcp")), route(("GET", "/mcp")), route(("GET", "/sse"))] {
+            let request = if name == "host" { request } else { request.header("host", "localhost") };
+            let reply = web.ask(empty(request.header(name, &junk)));
+            assert!(reply.status() >= 400 || name == "mcp-session-id" || reply.status() == 200, "{name}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Sessions of the legacy era: how they begin and end, and who may use them.
+
+use std::time::Duration;
+
+use mcp_proto::connection::{CloseReason, Event};
+use mcp_tests::{
+    solo::full_server,
+    web::{Web, initialize, post},
+};
+use serde_json::json;
+
+const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
+
+// req: HTTP-001 HTTP-002 HTTP-013 HTTP-017 HTTP-053 HTTP-055
+#[test]
+fn a_session_begins_with_initialize_and_ends_with_delete() {
+    for version in VERSIONS {
+        let mut web = Web::new(full_server());
+        let first = web.begin(version);
+        let second = web.begin(version);
+        assert_ne!(first, second);
+        assert_eq!(web.endpoint.len(), 2);
+        let asked = web.say(&first, &json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
+        let key = web.asked();
+        web.answer(key, &json!({"tools": []}));
+        assert_eq!(web.reply(asked).status(), 200);
+        assert_eq!(web.reply(asked).json(), json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": []}}));
+        assert_eq!(web.reply(asked).header("mcp-session-id"), None);
+        assert_eq!(web.delete(&first).status(), 204);
+        assert_eq!(web.take_events(), [Event::Closed(CloseReason::Eof)]);
+        assert_eq!((web.endpoint.len(), web.sessions.len()), (1, 1));
+    }
+}
+
+// req: HTTP-059 HTTP-060 HTTP-064
+#[test]
+fn a_session_that_is_over_is_not_found() {
+    for version in VERSIONS {
+        let mut web = Web::new(full_server());
+        let id = web.begin(version);
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 200);
+        web.delete(&id);
+        for id in [&*id, "", "short", &"x".repeat(32)] {
+            assert_eq!(web.ask(web.in_session(id, &ping)).status(), 404, "{id:?}");
+            let asked = web.listen(id, None);
+            assert_eq!(web.reply(asked).status(), 404, "{id:?}");
+            assert_eq!(web.delete(id).status(), 404, "{id:?}");
+        }
+        let bare = post("/mcp").body(ping.to_string().into_bytes()).expect("a request");
+        assert_eq!(web.ask(bare).status(), 400);
+    }
+}
+
+#[test]
+fn a_session_without_use_expires() {
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    let idle = Duration::from_secs(30 * 60);
+    // A stream that is open, or a request that is worked on, keeps it.
+    let stream = web.listen(&id, None);
+    web.advance(10 * idle);
+    assert_eq!(web.endpoint.len(), 1);
+    let asked = web.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    let key = web.asked();
+    web.hang_up(stream);
+    web.hang_up(asked);
+    web.advance(10 * idle);
+    assert_eq!(web.endpoint.len(), 1);
+    web.answer(key, &json!({"tools": []}));
+    web.advance(idle - Duration::from_nanos(1));
+    assert_eq!(web.endpoint.len(), 1);
+    web.advance(Duration::from_nanos(1));
+    assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
+    assert_eq!(web.take_events(), [Event::Closed(CloseReason::Expired)]);
+}
+
+#[test]
+fn a_session_that_nobody_comes_back_to_expires_soon() {
+    let mut web = Web::new(full_server());
+    for _ in 0..100 {
+        let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
+        assert_eq!(web.ask(request).status(), 200);
+    }
+    assert_eq!(web.endpoint.len(), 100);
+    web.advance(Duration::from_secs(60));
+    assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
+}
+
+#[test]
+fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
+    let mut web = Web::new(full_server());
+    let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
+    let (head, body) = request.into_parts();
+    let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
+    intake.feed(&body).expect("it is small");
+    let request = intake.end().expect("it is a message");
+    let sessions = &mut web.sessions;
+    let routed = web.endpoint.route(web.now, &request, [1; 24], |session| {
+        sessions.insert(1, session);
+        1
+    });
+    routed.expect("there is room");
+    let session = web.sessions.get_mut(&1).expect("it was made");
+    let (exchange, _) = session.open(web.now, &request);
+    session.handle_gone(web.now, exchange);
+    web.settle();
+    assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
+}
+
+// req: SEC-001 SEC-003
+#[test]
+fn a_session_belongs_to_who_began_it() {
+    for version in ["2025-06-18", "2025-11-25"] {
+        let mut web = Web::new(full_server());
+        web.come_from("ada");
+        let id = web.begin(version);
+        let stream = web.listen(&id, None);
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        for stranger in [Some("eve"), None] {
+            match stranger {
+                Some(stranger) => web.come_from(stranger),
+                None => web.caller = mcp_proto::http::server::Caller::Anybody,
+            }
+            assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 404);
+            let asked = web.listen(&id, None);
+            assert_eq!(web.reply(asked).status(), 404);
+            let asked = web.listen(&id, Some("g1-0"));
+            assert_eq!(web.reply(asked).status(), 404);
+            assert_eq!(web.delete(&id).status(), 404);
+        }
+        assert!(!web.reply(stream).ended);
+        web.come_from("ada");
+        assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 200);
+        let asked = web.say(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}));
+        let (session, key) = web.asked();
+        let context = web.last_session().connection(mcp_proto::rpc::Timestamp::ZERO).context(key).expect("it is open");
+        assert_eq!(context.principal.map(|principal| &*principal.id), Some("ada"));
+        web.answer((session, key), &json!({"tools": []}));
+        assert_eq!(web.reply(asked).status(), 200);
+    }
+}
+
+#[test]
+fn there_are_only_so_many_sessions() {
+    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    options.limits.sessions = 3;
+    let mut web = Web::with(full_server(), options);
+    let ids: Vec<_> = (0..3).map(|_| web.begin("2025-11-25")).collect();
+    let request = || post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
+    let reply = web.ask(request());
+    assert_eq!((reply.status(), reply.header("retry-after")), (503, Some("1")));
+    assert_eq!(web.sessions.len(), 3);
+    web.delete(&ids[0]);
+    assert_eq!(web.ask(request()).status(), 200);
+}
