@@ -5,7 +5,15 @@
 
 mod schema_support;
 
-use std::{fs, process::ExitCode, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    fs,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arbitrary::Unstructured;
 use jsonschema::{Draft, Validator};
@@ -28,8 +36,15 @@ const ROUNDS: u64 = 300;
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let trials = ProtocolVersion::ALL.into_iter().flat_map(trials).collect();
-    libtest_mimic::run(&arguments, trials).exit_code()
+    let conclusion = libtest_mimic::run(&arguments, trials);
+    for (version, judged) in ProtocolVersion::ALL.into_iter().zip(&JUDGED) {
+        println!("{version}: {} random messages are as published", judged.load(Ordering::Relaxed));
+    }
+    conclusion.exit_code()
 }
+
+/// How many messages of each revision were found to be valid.
+static JUDGED: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 fn trials(version: ProtocolVersion) -> Vec<Trial> {
     let published = published().map(|folder| folder.join(format!("schema/{version}.json")));
@@ -49,7 +64,69 @@ fn trials(version: ProtocolVersion) -> Vec<Trial> {
         trial("client_results", client_results),
         trial("server_results", server_results),
         trial("parts", parts),
+        trial("every_message_is_among_them", every_message),
     ]
+}
+
+/// Names in the published schemas that stand for several messages, or for what all messages have.
+const GENERAL: [&str; 17] = [
+    "Request",
+    "Notification",
+    "Result",
+    "EmptyResult",
+    "PaginatedRequest",
+    "PaginatedResult",
+    "CacheableResult",
+    "ClientRequest",
+    "ClientNotification",
+    "ClientResult",
+    "ServerRequest",
+    "ServerNotification",
+    "ServerResult",
+    "InputRequest",
+    "JSONRPCRequest",
+    "JSONRPCNotification",
+    "JSONRPCBatchRequest",
+];
+
+/// Every message that the schema defines is one of those that are tried.
+fn every_message(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+    let of = |methods: &[Method], what: &'static str| -> Vec<String> {
+        methods.iter().filter(|it| it.versions().contains(version)).map(|it| definition(*it, what)).collect()
+    };
+    let mut tried: BTreeSet<String> = [
+        of(ClientRequest::METHODS, "Request"),
+        of(ServerRequest::METHODS, "Request"),
+        of(ClientNotification::METHODS, "Notification"),
+        of(ServerNotification::METHODS, "Notification"),
+        of(ClientRequest::METHODS, "Result"),
+        of(ServerRequest::METHODS, "Result"),
+    ]
+    .concat()
+    .into_iter()
+    .collect();
+    // What is not asked for by a request of its own is tried by itself: see `server_results` and `parts`.
+    let inside: &[&str] = match version {
+        ProtocolVersion::V2025_11_25 => &["CreateTaskResult"],
+        ProtocolVersion::V2026_07_28 => &[
+            "InputRequiredResult",
+            "CreateTaskResult",
+            "CreateMessageRequest",
+            "CreateMessageResult",
+            "ElicitRequest",
+            "ElicitResult",
+            "ListRootsRequest",
+            "ListRootsResult",
+        ],
+        _ => &[],
+    };
+    tried.extend(inside.iter().map(|name| (*name).to_owned()));
+    let definitions = schema.get("$defs").or_else(|| schema.get("definitions")).and_then(Value::as_object);
+    let names = definitions.ok_or("no definitions")?.keys().filter(|name| {
+        ["Request", "Notification", "Result"].iter().any(|end| name.ends_with(end)) && !GENERAL.contains(&name.as_str())
+    });
+    let left: Vec<_> = names.filter(|name| !tried.contains(*name)).collect();
+    expect(left.is_empty(), || format!("nobody tries {left:?}"))
 }
 
 /// The schema as its source in TypeScript has it.
@@ -178,14 +255,15 @@ fn validator(schema: &Value, definition: &str) -> Result<Validator, Failed> {
 
 /// Validators by method, each made once.
 struct Judges<'a> {
+    version: ProtocolVersion,
     schema: &'a Value,
     what: &'static str,
     made: Vec<(Method, Validator, u64)>,
 }
 
 impl<'a> Judges<'a> {
-    const fn new(schema: &'a Value, what: &'static str) -> Self {
-        Self { schema, what, made: Vec::new() }
+    const fn new(version: ProtocolVersion, schema: &'a Value, what: &'static str) -> Self {
+        Self { version, schema, what, made: Vec::new() }
     }
 
     fn judge(&mut self, method: Method, message: &Value) -> Result<(), Failed> {
@@ -198,7 +276,7 @@ impl<'a> Judges<'a> {
         };
         let (_, validator, count) = &mut self.made[at];
         *count += 1;
-        judge(validator, message)
+        judge(validator, message, self.version)
     }
 
     /// Every method that the revision has was tried often enough.
@@ -211,7 +289,8 @@ impl<'a> Judges<'a> {
     }
 }
 
-fn judge(validator: &Validator, message: &Value) -> Result<(), Failed> {
+fn judge(validator: &Validator, message: &Value, version: ProtocolVersion) -> Result<(), Failed> {
+    JUDGED[version as usize].fetch_add(1, Ordering::Relaxed);
     validator.validate(message).map_err(|error| format!("{error} at {}\n{message:#}", error.instance_path()).into())
 }
 
@@ -273,7 +352,7 @@ fn request(method: Method, params: Value, version: ProtocolVersion) -> Value {
 macro_rules! test_of_params {
     ($name:ident, $Type:ident, $what:literal, $message:expr) => {
         fn $name(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-            let mut judges = Judges::new(schema, $what);
+            let mut judges = Judges::new(version, schema, $what);
             if !$Type::METHODS.iter().any(|method| method.versions().contains(version)) {
                 return Ok(());
             }
@@ -299,7 +378,7 @@ fn notification(method: Method, params: Value, _version: ProtocolVersion) -> Val
 }
 
 fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-    let mut judges = Judges::new(schema, "Result");
+    let mut judges = Judges::new(version, schema, "Result");
     if !ServerRequest::METHODS.iter().any(|method| method.versions().contains(version)) {
         return Ok(());
     }
@@ -313,7 +392,7 @@ fn client_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
 }
 
 fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed> {
-    let mut judges = Judges::new(schema, "Result");
+    let mut judges = Judges::new(version, schema, "Result");
     let modern =
         |definition| (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, definition)).transpose();
     let (questions, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
@@ -325,11 +404,11 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         match sent {
             ServerResult::InputRequired(..) => {
                 asked += 1;
-                judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result)?;
+                judge(questions.as_ref().ok_or("a question before 2026-07-28")?, &result, version)?;
             }
             ServerResult::Task(..) => {
                 became_tasks += 1;
-                judge(tasks.as_ref().ok_or("a task of the extension before 2026-07-28")?, &result)?;
+                judge(tasks.as_ref().ok_or("a task of the extension before 2026-07-28")?, &result, version)?;
             }
             _ => judges.judge(method, &complete_result(result, method, version))?,
         }
@@ -382,7 +461,7 @@ fn part<T: ArbitraryAt + Encode + DeserializeOwned + PartialEq + std::fmt::Debug
 ) -> Result<(), Failed> {
     let validator = validator(schema, definition)?;
     for sent in values::<T>(1, version) {
-        judge(&validator, &message(round_trip(&sent?, version, |text| serde_json::from_str(text))?))?;
+        judge(&validator, &message(round_trip(&sent?, version, |text| serde_json::from_str(text))?), version)?;
     }
     Ok(())
 }

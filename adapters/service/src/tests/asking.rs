@@ -279,6 +279,27 @@ fn a_client_answers_in_the_words_of_the_revision() {
     assert_eq!(declared(host()), json!({}));
 }
 
+// req: M-ELIC-032
+#[test]
+fn nobody_but_the_handler_opens_a_page() {
+    // Somebody would hear of it.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
+    listener.set_nonblocking(true).expect("it is a socket");
+    let url = format!("http://{}/", listener.local_addr().expect("it has an address"));
+    let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": url}});
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    for action in [ElicitAction::Accept, ElicitAction::Decline] {
+        let (eye, chosen) = (seen.clone(), action.clone());
+        let host = Host::builder("client", "1").elicitation_url(move |page: ElicitUrlParams, _| {
+            lock(&eye).push(page.url);
+            Ok::<_, Failure>(chosen.clone())
+        });
+        assert_eq!(answers(host, &page), Ok(json!({ "action": action.as_str() })));
+    }
+    assert_eq!(*lock(&seen), [url.clone(), url], "the handler has it, and nobody else");
+    assert!(listener.accept().is_err(), "nobody has come");
+}
+
 // req: M-SAMP-016 M-SAMP-013 M-SAMP-014
 #[test]
 fn conversations_that_are_not_in_order_do_not_reach_the_model() {
