@@ -4,15 +4,19 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
-    sync::{Arc, Mutex, OnceLock, Weak},
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use mcp_proto::{
     connection::{CloseReason, Event, Progress},
     rpc::CallId,
+    wire::RawJson,
 };
 
-use crate::{CallError, Later, Link, queue::Queue, sync::lock, waiter::Waiter};
+use crate::{CallError, Later, Link, Subscriptions, queue::Queue, sync::lock, waiter::Waiter};
 
 /// The requests of ours on one connection that somebody waits for.
 ///
@@ -20,6 +24,10 @@ use crate::{CallError, Later, Link, queue::Queue, sync::lock, waiter::Waiter};
 /// blocks per request but the thread that asked to.
 pub struct Calls<E> {
     link: OnceLock<Weak<dyn Link<E>>>,
+    /// Tells it from those of other connections.
+    number: u64,
+    /// What is listened to, here and on the connections before and after this one (clients).
+    subscriptions: Subscriptions,
     table: Mutex<Table>,
     /// Those who wait for another state of the connection.
     turned: Queue,
@@ -47,16 +55,29 @@ enum State {
 
 impl<E> Default for Calls<E> {
     fn default() -> Self {
-        Self { link: OnceLock::new(), table: Mutex::default(), turned: Queue::default() }
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            link: OnceLock::new(),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            subscriptions: Subscriptions::new(),
+            table: Mutex::default(),
+            turned: Queue::default(),
+        }
     }
 }
 
 impl<E: 'static> Calls<E> {
+    /// Nothing in flight, and this to listen to.
+    pub(crate) fn listening_to(subscriptions: Subscriptions) -> Self {
+        Self { subscriptions, ..Self::default() }
+    }
+
     /// Takes the events that concern requests of ours, and hands back the others. [`Event::Ready`] and
     /// [`Event::Closed`] are noted and handed back.
     pub fn handle<'a>(&self, event: Event<'a>) -> Option<Event<'a>> {
         match event {
             Event::Response { call, outcome } => {
+                self.subscriptions.ended(self.number, call, &outcome);
                 let waiter = lock(&self.table).answered(call);
                 if let Some(waiter) = waiter {
                     waiter.end(CallError::of(outcome));
@@ -85,6 +106,7 @@ impl<E: 'static> Calls<E> {
     /// Ends every wait. What the connection's last event does; here for connections that vanish without one.
     pub fn close(&self, reason: &CloseReason) {
         self.turn(State::Closed(reason.clone()));
+        self.subscriptions.lost(self.number);
         // The connection has ended its calls before. If it could not, nobody is left behind.
         let left = std::mem::take(&mut lock(&self.table).waiting);
         for entry in left.into_values() {
@@ -150,6 +172,25 @@ impl<E: 'static> Calls<E> {
         let waiter = Arc::new(Waiter::default());
         lock(&self.table).waiting.insert(call, Entry { waiter: waiter.clone(), follows });
         waiter
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What is listened to.
+    pub(crate) const fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
+    }
+
+    /// The server has said what it tells on a subscription: whoever waits for that hears of it now, and not at its end.
+    pub(crate) fn acknowledged(&self, call: CallId, params: &RawJson<'_>) {
+        if self.subscriptions.acknowledged(self.number, call, params) {
+            let waiter = lock(&self.table).waiting.remove(&call).map(|entry| entry.waiter);
+            if let Some(waiter) = waiter {
+                waiter.end(Ok(params.clone().into_owned()));
+            }
+        }
     }
 
     /// Leads the progress of a followed request to another waiter from now on.

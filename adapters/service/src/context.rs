@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{CancelCause, RequestOptions, SendError, ServerEnd},
+    connection::{CancelCause, Principal, RequestOptions, SendError, ServerEnd},
     protocol::ProtocolVersion,
     rpc::CallId,
-    schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request},
+    schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request, TraceContext},
     wire::ErrorObject,
 };
 
@@ -33,6 +33,10 @@ pub struct RequestInfo {
     pub log_level: Option<LoggingLevel>,
     /// The token under which the peer wants to hear of progress.
     pub progress_token: Option<ProgressToken>,
+    /// Which distributed trace it belongs to (requests of clients).
+    pub trace: Option<TraceContext>,
+    /// Who the client is, if the binding was told. A pipe is not.
+    pub principal: Option<Principal>,
 }
 
 /// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mcp_proto::{
     connection::{CloseReason, Failure, Outcome, SendError},
-    schema::{ElicitUrlParams, UrlElicitationRequired},
+    schema::{ElicitUrlParams, UnsupportedProtocolVersion, UrlElicitationRequired},
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
@@ -53,6 +53,14 @@ impl CallError {
     #[must_use]
     pub fn is_resource_not_found(&self) -> bool {
         self.rpc().is_some_and(|error| matches!(error.code, ErrorCode::RESOURCE_NOT_FOUND | ErrorCode::INVALID_PARAMS))
+    }
+
+    /// What the server speaks, if it has refused the request because of its revision (-32022), and the connection could not
+    /// do anything about that.
+    #[must_use]
+    pub fn supported_versions(&self) -> Option<Vec<String>> {
+        let error = self.rpc().filter(|error| error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION)?;
+        error.data.as_ref()?.decode::<UnsupportedProtocolVersion>().ok().map(|data| data.supported)
     }
 
     /// The pages that the user has to open before the request can be done (-32042, only 2025-11-25).

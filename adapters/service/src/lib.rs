@@ -133,7 +133,7 @@ pub use context::{Context, RequestInfo};
 pub use custom::Fault;
 pub use error::CallError;
 pub use failure::Failure;
-pub use host::{Host, HostBuilder, InvalidRoot, PageLimits, Pages, Roots};
+pub use host::{Host, HostBuilder, InvalidRoot, Listening, PageLimits, Pages, Roots, Subscriptions};
 #[cfg(feature = "schemas")]
 pub use json_schema::{OutputSchema, SchemaError};
 pub use later::{Later, block_on};

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{CloseReason, Connection, RequestOptions, SendError},
+    connection::{ClientEnd, CloseReason, Connection, RequestOptions, SendError},
     protocol::{CapabilitySet, Method, ProtocolVersion},
     rpc::{CallId, Timestamp},
-    schema::{EmptyResult, Notification, PingParams, Request},
+    schema::{EmptyResult, LoggingLevel, Notification, PingParams, Request, TraceContext},
     wire::RawJson,
 };
 
@@ -21,6 +21,8 @@ pub struct Peer<E> {
     link: Arc<dyn Link<E>>,
     calls: Arc<Calls<E>>,
     options: Option<RequestOptions>,
+    /// The times in the options were asked for.
+    has_times: bool,
 }
 
 impl<E: 'static> Peer<E> {
@@ -28,22 +30,35 @@ impl<E: 'static> Peer<E> {
     #[must_use]
     pub fn new(link: Arc<dyn Link<E>>, calls: Arc<Calls<E>>) -> Self {
         calls.attach(&link);
-        Self { link, calls, options: None }
+        Self { link, calls, options: None, has_times: false }
     }
 
-    /// The same peer, with other times for the requests that are made through this handle. Without it they are those
+    /// The same peer, with other options for the requests that are made through this handle. Without it they are those
     /// of the connection's [settings](mcp_proto::connection::Settings::request).
     #[must_use]
     pub fn with_options(&self, options: RequestOptions) -> Self {
+        Self { options: Some(options), has_times: true, ..self.clone() }
+    }
+
+    /// The same peer, with options that differ in something.
+    fn but(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
+        let own = self.options.clone();
+        let mut options = own.unwrap_or_else(|| self.link.run(|conn, _| conn.settings().request.clone()));
+        change(&mut options);
         Self { options: Some(options), ..self.clone() }
+    }
+
+    /// The same peer, for requests that belong to a distributed trace.
+    #[must_use]
+    pub fn traced(&self, trace: TraceContext) -> Self {
+        self.but(|options| options.trace = Some(Arc::new(trace)))
     }
 
     /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
     pub(crate) fn patient_for<R: Request>(&self) -> Self {
-        match (R::METHOD, &self.options) {
-            (Method::CreateMessage | Method::Elicit, None) => {
-                let options = self.link.run(|conn, _| conn.settings().request.clone());
-                self.with_options(RequestOptions { idle_timeout: None, ..options })
+        match R::METHOD {
+            Method::CreateMessage | Method::Elicit if !self.has_times => {
+                self.but(|options| options.idle_timeout = None)
             }
             _ => self.clone(),
         }
@@ -52,7 +67,11 @@ impl<E: 'static> Peer<E> {
     /// The same peer, for requests that take at most `timeout`, whatever progress they make.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
-        self.with_options(RequestOptions::within(timeout))
+        let RequestOptions { idle_timeout, total_timeout, progress, .. } = RequestOptions::within(timeout);
+        let peer = self.but(|options| {
+            (options.idle_timeout, options.total_timeout, options.progress) = (idle_timeout, total_timeout, progress);
+        });
+        Self { has_times: true, ..peer }
     }
 
     /// Asks for something.
@@ -178,9 +197,30 @@ impl<E: 'static> Peer<E> {
     }
 }
 
+impl Peer<ClientEnd> {
+    /// The same peer, for requests that are not answered with what is known already, however good it still is
+    /// (2026-07-28). Whole lists that are asked for in this way are as of one time.
+    #[must_use]
+    pub fn fresh(&self) -> Self {
+        self.but(|options| options.fresh = true)
+    }
+
+    /// The same peer, for requests about which log messages of this level, and of more severe ones, are to be sent
+    /// (2026-07-28). In a session that is not a matter of the request: see [`set_log_level`](Self::set_log_level).
+    #[must_use]
+    pub fn logging(&self, level: LoggingLevel) -> Self {
+        self.but(|options| options.log_level = Some(level))
+    }
+}
+
 impl<E> Clone for Peer<E> {
     fn clone(&self) -> Self {
-        Self { link: self.link.clone(), calls: self.calls.clone(), options: self.options.clone() }
+        Self {
+            link: self.link.clone(),
+            calls: self.calls.clone(),
+            options: self.options.clone(),
+            has_times: self.has_times,
+        }
     }
 }
 

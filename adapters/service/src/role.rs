@@ -24,6 +24,10 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn begun(shared: &Arc<Shared<Self>>);
 
+    /// The connection is ready for use.
+    #[doc(hidden)]
+    fn ready(_shared: &Arc<Shared<Self>>, _link: &Arc<dyn Link<Self>>) {}
+
     /// Answers a request, or makes a job of it. What this crate does not know is handed back.
     #[doc(hidden)]
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>>;

@@ -18,7 +18,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    Application, Calls, Context, Fault, Job, Link, Order, Peer, Role,
+    Application, Calls, Context, Fault, Job, Link, Order, Peer, Role, Subscriptions,
     context::NO_LONGER_NEEDED,
     link::Kind,
     reply::{Answer, Refusal, Reply, guarded, respond},
@@ -51,10 +51,10 @@ pub struct Shared<E: Role> {
 }
 
 impl<E: Role> Session<E> {
-    pub(crate) fn new(home: E::Home, tasks: TaskStore) -> Self {
+    pub(crate) fn new(home: E::Home, tasks: TaskStore, subscriptions: Subscriptions) -> Self {
         let shared = Arc::new(Shared {
             home,
-            calls: Arc::default(),
+            calls: Arc::new(Calls::listening_to(subscriptions)),
             works: Works::default(),
             tasks,
             state: E::State::default(),
@@ -102,6 +102,10 @@ impl<E: Role> Session<E> {
             }
             Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
+            Event::Ready => {
+                E::ready(shared, link);
+                None
+            }
             Event::Closed(_) => {
                 shared.close();
                 None

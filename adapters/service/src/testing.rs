@@ -12,7 +12,9 @@ use std::{
 
 use mcp_proto::{
     codec::Frame,
-    connection::{Client, ClientConfig, ClientEnd, Connection, Event, Server, ServerConfig, ServerEnd},
+    connection::{
+        Arrival, Client, ClientConfig, ClientEnd, Connection, Event, Principal, Server, ServerConfig, ServerEnd,
+    },
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::Timestamp,
     wire::{ErrorObject, Json, RawJson},
@@ -20,7 +22,8 @@ use mcp_proto::{
 use serde_json::Value;
 
 use crate::{
-    Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, sync::lock,
+    Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, Subscriptions,
+    sync::lock,
 };
 
 /// How long a test may wait for threads of its own before it has failed.
@@ -143,6 +146,14 @@ impl<E: Send + 'static> End<E> {
         self.events(event);
     }
 
+    /// A line that somebody else than the peer has sent, who is known by name.
+    pub(crate) fn input_from(&self, principal: &str, line: &[u8]) {
+        let arrival = Arrival { principal: Some(Arc::new(Principal::new(principal))), ..Arrival::default() };
+        let event =
+            self.with_conn(|conn| conn.handle_frame_from(self.now(), Frame::new(line), arrival).map(Event::into_owned));
+        self.events(event);
+    }
+
     /// The lines that have left since the last time, as JSON.
     pub(crate) fn take_lines(&self) -> Vec<Value> {
         let lines = std::mem::take(&mut *lock(&self.lines));
@@ -171,6 +182,8 @@ pub(crate) struct Pair {
 
 /// How to join a client and a server.
 pub(crate) struct Joining {
+    /// What the client has listened to before.
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) client: ClientConfig,
     pub(crate) server: ServerConfig,
 }
@@ -203,11 +216,13 @@ impl Pair {
         script: Option<Arc<dyn Application<ServerEnd>>>,
         f: impl FnOnce(&mut Joining),
     ) -> Self {
-        let mut joining = Joining { client: (*host.config()).clone(), server: service.config() };
+        let mut joining =
+            Joining { subscriptions: Subscriptions::new(), client: (*host.config()).clone(), server: service.config() };
         f(&mut joining);
         let clock = Arc::new(AtomicU64::new(1_000_000_000));
         let now = Timestamp::from_nanos(1_000_000_000);
-        let (client_session, server_session) = (Arc::new(host.session()), Arc::new(service.session()));
+        let client_session = Arc::new(host.session_with(joining.subscriptions));
+        let server_session = Arc::new(service.session());
         let pair = Self {
             client: End::new(Client::new(joining.client, now), client_session.clone(), clock.clone()),
             server: End::new(Server::new(joining.server, now), script.unwrap_or(server_session.clone()), clock.clone()),

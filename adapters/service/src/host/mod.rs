@@ -1,6 +1,7 @@
 //! What an application does for the servers that it uses.
 
 mod builder;
+mod listening;
 mod pages;
 mod requests;
 mod roots;
@@ -14,6 +15,7 @@ use mcp_proto::{
 };
 
 pub use builder::HostBuilder;
+pub use listening::{Listening, Subscriptions};
 pub use pages::{PageLimits, Pages};
 pub use roots::{InvalidRoot, Roots};
 
@@ -71,7 +73,14 @@ impl Host {
     /// What runs on one connection.
     #[must_use]
     pub fn session(&self) -> ClientSession {
-        ClientSession::new(self.clone(), TaskStore::new(self.0.tasks.clone(), self.0.random.clone()))
+        self.session_with(Subscriptions::new())
+    }
+
+    /// What runs on one connection, and listens there to what was listened to on an earlier one.
+    #[must_use]
+    pub fn session_with(&self, subscriptions: Subscriptions) -> ClientSession {
+        let tasks = TaskStore::new(self.0.tasks.clone(), self.0.random.clone());
+        ClientSession::new(self.clone(), tasks, subscriptions)
     }
 }
 

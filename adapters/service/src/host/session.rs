@@ -18,10 +18,10 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
-use super::{Host, Roots};
+use super::{Host, Roots, listening};
 use crate::{
-    Context, Job, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked, session::Shared,
-    sync::lock, tasks::params,
+    Context, Job, Link, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked,
+    session::Shared, sync::lock, tasks::params,
 };
 
 /// Pages that may be open at once. The oldest is forgotten first: users leave pages without finishing them.
@@ -77,7 +77,17 @@ impl Role for ClientEnd {
         Ok(answer.unwrap_or_else(|error| shared.refuse(link, key, error)))
     }
 
+    fn ready(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>) {
+        listening::ready(link, &shared.calls);
+    }
+
     fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {
+        if method.known() == Some(Method::SubscriptionsAcknowledged)
+            && let (Some(link), Some(params)) = (shared.calls.link(), params)
+            && let Some(call) = link.run(|conn, _| conn.subscription(params))
+        {
+            shared.calls.acknowledged(call, params);
+        }
         if method.known() != Some(Method::ElicitationComplete) {
             return true;
         }
@@ -106,6 +116,8 @@ impl Role for ClientEnd {
             client_capabilities: Default::default(),
             log_level: None,
             progress_token: None,
+            trace: None,
+            principal: None,
         }
     }
 }

@@ -9,10 +9,13 @@ use std::{
 use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, CapabilitySet, VersionSet},
-    schema::{ServerCapabilities, TaskSupport},
+    schema::{CacheHints, CacheScope, ServerCapabilities, TaskSupport},
 };
 
-use super::{Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tool, catalog::Catalog};
+use super::{
+    Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tool, catalog::Catalog,
+    resource::hints,
+};
 use crate::{
     TaskPolicy,
     builder::{Common, common_methods, declared},
@@ -29,6 +32,7 @@ pub struct ServiceBuilder {
     tasks: TaskPolicy,
     state_key: Option<[u8; 32]>,
     state_lifetime: Duration,
+    list_hints: CacheHints,
     entries: Changes,
 }
 
@@ -43,6 +47,7 @@ impl ServiceBuilder {
             tasks: TaskPolicy::default(),
             state_key: None,
             state_lifetime: Duration::from_secs(3600),
+            list_hints: hints(Duration::ZERO, CacheScope::Private),
             entries: Changes::new(),
         }
     }
@@ -133,6 +138,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// For how long clients may use the lists of tools, prompts and resources again, and whether for everybody
+    /// (2026-07-28). They are told of changes all the same, if they want to be. Default: not at all.
+    pub fn lists_good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.list_hints = hints(time, scope);
+        self
+    }
+
     common_methods!(ServerEnd);
 
     /// The service.
@@ -153,6 +165,7 @@ impl ServiceBuilder {
             max_subscriptions: self.max_subscriptions,
             tasks: self.tasks,
             seal: Seal::new(key, self.state_lifetime),
+            list_hints: self.list_hints,
             catalog: RwLock::new(catalog),
             clients: Default::default(),
         })))

@@ -21,8 +21,8 @@ use std::{
 use mcp_proto::{
     connection::{SendError, ServerConfig, ServerEnd},
     schema::{
-        Implementation, Notification, PromptsListChangedParams, ResourceUpdatedParams, ResourcesListChangedParams,
-        ToolsListChangedParams,
+        CacheHints, Implementation, Notification, PromptsListChangedParams, ResourceUpdatedParams,
+        ResourcesListChangedParams, ToolsListChangedParams,
     },
 };
 
@@ -39,7 +39,7 @@ pub use template::ResourceTemplate;
 pub use tool::Tool;
 
 use crate::{
-    ServerSession, TaskPolicy,
+    ServerSession, Subscriptions, TaskPolicy,
     audience::Audience,
     builder::Common,
     random::Random,
@@ -83,6 +83,7 @@ pub(crate) struct Inner {
     max_subscriptions: usize,
     tasks: TaskPolicy,
     seal: Seal,
+    list_hints: CacheHints,
     catalog: RwLock<Catalog>,
     clients: Audience<ServerEnd>,
 }
@@ -108,7 +109,11 @@ impl Service {
     /// What runs on one connection.
     #[must_use]
     pub fn session(&self) -> ServerSession {
-        ServerSession::new(self.clone(), TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()))
+        ServerSession::new(
+            self.clone(),
+            TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()),
+            Subscriptions::new(),
+        )
     }
 
     /// Who this is.

@@ -1,8 +1,10 @@
 //! Resources and the code that reads them.
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, time::Duration};
 
-use mcp_proto::schema::{BlobResourceContents, Map, ReadResourceResult, ResourceContents, TextResourceContents};
+use mcp_proto::schema::{
+    BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
+};
 
 use super::RegisterError;
 use crate::{
@@ -20,6 +22,7 @@ use crate::{
 pub struct Resource {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult>,
+    hints: Option<CacheHints>,
 }
 
 impl Resource {
@@ -31,7 +34,7 @@ impl Resource {
         handler: H,
     ) -> Self {
         let read = Call::new(handler, IntoResource::into_resource);
-        Self { about: mcp_proto::schema::Resource::new(uri, name), read }
+        Self { about: mcp_proto::schema::Resource::new(uri, name), read, hints: None }
     }
 
     /// As [`new`](Self::new), for code that hands back a future.
@@ -41,7 +44,7 @@ impl Resource {
         H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
     {
         let read = Call::new_async(handler, IntoResource::into_resource);
-        Self { about: mcp_proto::schema::Resource::new(uri, name), read }
+        Self { about: mcp_proto::schema::Resource::new(uri, name), read, hints: None }
     }
 
     /// The name for people (2025-06-18).
@@ -72,6 +75,14 @@ impl Resource {
         self
     }
 
+    /// For how long clients may use what they have read again, and whether for everybody (2026-07-28). They are told of
+    /// changes all the same. Default: not at all. A result that says so itself comes before this.
+    #[must_use]
+    pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.hints = Some(hints(time, scope));
+        self
+    }
+
     /// Whatever else is to be said of it: annotations, icons, metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
@@ -92,7 +103,9 @@ impl Resource {
         let request = context.clone();
         let read = self.read.call(Arguments::Texts(&Map::new()), context).await;
         match read.unwrap_or_else(|bad| Err(Failure::new(bad.0))) {
-            Ok(result) => Ok(addressed(result, &self.about.uri, self.about.mime_type.as_deref())),
+            Ok(result) => {
+                Ok(hinted(addressed(result, &self.about.uri, self.about.mime_type.as_deref()), self.hints.as_ref()))
+            }
             Err(failure) => Err(failure.into_error(request.version())),
         }
     }
@@ -102,6 +115,20 @@ impl fmt::Debug for Resource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Resource").field("about", &self.about).finish_non_exhaustive()
     }
+}
+
+/// What results are to say of their being used again.
+pub(super) fn hints(time: Duration, scope: CacheScope) -> CacheHints {
+    CacheHints { ttl_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), scope }
+}
+
+/// A result that says for how long it is good.
+pub(super) fn hinted(mut result: ReadResourceResult, hints: Option<&CacheHints>) -> ReadResourceResult {
+    if let Some(CacheHints { ttl_ms, scope }) = hints {
+        result.ttl_ms.get_or_insert(*ttl_ms);
+        result.cache_scope.get_or_insert_with(|| scope.clone());
+    }
+    result
 }
 
 /// Fills in where contents come from and what they are, where they do not say.

@@ -11,7 +11,7 @@ use mcp_proto::{
     protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
+        CacheHints, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
         CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
         ListToolsParams, ListToolsResult, Meta, MissingRequiredClientCapability, PromptReference, ReadResourceParams,
@@ -20,7 +20,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
 };
 
-use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable};
+use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::Asker};
 use crate::{
     Context, Job, RequestInfo, Role,
     custom::Custom,
@@ -67,7 +67,8 @@ macro_rules! page {
                 let service = &*shared.home.0;
                 let (page, next_cursor) = read(&service.catalog).$list.page(cursor.as_deref(), service.page_size)?;
                 let page: Vec<_> = page.iter().map(|entry| entry.about.clone()).collect();
-                Ok($Result { next_cursor, ..$Result::new(page) })
+                let CacheHints { ttl_ms, scope } = service.list_hints.clone();
+                Ok($Result { next_cursor, ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..$Result::new(page) })
             })
         })
     };
@@ -123,6 +124,8 @@ impl Role for ServerEnd {
                 client_capabilities: context.client_capabilities.clone(),
                 log_level: context.log_level,
                 progress_token: context.progress_token.cloned(),
+                trace: context.trace.cloned(),
+                principal: context.principal.cloned(),
             };
         }
         let client = conn.client();
@@ -132,6 +135,8 @@ impl Role for ServerEnd {
             client_capabilities: client.map(|client| client.capabilities.clone()).unwrap_or_default(),
             log_level: conn.log_level(),
             progress_token: None,
+            trace: None,
+            principal: None,
         }
     }
 }
@@ -200,12 +205,16 @@ impl Shared<ServerEnd> {
         let Asked { link, key, .. } = *asked;
         let modern = link.run(|conn, _| {
             let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
-            Some(context.client_capabilities.set())
+            Some(Asker {
+                declared: context.client_capabilities.set(),
+                principal: context.principal.map(|principal| principal.id.clone()),
+                most_rounds: conn.settings().limits.rounds,
+            })
         });
-        let (Some(declared), Some(method)) = (modern, asked.method.known()) else {
+        let (Some(asker), Some(method)) = (modern, asked.method.known()) else {
             return Ok(Some(self.work(link, key, meta, kind, run)));
         };
-        let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), declared)?;
+        let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
         Ok(Some(self.work(link, key, meta, kind, move |context| async move {
             let request = context.clone();
             let rounds = request.work.rounds.get_or_init(|| rounds);

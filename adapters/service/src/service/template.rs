@@ -1,16 +1,16 @@
 //! Families of resources, and the templates that their URIs come from.
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, time::Duration};
 
 use mcp_proto::{
-    schema::{Map, ReadResourceResult},
+    schema::{CacheHints, CacheScope, Map, ReadResourceResult},
     wire::ErrorObject,
 };
 
 use super::{
     Completing, IntoCompletion, IntoResource, RegisterError,
     completion::{Completable, Completers},
-    resource::addressed,
+    resource::{addressed, hinted, hints},
 };
 use crate::{
     Context,
@@ -32,6 +32,7 @@ pub struct ResourceTemplate {
     pub(super) completers: Completers,
     template: Option<UriTemplate>,
     read: Call<ReadResourceResult>,
+    hints: Option<CacheHints>,
 }
 
 impl ResourceTemplate {
@@ -56,7 +57,7 @@ impl ResourceTemplate {
 
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult>) -> Self {
         let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
-        Self { about, completers: Completers::default(), template: None, read }
+        Self { about, completers: Completers::default(), template: None, read, hints: None }
     }
 
     /// The name for people (2025-06-18).
@@ -105,6 +106,14 @@ impl ResourceTemplate {
         self
     }
 
+    /// For how long clients may use what they have read again, and whether for everybody (2026-07-28). They are told of
+    /// changes all the same. Default: not at all. A result that says so itself comes before this.
+    #[must_use]
+    pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.hints = Some(hints(time, scope));
+        self
+    }
+
     /// Whatever else is to be said of them: annotations, icons, metadata.
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::ResourceTemplate)) -> Self {
@@ -136,7 +145,7 @@ impl ResourceTemplate {
             // A URI with a text where a number should be names nothing that there is.
             Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, request.version())),
             Ok(Err(failure)) => Err(failure.into_error(request.version())),
-            Ok(Ok(result)) => Ok(addressed(result, uri, self.about.mime_type.as_deref())),
+            Ok(Ok(result)) => Ok(hinted(addressed(result, uri, self.about.mime_type.as_deref()), self.hints.as_ref())),
         }
     }
 }

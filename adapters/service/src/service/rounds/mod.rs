@@ -28,11 +28,21 @@ pub(crate) struct Rounds {
     scope: Scope,
     /// How many rounds were before this one.
     round: u32,
-    /// What the client can do.
-    declared: CapabilitySet,
+    asker: Asker,
     /// The answers of all rounds.
     given: InputResponses,
     asked: Mutex<Asked>,
+}
+
+/// What is known of whoever has sent a request, from that request.
+#[derive(Debug)]
+pub(super) struct Asker {
+    /// What the client can do.
+    pub(super) declared: CapabilitySet,
+    /// Who it is, where the binding was told. A pipe is not, and only one can be there.
+    pub(super) principal: Option<String>,
+    /// How often one request may be answered with questions.
+    pub(super) most_rounds: u32,
 }
 
 /// What the handler has asked in this run.
@@ -74,14 +84,9 @@ impl Rounds {
     ///
     /// # Errors
     /// -32602 if its state is none of ours or its answers are no objects.
-    pub(super) fn begin(
-        seal: &Seal,
-        method: Method,
-        params: Option<&RawJson<'_>>,
-        declared: CapabilitySet,
-    ) -> Answer<Self> {
-        // Nobody on a pipe says who he is, and only one can be there.
-        let scope = Scope { principal: String::new(), method: method.as_str(), digest: seal::digest(params) };
+    pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> Answer<Self> {
+        let principal = asker.principal.clone();
+        let scope = Scope { principal, method: method.as_str(), digest: seal::digest(params) };
         let mut given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
         let State { round, answers } = state.map(|state| seal.open(&scope, &state)).transpose()?.unwrap_or_default();
@@ -89,7 +94,7 @@ impl Rounds {
         for (name, answer) in answers {
             given.insert(name, answer);
         }
-        Ok(Self { scope, round, declared, given, asked: Mutex::default() })
+        Ok(Self { scope, round, asker, given, asked: Mutex::default() })
     }
 
     /// The answer to a question, if it is there. Questions without a name are counted.
@@ -112,7 +117,7 @@ impl Rounds {
             return Err(CallError::Invalid(format!("there is a question {name:?} already")));
         }
         let needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
-        let lacking: Vec<_> = needed.filter(|needed| !self.declared.contains(*needed)).collect();
+        let lacking: Vec<_> = needed.filter(|needed| !self.asker.declared.contains(*needed)).collect();
         if let Some(missing) = lacking.last() {
             asked.lacking = lacking.iter().fold(asked.lacking, |set, missing| set.with(*missing));
             return Err(SendError::Undeclared(*missing).into());
@@ -145,6 +150,9 @@ impl Rounds {
             return Err(error);
         }
         if !open.is_empty() {
+            if self.round >= self.asker.most_rounds {
+                return Err(ErrorObject::internal("This was answered with questions too often"));
+            }
             let state = State { round: self.round.saturating_add(1), answers: used };
             let request_state = Some(seal.close(&self.scope, &state)?);
             let questions = InputRequiredResult { request_state, ..InputRequiredResult::ask(open) };

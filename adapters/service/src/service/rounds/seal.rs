@@ -36,8 +36,8 @@ pub(crate) struct Seal {
 /// The request that a state belongs to. It is worth nothing with any other one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Scope {
-    /// Who asks, where that is known. On a pipe it is not.
-    pub(super) principal: String,
+    /// Who asks, where that is known.
+    pub(super) principal: Option<String>,
     pub(super) method: &'static str,
     pub(super) digest: [u8; 32],
 }
@@ -95,7 +95,11 @@ impl Seal {
     fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(self.key.as_ref()?).ok()?;
         // With its length in front, no part can pass for a part of its neighbour.
-        for part in [scope.principal.as_bytes(), scope.method.as_bytes(), &scope.digest, sealed] {
+        let (known, principal) = match &scope.principal {
+            Some(principal) => ([1], principal.as_bytes()),
+            None => ([0], &[][..]),
+        };
+        for part in [&known[..], principal, scope.method.as_bytes(), &scope.digest, sealed] {
             mac.update(&(part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -171,7 +175,7 @@ mod tests {
     }
 
     fn scope() -> Scope {
-        Scope { principal: "ada".into(), method: "tools/call", digest: of(&json!({"name": "t"})) }
+        Scope { principal: Some("ada".into()), method: "tools/call", digest: of(&json!({"name": "t"})) }
     }
 
     fn state() -> State {
@@ -191,7 +195,9 @@ mod tests {
             assert_eq!(seal.open_at(now, &scope(), &text), None);
         }
         let others = [
-            Scope { principal: "eve".into(), ..scope() },
+            Scope { principal: Some("eve".into()), ..scope() },
+            Scope { principal: Some(String::new()), ..scope() },
+            Scope { principal: None, ..scope() },
             Scope { method: "prompts/get", ..scope() },
             Scope { digest: of(&json!({"name": "u"})), ..scope() },
         ];

@@ -1,0 +1,232 @@
+//! What a client listens to (2026-07-28), on one connection and on the next.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::SendError,
+    protocol::{ProtocolVersion, VersionSet},
+    schema::{SubscriptionFilter, ToolsListChangedParams},
+};
+use serde_json::{Value, json};
+
+use super::echo;
+use crate::{CallError, Host, Listening, Service, Tool, testing::Pair};
+
+const V: ProtocolVersion = ProtocolVersion::V2026_07_28;
+
+fn filter() -> SubscriptionFilter {
+    SubscriptionFilter {
+        tools_list_changed: Some(true),
+        prompts_list_changed: Some(true),
+        resource_subscriptions: Some(vec!["test://a".into()]),
+        ..SubscriptionFilter::default()
+    }
+}
+
+/// A client that counts the changes of tools that it hears of.
+fn host(heard: &Arc<AtomicUsize>) -> Host {
+    let heard = heard.clone();
+    Host::builder("client", "1")
+        .on(move |_: ToolsListChangedParams, _| {
+            heard.fetch_add(1, Ordering::SeqCst);
+        })
+        .build()
+}
+
+fn service() -> Service {
+    echo().subscriptions().resources_may_come().build().expect("a good service")
+}
+
+fn listen(pair: &Pair) -> Listening {
+    let pending = pair.to_server().listen(filter()).expect("it can be sent");
+    pair.wait(pending).expect("it is acknowledged")
+}
+
+fn change(pair: &Pair, service: &Service) {
+    assert!(service.add(Tool::new("new", || ())).is_ok() && service.remove_tool("new"));
+    pair.settle();
+}
+
+/// What the client has sent of subscriptions: how often it has asked, and how often it has taken that back.
+fn sent(pair: &Pair) -> (usize, usize) {
+    let lines = pair.client.take_lines();
+    let count = |method: &str| lines.iter().filter(|line| line["method"] == method).count();
+    (count("subscriptions/listen"), count("notifications/cancelled"))
+}
+
+// req: M-SUBS-009 M-SUBS-014
+#[test]
+fn a_subscription_lasts_for_as_long_as_it_is_held() {
+    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let pair = Pair::new(&host(&heard), &service, V);
+    let listening = listen(&pair);
+    let told = SubscriptionFilter { prompts_list_changed: None, ..filter() };
+    assert_eq!(listening.agreed(), Some(told));
+    let missing = SubscriptionFilter { prompts_list_changed: Some(true), ..SubscriptionFilter::default() };
+    assert_eq!((listening.missing(), listening.filter()), (missing, &filter()));
+    assert!(!listening.is_over());
+    assert_eq!(pair.to_server().subscriptions().len(), 1);
+    change(&pair, &service);
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(sent(&pair), (1, 0));
+    // The time for answers has nothing to do with it.
+    pair.pass(Duration::from_secs(100_000));
+    change(&pair, &service);
+    assert_eq!(heard.load(Ordering::SeqCst), 2);
+    listening.close();
+    pair.settle();
+    assert_eq!(sent(&pair), (0, 1));
+    change(&pair, &service);
+    assert_eq!(heard.load(Ordering::SeqCst), 2);
+    assert!(pair.to_server().subscriptions().is_empty());
+    pair.assert_clean();
+}
+
+#[test]
+fn nobody_listens_who_does_not_wait_for_it() {
+    let pair = Pair::new(&host(&Arc::default()), &service(), V);
+    drop(pair.to_server().listen(filter()).expect("it can be sent"));
+    pair.settle();
+    assert!(pair.to_server().subscriptions().is_empty());
+    // It is acknowledged, and nobody takes that.
+    let pending = pair.to_server().listen(filter()).expect("it can be sent");
+    pair.settle();
+    drop(pending);
+    pair.settle();
+    assert!(pair.to_server().subscriptions().is_empty());
+    pair.assert_clean();
+}
+
+// req: M-SUBS-020 M-STDIO-020 M-SUBS-021
+#[test]
+fn what_was_listened_to_is_listened_to_on_the_next_connection() {
+    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let host = host(&heard);
+    let pair = Pair::new(&host, &service, V);
+    let (kept, given_up) = (listen(&pair), listen(&pair));
+    let subscriptions = pair.to_server().subscriptions().clone();
+    pair.cut();
+    assert_eq!((kept.agreed(), kept.is_over()), (None, false), "it rests");
+    assert_eq!(kept.missing(), filter());
+    drop(given_up);
+
+    let next = |versions: VersionSet| {
+        Pair::with(&host, &service, |joining| {
+            joining.client.settings.versions = versions;
+            joining.subscriptions = subscriptions.clone();
+        })
+    };
+    // A session is none of its business.
+    let session = next(VersionSet::LEGACY);
+    assert_eq!((kept.agreed(), sent(&session)), (None, (0, 0)));
+    session.cut();
+    let pair = next(VersionSet::ALL);
+    assert!(kept.agreed().is_some());
+    heard.store(0, Ordering::SeqCst);
+    change(&pair, &service);
+    assert_eq!(heard.load(Ordering::SeqCst), 1);
+    assert_eq!(subscriptions.len(), 1);
+    kept.close();
+    pair.settle();
+    assert_eq!(sent(&pair), (0, 1));
+    pair.assert_clean();
+}
+
+#[test]
+fn two_connections_share_nothing_that_one_of_them_has() {
+    let (heard, service) = (Arc::new(AtomicUsize::new(0)), service());
+    let host = host(&heard);
+    let first = Pair::new(&host, &service, V);
+    let listening = listen(&first);
+    let second = Pair::with(&host, &service, |joining| {
+        joining.client.settings.versions = VersionSet::only(V);
+        joining.subscriptions = first.to_server().subscriptions().clone();
+    });
+    second.cut();
+    assert!(listening.agreed().is_some(), "it is on the first");
+    first.cut();
+    assert!(listening.agreed().is_none());
+}
+
+/// A client whose server answers nothing, so that a test can.
+fn alone() -> Pair {
+    Pair::new(&host(&Arc::default()), &service(), V)
+}
+
+/// The last request for a subscription, which reaches nobody.
+fn request(pair: &Pair) -> Value {
+    pair.client.flush();
+    let mut lines = pair.client.take_lines();
+    lines.retain(|line| line["method"] == "subscriptions/listen");
+    lines.pop().expect("it was sent")
+}
+
+// req: M-SUBS-032
+#[test]
+fn a_server_that_has_no_subscriptions_says_so() {
+    let pair = alone();
+    let pending = pair.to_server().listen(filter()).expect("it can be sent");
+    let request = request(&pair);
+    let error = json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32601, "message": "no"}});
+    pair.input_to_client(&error.to_string());
+    let error = pending.wait().expect_err("it was refused");
+    assert_eq!(error.rpc().map(|error| error.code.0), Some(-32601));
+    assert!(pair.to_server().subscriptions().is_empty());
+
+    let session = Pair::simple(&service());
+    assert!(matches!(session.to_server().listen(filter()), Err(SendError::NotInRevision { .. })));
+    assert!(session.to_server().subscriptions().is_empty());
+}
+
+// req: M-SUBS-022
+#[test]
+fn a_server_that_ends_it_is_asked_again_and_then_left_alone() {
+    let pair = alone();
+    let next = || request(&pair);
+    let acknowledge = |request: &Value| {
+        let params = json!({
+            "notifications": {"toolsListChanged": true},
+            "_meta": {"io.modelcontextprotocol/subscriptionId": request["id"]}
+        });
+        let method = "notifications/subscriptions/acknowledged";
+        pair.input_to_client(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+    };
+    let end = |request: &Value| {
+        let done = json!({"jsonrpc": "2.0", "id": request["id"], "result": {"resultType": "complete"}});
+        pair.input_to_client(&done.to_string());
+    };
+    let pending = pair.to_server().listen(filter()).expect("it can be sent");
+    let mut request = next();
+    acknowledge(&request);
+    let listening = pending.wait().expect("it is acknowledged");
+    for _ in 0..8 {
+        end(&request);
+        pair.client.elapse(Duration::from_secs(8));
+        request = next();
+        acknowledge(&request);
+        assert!(listening.agreed().is_some());
+    }
+    assert!(!listening.is_over());
+    end(&request);
+    assert_eq!((listening.is_over(), listening.agreed(), listening.error()), (true, None, None));
+    // An error is told.
+    let pending = pair.to_server().listen(filter()).expect("it can be sent");
+    let request = next();
+    acknowledge(&request);
+    let another = pending.wait().expect("it is acknowledged");
+    end(&request);
+    pair.client.elapse(Duration::from_secs(8));
+    let request = next();
+    let error = json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32603, "message": "no"}});
+    pair.input_to_client(&error.to_string());
+    assert!(matches!(another.error(), Some(CallError::Rpc(error)) if error.code.0 == -32603));
+    assert_eq!(pair.to_server().subscriptions().len(), 2);
+    drop((listening, another));
+    assert!(pair.to_server().subscriptions().is_empty());
+}

@@ -1,0 +1,104 @@
+//! How often a request is answered with questions, and to whom its state belongs (2026-07-28).
+
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{ElicitFormParams, ElicitParams, ElicitSchema, Map, StringSchema},
+};
+use serde_json::{Value, json};
+
+use crate::{Context, Failure, Host, Service, Tool, testing::Pair};
+
+fn question() -> ElicitParams {
+    ElicitFormParams::new("Go on?", ElicitSchema::new(Map::from([("x", StringSchema::default().into())]))).into()
+}
+
+/// A tool that asks as often as it is answered, and one that asks once.
+fn curious() -> Pair {
+    let service = Service::builder("test", "1")
+        .state_key([7; 32])
+        .tool(Tool::new("never-done", |context: Context| {
+            for n in 0..1000 {
+                context.ask_all([(format!("n{n}"), question().into())]).wait()?;
+            }
+            Ok::<_, Failure>("done")
+        }))
+        .tool(Tool::new("once", |context: Context| {
+            context.ask_all([("n", question().into())]).wait()?;
+            Ok::<_, Failure>("done")
+        }))
+        .build()
+        .expect("a good service");
+    Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28)
+}
+
+/// A call of a tool by hand, from somebody or from nobody who is known.
+fn call(pair: &Pair, principal: Option<&str>, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+    });
+    let request = json!({"jsonrpc": "2.0", "id": "by hand", "method": "tools/call", "params": params}).to_string();
+    pair.server.take_lines();
+    match principal {
+        Some(principal) => pair.server.input_from(principal, request.as_bytes()),
+        None => pair.input_to_server(&request),
+    }
+    pair.await_answer("by hand")
+}
+
+/// The same call with answers to everything that was asked.
+fn answered(name: &str, result: &Value) -> Value {
+    let asked = result["inputRequests"].as_object().expect("questions");
+    let answers: serde_json::Map<_, _> = asked.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
+    json!({"name": name, "requestState": result["requestState"], "inputResponses": answers})
+}
+
+// req: M-MRTR-018 M-MRTR-017
+#[test]
+fn a_request_is_answered_with_questions_only_so_often() {
+    let pair = curious();
+    let mut answer = call(&pair, None, json!({"name": "never-done"}));
+    for round in 1..16 {
+        assert_eq!(answer["result"]["resultType"], "input_required", "round {round}");
+        answer = call(&pair, None, answered("never-done", &answer["result"]));
+    }
+    assert_eq!(answer["result"]["resultType"], "input_required");
+    let end = call(&pair, None, answered("never-done", &answer["result"]));
+    assert_eq!(end["error"]["code"], -32603, "{end}");
+    // Whoever begins anew, begins anew.
+    let answer = call(&pair, None, json!({"name": "never-done"}));
+    assert_eq!(answer["result"]["resultType"], "input_required");
+}
+
+// req: M-MRTR-013
+#[test]
+fn a_state_is_worth_nothing_to_anybody_else() {
+    let pair = curious();
+    let somebody = [None, Some("ada"), Some("eve"), Some("")];
+    for owner in somebody {
+        let asked = call(&pair, owner, json!({"name": "once"}));
+        for other in somebody {
+            let answer = call(&pair, other, answered("once", &asked["result"]));
+            if owner == other {
+                assert_eq!(answer["result"]["content"][0]["text"], "done", "{owner:?}: {answer}");
+            } else {
+                assert_eq!(answer["error"]["code"], -32602, "{owner:?} {other:?}: {answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_handler_knows_who_asks_where_that_is_known() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("who", |context: Context| {
+            context.info().principal.as_ref().map_or("nobody".into(), |principal| principal.id.clone())
+        }))
+        .build()
+        .expect("a good service");
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28);
+    for (principal, said) in [(None, "nobody"), (Some("ada"), "ada")] {
+        let answer = call(&pair, principal, json!({"name": "who"}));
+        assert_eq!(answer["result"]["content"][0]["text"], said);
+    }
+}
