@@ -129,7 +129,7 @@ impl Client {
     }
 
     fn connect(transport: Transport, child: Option<Child>, host: &Host, options: &Options) -> Result<Self, Error> {
-        let session = Arc::new(host.session());
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::knowing(host.config(), options.opening, now);
         let handle = Handle::start(connection, session, transport, options)?;

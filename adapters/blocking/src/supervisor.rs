@@ -10,7 +10,8 @@ use crate::{Client, Command, Error, Options, Restart};
 /// [`Restart`] allows.
 ///
 /// Nothing runs in the background: whoever wants to talk to the server asks for a [`client`](Self::client) each time. What
-/// was asked of a server that has ended is not asked again.
+/// was asked of a server that has ended is not asked again, but what was [listened](mcp_service::Peer::listen) to there is
+/// listened to again, and the era that it was of is tried first.
 ///
 /// ```no_run
 /// use mcp_blocking::{Command, Supervisor, mcp_service::Host};
@@ -55,7 +56,10 @@ impl Supervisor {
     /// # Errors
     /// Why the server could not be started in the first place, or [`Error::GivenUp`].
     pub fn client(&self) -> Result<Client, Error> {
-        let start = || async { Client::spawn_with(self.command.clone(), &self.host, &self.options) };
+        let start = || async {
+            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            Client::spawn_with(self.command.clone(), &self.host, &options)
+        };
         let sleep = |time| async move { thread::sleep(time) };
         block_on(self.clients.client(start, sleep))
     }

@@ -6,6 +6,7 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
+        mpsc,
     },
     time::{Duration, Instant},
 };
@@ -15,7 +16,7 @@ use mcp_blocking::{Client, Command, Error, Options, Restart, Supervisor};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::{ProtocolVersion, VersionSet},
-    schema::{CallToolResult, PingParams},
+    schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
 use mcp_service::{CallError, Host};
 use rustix::process::{Pid, Signal, kill_process};
@@ -51,6 +52,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("what_is_known_of_a_server_saves_the_second_start", run(known)),
         Trial::test("a_server_that_ends_is_started_again", run(supervised)),
         Trial::test("a_server_that_ends_too_often_is_given_up", run(given_up)),
+        // req: M-STDIO-020 M-SUBS-020 M-DUAL-016
+        Trial::test("what_was_listened_to_is_listened_to_when_the_server_is_started_again", run(listens_on)),
         Trial::test("ctrl_c_leaves_no_orphan", run(|| client_gets(Signal::INT))),
         Trial::test("a_client_that_is_killed_leaves_no_orphan", run(|| client_gets(Signal::KILL))),
     ]
@@ -114,6 +117,30 @@ fn supervised() {
     });
     assert!(pids.iter().all(|other| *other == pids[0] && *other != pid), "{pids:?}");
     assert!(first.call_tool("pid", ()).is_err(), "the first one has ended");
+}
+
+fn listens_on() {
+    let (tell, heard) = mpsc::channel();
+    let host = Host::builder("test", "1")
+        .versions(VersionSet::ALL)
+        .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("somebody waits"))
+        .build();
+    let supervisor = Supervisor::new(command("server"), &host);
+    let first = supervisor.client().expect("it is a server");
+    assert_eq!(first.version(), Some(ProtocolVersion::V2026_07_28));
+    let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+    let listening = first.listen(filter.clone()).expect("it is sent").wait().expect("it is acknowledged");
+    call(&first, "grow");
+    heard.recv_timeout(LONG).expect("it was told");
+    assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
+    first.wait();
+    assert!(listening.agreed().is_none() && !listening.is_over());
+    let second = supervisor.client().expect("it is started again");
+    // The server has heard of the subscription before it hears of this.
+    call(&second, "pid");
+    assert_eq!(listening.agreed(), Some(filter));
+    call(&second, "grow");
+    heard.recv_timeout(LONG).expect("it was told");
 }
 
 fn given_up() {

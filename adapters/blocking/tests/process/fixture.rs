@@ -104,6 +104,9 @@ fn serve(args: &[String]) -> ExitCode {
             context.peer().close();
             "left"
         }))
+        .tool(Tool::new("grow", |context: Context| {
+            context.service().add(Tool::new("grown", || ())).map(|()| "grown").map_err(|error| error.to_string())
+        }))
         .tool(Tool::new("die", || -> &'static str {
             eprintln!("the last words");
             process::abort()

@@ -1,6 +1,11 @@
 //! How a connection is run.
 
-use mcp_proto::connection::Opening;
+use mcp_proto::{
+    connection::{ClientEnd, Opening},
+    protocol::ProtocolVersion,
+};
+
+use crate::{Peer, Subscriptions};
 
 /// What a connection may take to run. How much the connection itself may hold is in its
 /// [`Limits`](mcp_proto::connection::Limits).
@@ -21,10 +26,33 @@ pub struct Options {
     /// What is known of the server (clients): the [era](mcp_proto::protocol::ProtocolVersion::era) that it was of the
     /// last time saves the question. Default: nothing.
     pub opening: Opening,
+    /// What to listen to as soon as there is a connection (clients, 2026-07-28): what was listened to on an earlier one to
+    /// the same server. Default: nothing.
+    pub subscriptions: Option<Subscriptions>,
+}
+
+impl Options {
+    /// The same for the next connection to a server: with the era that it was of, and what was listened to there.
+    #[must_use]
+    pub fn after(&self, last: &Peer<ClientEnd>) -> Self {
+        let era = last.version().map(ProtocolVersion::era);
+        Self {
+            opening: era.map_or(self.opening, Opening::known),
+            subscriptions: Some(last.subscriptions().clone()),
+            ..self.clone()
+        }
+    }
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { handlers: 32, async_handlers: 1024, waiting: 16_384, backlog: 16 << 20, opening: Opening::unknown() }
+        Self {
+            handlers: 32,
+            async_handlers: 1024,
+            waiting: 16_384,
+            backlog: 16 << 20,
+            opening: Opening::unknown(),
+            subscriptions: None,
+        }
     }
 }
