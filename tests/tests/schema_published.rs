@@ -8,6 +8,7 @@ mod schema_support;
 use std::{
     collections::BTreeSet,
     fs,
+    io::{self, Write as _},
     process::ExitCode,
     sync::{
         Arc,
@@ -38,7 +39,9 @@ fn main() -> ExitCode {
     let trials = ProtocolVersion::ALL.into_iter().flat_map(trials).collect();
     let conclusion = libtest_mimic::run(&arguments, trials);
     for (version, judged) in ProtocolVersion::ALL.into_iter().zip(&JUDGED) {
-        println!("{version}: {} random messages are as published", judged.load(Ordering::Relaxed));
+        let line = format!("{version}: {} random messages are as published\n", judged.load(Ordering::Relaxed));
+        // Nobody is left to tell if standard output is closed.
+        let _ = io::stdout().write_all(line.as_bytes());
     }
     conclusion.exit_code()
 }
