@@ -54,6 +54,7 @@ impl Engine {
         }
         let call = ask(self)?;
         if let Some(key) = key {
+            self.stats.cache_misses += u64::from(!fresh);
             let asked = self.cache.ask(&key);
             self.repeats.change(call, |kept| kept.asked = Some((asked, key)));
         }
@@ -68,10 +69,7 @@ impl Engine {
 
     /// Ends a call before it has begun, if there is an answer to it that is still good.
     fn remember(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
-        let Some(result) = self.cache.get(self.clock.max(now), key) else {
-            self.stats.cache_misses += 1;
-            return None;
-        };
+        let result = self.cache.get(self.clock.max(now), key)?;
         let result = RawJson::trusted(result).into_owned();
         self.stats.cache_hits += 1;
         let call = self.calls.skip();

@@ -331,5 +331,8 @@ fn a_full_outbox_keeps_nobody_from_what_is_known() {
     assert!(is_asked(&mut client, &tools(None)));
     while client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).is_ok() {}
     assert!(client.conn.request(client.now, &tools(None), RequestOptions::default()).is_ok());
+    // What was not asked was not looked for either.
+    let before = client.conn.stats();
     assert_eq!(client.conn.request(client.now, &tools(Some("x")), RequestOptions::default()), Err(SendError::Busy));
+    assert_eq!(client.conn.stats(), before);
 }
