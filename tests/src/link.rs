@@ -51,14 +51,31 @@ impl Link {
         Self { config, under_way: VecDeque::new(), held: 0, carried: 0, ended: false, stalled: false }
     }
 
+    /// How it behaves from now on. What is under way stays in its order.
+    pub const fn behave(&mut self, config: LinkConfig) {
+        self.config = config;
+    }
+
+    /// How it behaves.
+    #[must_use]
+    pub const fn config(&self) -> LinkConfig {
+        self.config
+    }
+
+    /// Whether it broke where its configuration says.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.config.cut_after.is_some_and(|cut| cut <= self.carried)
+    }
+
     /// Takes as much of `out` as fits, and says how much that was.
     pub fn write(&mut self, now: Timestamp, out: &mut Vec<u8>) -> usize {
         if self.ended {
             out.clear();
             return 0;
         }
-        let left = self.config.cut_after.map_or(u64::MAX, |cut| cut - self.carried);
-        let room = (self.config.capacity - self.held).min(usize::try_from(left).unwrap_or(usize::MAX));
+        let left = self.config.cut_after.map_or(u64::MAX, |cut| cut.saturating_sub(self.carried));
+        let room = (self.config.capacity.saturating_sub(self.held)).min(usize::try_from(left).unwrap_or(usize::MAX));
         let taken: Vec<u8> = out.drain(..room.min(out.len())).collect();
         let count = taken.len();
         self.held += count;
@@ -66,7 +83,7 @@ impl Link {
         if count > 0 {
             self.under_way.push_back((now + self.config.delay, taken));
         }
-        if self.config.cut_after == Some(self.carried) {
+        if self.is_cut() {
             self.ended = true;
             out.clear();
         }

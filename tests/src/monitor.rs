@@ -31,6 +31,8 @@ struct Asked {
     twins: u32,
     cancelled: bool,
     answered: bool,
+    /// It was answered with a task, whose progress goes on under its token.
+    is_task: bool,
     /// What a subscription hears of, once it is acknowledged.
     filter: Option<Value>,
 }
@@ -118,6 +120,7 @@ impl Monitor {
             twins: 0,
             cancelled: false,
             answered: false,
+            is_task: false,
             filter: None,
         };
         self.asked.insert(id.to_string(), asked);
@@ -179,6 +182,7 @@ impl Monitor {
         asked.answered = true;
         let Some(result) = result else { return expect(error.is_some(), "an answer that is none") };
         expect(result.is_object(), "a result that is no object")?;
+        asked.is_task = !asked.modern && result.get("task").is_some();
         self.results[usize::from(asked.modern)] += 1;
         self.questions += usize::from(result["resultType"] == "input_required");
         if asked.modern {
@@ -226,7 +230,7 @@ impl Monitor {
         match method {
             "notifications/progress" => {
                 let token = params["progressToken"].to_string();
-                let mut open = self.asked.values().filter(|asked| asked.is_open());
+                let mut open = self.asked.values().filter(|asked| asked.is_open() || asked.is_task);
                 expect(open.any(|asked| asked.token.as_ref() == Some(&token)), "progress of nothing that is open")
             }
             "notifications/message" => {
