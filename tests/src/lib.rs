@@ -5,6 +5,7 @@
 //! - [`monitor`]: what a server may say, held against what it was told
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
 //! - [`explore`]: every order in which things can happen
+//! - [`simulate`]: runs of one server and many clients, drawn from a number
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
@@ -21,6 +22,7 @@ pub mod message;
 pub mod modern;
 pub mod monitor;
 pub mod requirements;
+pub mod simulate;
 pub mod solo;
 pub mod web;
 pub mod workspace;

@@ -1,0 +1,111 @@
+//! Plays runs of the simulation.
+//!
+//! ```text
+//! cargo run --release -p mcp-tests --bin simulate -- [--seed N] [--runs M] [--trace]
+//! ```
+//!
+//! M runs are played, from seed N on. `--trace` shows everything that happens in the run of seed N instead.
+//!
+//! Exit status: 0 all is well, 1 a law is broken in a run, whose seed is printed, 2 wrong usage.
+
+use std::{
+    cell::RefCell,
+    env,
+    io::{self, BufWriter, Write},
+    panic,
+    process::ExitCode,
+    rc::Rc,
+    time::Instant,
+};
+
+use mcp_tests::simulate::{self, Played};
+
+const USAGE: &str = "usage: simulate [--seed N] [--runs M] [--trace]";
+
+/// Failures after which there is enough to look at.
+const ENOUGH: usize = 10;
+
+struct Options {
+    seed: u64,
+    runs: u64,
+    trace: bool,
+}
+
+fn main() -> ExitCode {
+    let Some(options) = options() else {
+        let _ = writeln!(io::stderr(), "{USAGE}");
+        return ExitCode::from(2);
+    };
+    // What is said on the way is said by whoever catches the panic.
+    panic::set_hook(Box::new(|panic| {
+        let place = panic.location().map(ToString::to_string).unwrap_or_default();
+        let _ = writeln!(io::stdout(), "at {place}");
+    }));
+    match if options.trace { show(options.seed) } else { play(&options) } {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) | Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn options() -> Option<Options> {
+    let mut options = Options { seed: 0, runs: 1, trace: false };
+    let mut args = env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--seed" => options.seed = args.next()?.parse().ok()?,
+            "--runs" => options.runs = args.next()?.parse().ok()?,
+            "--trace" => options.trace = true,
+            _ => return None,
+        }
+    }
+    Some(options)
+}
+
+/// Shows one run. Whether all was well.
+fn show(seed: u64) -> io::Result<bool> {
+    let out = Rc::new(RefCell::new(BufWriter::new(io::stdout())));
+    let lines = out.clone();
+    let played = simulate::attempt(
+        seed,
+        Some(Box::new(move |line| {
+            // Whoever closes our output does not want to see it.
+            let _ = writeln!(lines.borrow_mut(), "{line}");
+        })),
+    );
+    let mut out = out.borrow_mut();
+    match &played {
+        Ok(Played { hash, entries, .. }) => writeln!(out, "seed {seed}: {entries} entries, hash {hash:016x}")?,
+        Err(why) => writeln!(out, "FAILED seed {seed}: {why}")?,
+    }
+    Ok(played.is_ok())
+}
+
+/// Plays many runs. Whether all was well.
+fn play(options: &Options) -> io::Result<bool> {
+    let mut out = io::stdout();
+    let start = Instant::now();
+    let (mut runs, mut hash, mut entries, mut hours) = (0u32, 0u64, 0, 0.0);
+    let mut failed = 0;
+    for seed in options.seed..options.seed.saturating_add(options.runs) {
+        runs += 1;
+        match simulate::attempt(seed, None) {
+            Ok(played) => {
+                hash = hash.rotate_left(1) ^ played.hash;
+                entries += played.entries;
+                hours += played.time.as_secs_f64() / 3600.0;
+            }
+            Err(why) => {
+                failed += 1;
+                writeln!(out, "FAILED seed {seed}: {why}\nsee simulate --seed {seed} --trace")?;
+                if failed == ENOUGH {
+                    break;
+                }
+            }
+        }
+    }
+    let took = start.elapsed().as_secs_f64();
+    let (first, speed) = (options.seed, f64::from(runs) / took);
+    writeln!(out, "{entries} entries, {hours:.0} hours in {took:.1} s, {speed:.0} runs a second, hash {hash:016x}")?;
+    writeln!(out, "{runs} runs from seed {first}, {failed} failed")?;
+    Ok(failed == 0)
+}
