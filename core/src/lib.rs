@@ -5,7 +5,7 @@
 //! any runtime or event loop, and every race can be played through in a test.
 //!
 //! It speaks the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25), as client and as
-//! server. If you want threads and child processes with it, take `mcp-blocking`; if you want to write tools and
+//! server, and the stateless 2026-07-28 if it is [told to](connection::Settings::versions). If you want threads and child processes with it, take `mcp-blocking`; if you want to write tools and
 //! prompts, `mcp-service`. Both stand on what is here.
 //!
 //! # The loop

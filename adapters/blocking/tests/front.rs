@@ -20,6 +20,7 @@ use std::{
 use mcp_blocking::{Client, Error, Listener, Options, Server, Transport, serve};
 use mcp_proto::{
     connection::{CloseReason, Settings},
+    protocol::VersionSet,
     schema::{CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage},
 };
 use mcp_service::{CallError, Context, Failure, Host, Service, Tool};
@@ -56,6 +57,13 @@ fn host_with_model(model: &'static str) -> Host {
     let answer = SamplingContent::text("hm");
     let sample = move |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, answer.clone(), model));
     Host::builder("test", "1").sampling(sample).build()
+}
+
+/// A host that wants a session, with all that only a session has.
+fn host_with_session() -> Host {
+    let answer = SamplingContent::text("hm");
+    let sample = move |_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, answer.clone(), "ada"));
+    Host::builder("test", "1").versions(VersionSet::LEGACY).sampling(sample).build()
 }
 
 fn echo(client: &Client, message: &str) -> String {
@@ -172,8 +180,7 @@ fn a_server_asks_its_client_from_outside_of_handlers() {
         let (left, right) = UnixStream::pair().expect("there are sockets");
         let server = Server::start(&service(), Transport::unix(right).expect("a socket"), &Options::default());
         let server = server.expect("there are threads");
-        let client =
-            Client::over(Transport::unix(left).expect("a socket"), &host_with_model("ada")).expect("it serves");
+        let client = Client::over(Transport::unix(left).expect("a socket"), &host_with_session()).expect("it serves");
         server.ready().wait().expect("they have shaken hands");
         let params = CreateMessageParams::new(vec![SamplingMessage::user("who?")], 10_u64);
         assert_eq!(server.sample(&params).expect("it is sent").wait().expect("it is answered").model, "ada");
@@ -230,7 +237,7 @@ fn pings_are_answered_while_all_handlers_are_busy() {
     within(LONG, || {
         let (left, right) = Transport::pair(4096);
         let server = Server::start(&service(), right, &Options { handlers: 1, ..Options::default() }).expect("threads");
-        let client = Client::over(left, &host()).expect("it serves");
+        let client = Client::over(left, &host_with_session()).expect("it serves");
         let busy: Vec<_> = (0..10).map(|_| client.call_tool("wait", ()).expect("it is sent")).collect();
         let start = Instant::now();
         for _ in 0..10 {

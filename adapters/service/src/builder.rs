@@ -13,8 +13,7 @@ use crate::{Role, custom::Custom, random::Random};
 pub(crate) struct Common<E: Role> {
     pub(crate) info: Implementation,
     pub(crate) settings: Settings,
-    /// The revisions, if they are not those of the settings.
-    pub(crate) versions: Option<VersionSet>,
+    pub(crate) versions: VersionSet,
     pub(crate) experimental: Map<JsonObject>,
     pub(crate) withheld: CapabilitySet,
     pub(crate) custom: Custom<E>,
@@ -26,7 +25,7 @@ impl<E: Role> Common<E> {
         Self {
             info: Implementation::new(name, version),
             settings: Settings::default(),
-            versions: None,
+            versions: VersionSet::ALL,
             experimental: Map::new(),
             withheld: CapabilitySet::EMPTY,
             custom: Custom::default(),
@@ -37,7 +36,7 @@ impl<E: Role> Common<E> {
     /// The settings, with tables that nobody outside can unbalance.
     pub(crate) fn seeded_settings(&self) -> Settings {
         let mut settings = self.settings.clone();
-        settings.versions = self.versions.unwrap_or(settings.versions);
+        settings.versions = self.versions;
         if settings.hash_seed == 0 {
             settings.hash_seed = self.random.seed();
         }
@@ -71,17 +70,17 @@ macro_rules! common_methods {
             self
         }
 
-        /// Bounds and times of the connections. A host takes the revisions from here, too, unless it is told
-        /// [which](Self::versions).
+        /// Bounds and times of the connections. The [revisions](Self::versions) are not taken from here.
         pub fn settings(mut self, settings: mcp_proto::connection::Settings) -> Self {
             self.common.settings = settings;
             self
         }
 
-        /// The revisions to speak, whatever the settings say. Default: all of them (services), or those with a handshake
-        /// (hosts). A host that speaks both eras asks each server which one it is of.
+        /// The revisions to speak, whatever the settings say. Default: all of them. A host that speaks both eras asks each
+        /// server first which one it is of, and waits for the answer no longer than the
+        /// [settings](mcp_proto::connection::Settings::probe_timeout) say.
         pub fn versions(mut self, versions: mcp_proto::protocol::VersionSet) -> Self {
-            self.common.versions = Some(versions);
+            self.common.versions = versions;
             self
         }
 

@@ -75,6 +75,10 @@
 //! [`Peer`], which has a method for everything that can be asked; each comes back as a [`Pending`], to be waited for or
 //! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
 //!
+//! Hosts speak every revision, and ask each server which one it is of. Some of what a `Peer` offers is only there without a
+//! session (2026-07-28): results that say how long they are good are used again, unless they are wanted
+//! [`fresh`](Peer::fresh), and changes are told to whoever [`listen`](Peer::listen)s, from one connection to the next.
+//!
 //! # Drivers
 //!
 //! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`Link`],

@@ -142,7 +142,8 @@ impl<E: 'static> Peer<E> {
         Later::new(async move { link.room().await })
     }
 
-    /// Waits until the handshake is over, or says why the connection has ended before that.
+    /// Waits until the handshake is over, or says why the connection has ended before that. A client of 2026-07-28 shakes no
+    /// hands, so a server waits for its end.
     pub fn ready(&self) -> Later<Result<(), CloseReason>> {
         self.calls.ready()
     }

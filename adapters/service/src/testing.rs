@@ -198,7 +198,8 @@ impl Pair {
         Self::join(host, service, None, f)
     }
 
-    /// A client and something that answers as a script says, in the newest revision and with everything declared.
+    /// A client and something that answers as a script says, in the newest revision that the host speaks and with
+    /// everything declared.
     pub(crate) fn scripted(
         host: &Host,
         script: impl FnMut(&str, Value) -> Result<Value, ErrorObject> + Send + 'static,

@@ -28,7 +28,8 @@ pub struct Settings {
     /// How long the handshake may take (clients). Default 30 seconds: servers are often started by it.
     pub handshake_timeout: Duration,
     /// How long a server may take to say whether it is of the modern era, before it is taken for an old one that
-    /// ignores what it does not know (clients that speak both). Default 5 seconds.
+    /// ignores what it does not know (clients that speak both). It gets no more than the time for the handshake, which
+    /// begins after that. Default 5 seconds.
     pub probe_timeout: Duration,
     /// Refuse requests of a session whose `_meta` has keys of 2026-07-28, instead of ignoring what the session's
     /// revision does not know. Default false: peers on their way from one era to the other send both.

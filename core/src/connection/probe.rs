@@ -46,7 +46,8 @@ impl Engine {
             begun.probe = Probe::Asked;
         }
         let settings = self.settings();
-        let timeout = if patient { settings.handshake_timeout } else { settings.probe_timeout };
+        let hurried = settings.probe_timeout.min(settings.handshake_timeout);
+        let timeout = if patient { settings.handshake_timeout } else { hurried };
         let options = RequestOptions { progress: false, ..RequestOptions::within(timeout) };
         let tag = CallTag::Probe { version, again };
         if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {

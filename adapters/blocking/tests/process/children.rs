@@ -15,7 +15,7 @@ use libtest_mimic::Trial;
 use mcp_blocking::{Client, Command, Error, Options, Restart, Supervisor};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
-    protocol::{ProtocolVersion, VersionSet},
+    protocol::ProtocolVersion,
     schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
 use mcp_service::{CallError, Host};
@@ -59,10 +59,6 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-fn both_eras() -> Host {
-    Host::builder("test", "1").versions(VersionSet::ALL).build()
-}
-
 fn asked_too_much() {
     for status in ["0", "3"] {
         let note = note(&format!("touchy-{status}"));
@@ -72,7 +68,7 @@ fn asked_too_much() {
             assert_eq!(line, "unexpected server/discover");
             heard.fetch_add(1, Ordering::SeqCst);
         });
-        let client = Client::spawn(touchy, &both_eras()).expect("it is a server");
+        let client = Client::spawn(touchy, &host()).expect("it is a server");
         assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
         assert_eq!(fs::read_to_string(&note).expect("it was noted"), "server/discover\ninitialize\n");
         assert_eq!(said.load(Ordering::SeqCst), 1);
@@ -83,7 +79,7 @@ fn asked_too_much() {
 fn twice_at_most() {
     let starts = note("starts");
     let script = format!("echo start >>{}; exec \"$@\"", starts.display());
-    let error = Client::spawn(shell(&script, "usage"), &both_eras()).expect_err("this is no server");
+    let error = Client::spawn(shell(&script, "usage"), &host()).expect_err("this is no server");
     assert_eq!(fs::read_to_string(&starts).expect("it was started"), "start\nstart\n");
     let Error::Handshake(ending) = error else { panic!("{error:?}") };
     assert_eq!(ending.exit.expect("it was a child").stderr, ["usage: fixture FILE"]);
@@ -93,14 +89,14 @@ fn twice_at_most() {
 fn known() {
     let noted = note("known");
     let touchy = || command("touchy").arg(&noted).arg("3");
-    let era = Client::spawn(touchy(), &both_eras()).expect("it is a server").version().map(ProtocolVersion::era);
+    let era = Client::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
     fs::remove_file(&noted).expect("it was noted");
     let options = Options { opening: Opening::known(era.expect("it is known")), ..Options::default() };
-    let client = Client::spawn_with(touchy(), &both_eras(), &options).expect("it is a server");
+    let client = Client::spawn_with(touchy(), &host(), &options).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
     client.close();
     // It has become another one meanwhile.
-    let client = Client::spawn_with(command("server"), &both_eras(), &options).expect("it is a server");
+    let client = Client::spawn_with(command("server"), &host(), &options).expect("it is a server");
     assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
 }
 
@@ -122,7 +118,6 @@ fn supervised() {
 fn listens_on() {
     let (tell, heard) = mpsc::channel();
     let host = Host::builder("test", "1")
-        .versions(VersionSet::ALL)
         .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("somebody waits"))
         .build();
     let supervisor = Supervisor::new(command("server"), &host);

@@ -65,9 +65,14 @@ impl Raw {
         assert_eq!(self.receive().expect("an answer")["id"], 0);
     }
 
-    /// The part of a server in the handshake.
+    /// The part of a server in the handshake, which knows of nothing before that.
     pub fn shake_hands_as_server(&mut self) {
-        let initialize = self.receive_method("initialize");
+        let mut initialize = self.receive().expect("a request");
+        if initialize["method"] == "server/discover" {
+            let error = json!({"code": -32601, "message": "Method not found"});
+            self.send(&json!({"jsonrpc": "2.0", "id": initialize["id"], "error": error}));
+            initialize = self.receive_method("initialize");
+        }
         self.send(&json!({"jsonrpc": "2.0", "id": initialize["id"], "result": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "raw", "version": "1"}}}));
         self.receive_method("notifications/initialized");

@@ -8,7 +8,7 @@ use std::{
 
 use mcp_proto::{
     connection::ServerEnd,
-    protocol::{Capability, CapabilitySet, VersionSet},
+    protocol::{Capability, CapabilitySet},
     schema::{CacheHints, CacheScope, ServerCapabilities, TaskSupport},
 };
 
@@ -39,7 +39,7 @@ pub struct ServiceBuilder {
 impl ServiceBuilder {
     pub(super) fn new(name: String, version: String) -> Self {
         Self {
-            common: Common { versions: Some(VersionSet::ALL), ..Common::new(name, version) },
+            common: Common::new(name, version),
             instructions: None,
             offers: Offers::default(),
             page_size: 1000,

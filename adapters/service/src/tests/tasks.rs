@@ -10,7 +10,7 @@ use std::{
 
 use mcp_proto::{
     connection::ClientEnd,
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
         CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams,
         ElicitResult, ElicitSchema, LoggingLevel, Map, Role, SamplingContent, SamplingMessage, TaskMetadata,
@@ -456,7 +456,8 @@ fn a_result_that_is_too_large_is_an_internal_failure() {
         .tool(task_tool("big", |_| Ok(CallToolResult::text("x".repeat(100_000)))))
         .build()
         .expect("a good service");
-    let pair = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+    let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
+    let pair = Pair::with(&host, &service, |joining| {
         joining.server.settings.limits.frame_bytes = 50_000;
     });
     let (id, _) = start(&pair, "big", Value::Null);
@@ -510,18 +511,17 @@ fn a_client_follows_a_task_by_its_handle() {
 // req: TASK-015 TASK-046 TASK-063
 #[test]
 fn a_client_copes_with_whatever_becomes_of_its_wish() {
-    let pair = Pair::scripted(&Host::builder("client", "1").build(), |method, params| {
-        match (method, params["name"].as_str()) {
-            ("tools/call", Some("at once")) => Ok(json!({"content": [], "task": "no task"})),
-            ("tools/call", Some("refused")) => {
-                Err(mcp_proto::wire::ErrorObject::new(mcp_proto::wire::ErrorCode::INVALID_REQUEST, "only as a task"))
-            }
-            ("tools/call", _) => Ok(json!({
-                "_meta": {"io.modelcontextprotocol/model-immediate-response": "on it"},
-                "task": {"taskId": "t", "status": "working", "createdAt": "2025-11-25T00:00:00Z", "lastUpdatedAt": "2025-11-25T00:00:00Z", "ttl": null}
-            })),
-            _ => Ok(json!({"content": []})),
+    let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
+    let pair = Pair::scripted(&host, |method, params| match (method, params["name"].as_str()) {
+        ("tools/call", Some("at once")) => Ok(json!({"content": [], "task": "no task"})),
+        ("tools/call", Some("refused")) => {
+            Err(mcp_proto::wire::ErrorObject::new(mcp_proto::wire::ErrorCode::INVALID_REQUEST, "only as a task"))
         }
+        ("tools/call", _) => Ok(json!({
+            "_meta": {"io.modelcontextprotocol/model-immediate-response": "on it"},
+            "task": {"taskId": "t", "status": "working", "createdAt": "2025-11-25T00:00:00Z", "lastUpdatedAt": "2025-11-25T00:00:00Z", "ttl": null}
+        })),
+        _ => Ok(json!({"content": []})),
     });
     let server = pair.to_server();
     let Started::Task(task) = pair
