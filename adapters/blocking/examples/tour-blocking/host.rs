@@ -14,8 +14,8 @@ use mcp_proto::{
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ElicitationCompleteParams, LogMessageParams, PromptsListChangedParams, ResourceUpdatedParams,
-        ResourcesListChangedParams, Role, Root, SamplingContent, StopReason, SubscriptionsAcknowledgedParams,
-        TaskStatusParams, ToolUseContent, ToolsListChangedParams,
+        ResourcesListChangedParams, Role, Root, SamplingContent, StopReason, TaskStatusParams, ToolUseContent,
+        ToolsListChangedParams,
     },
 };
 use mcp_service::{Failure, Host, Roots, TaskPolicy};
@@ -36,8 +36,6 @@ pub(crate) struct Counts {
     pub(crate) lists_changed: usize,
     pub(crate) tasks_changed: usize,
     pub(crate) completed: usize,
-    /// Subscriptions that the server has agreed to.
-    pub(crate) acknowledged: usize,
     pub(crate) updated: Vec<String>,
     /// What the server did wrong, or says that we did.
     pub(crate) faults: Vec<String>,
@@ -94,7 +92,7 @@ pub(crate) fn host(
     let listen = || heard.clone();
     let (sampling, form, page) = (listen(), listen(), listen());
     let (logs, tools, prompts, resources, updates) = (listen(), listen(), listen(), listen(), listen());
-    let (tasks, completed, faults, acknowledged) = (listen(), listen(), listen(), listen());
+    let (tasks, completed, faults) = (listen(), listen(), listen());
     Ok(Host::builder("tour-blocking", env!("CARGO_PKG_VERSION"))
         .versions(versions)
         .roots(&Roots::new(roots)?)
@@ -115,7 +113,6 @@ pub(crate) fn host(
         .on(move |updated: ResourceUpdatedParams, _| updates.note(|counts| counts.updated.push(updated.uri)))
         .on(move |_: TaskStatusParams, _| tasks.note(|counts| counts.tasks_changed += 1))
         .on(move |_: ElicitationCompleteParams, _| completed.note(|counts| counts.completed += 1))
-        .on(move |_: SubscriptionsAcknowledgedParams, _| acknowledged.note(|counts| counts.acknowledged += 1))
         .on_fault(move |fault| faults.note(|counts| counts.faults.push(fault.to_string())))
         .build())
 }

@@ -2,24 +2,20 @@
 
 use std::{
     path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread,
     time::{Duration, Instant},
 };
 
 use mcp_blocking::Client;
 use mcp_proto::{
-    connection::{RequestOptions, SendError},
+    connection::SendError,
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
         DiscoverParams, LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference,
-        SubscriptionFilter, SubscriptionsListenParams,
+        SubscriptionFilter,
     },
 };
-use mcp_service::{CallError, Canceller, Pages, Pending};
+use mcp_service::{CallError, Listening, Pages, Pending};
 use serde_json::json;
 
 use crate::{
@@ -46,6 +42,8 @@ pub(crate) struct Tour {
     /// The folder that the server may look at.
     pub(crate) folder: PathBuf,
     era: Era,
+    /// What is heard of changes, where that has to be asked for.
+    listening: Option<Listening>,
 }
 
 /// Whether there is something to do at a stop, and what.
@@ -70,7 +68,7 @@ pub(crate) fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallE
 impl Tour {
     pub(crate) fn new(client: Client, heard: Heard, report: Report, folder: PathBuf) -> Self {
         let era = client.version().map_or(Era::Legacy, ProtocolVersion::era);
-        Self { client, heard, report, folder, era }
+        Self { client, heard, report, folder, era, listening: None }
     }
 
     /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
@@ -85,7 +83,7 @@ impl Tour {
             (true, Self::who),
             (session, Self::pings),
             (session, Self::log_level),
-            (!session, |tour| drop(tour.listen("changes of lists", lists()))),
+            (!session, |tour| tour.listening = tour.listen("changes of lists", lists())),
             (self.has(Capability::Tools), tools::visit),
             (self.has(Capability::Resources), Self::resources),
             (self.has(Capability::Resources), Self::templates),
@@ -206,28 +204,23 @@ impl Tour {
         known::watched(&self.client.server().server_info.name)
     }
 
-    /// Asks to hear of changes, and goes on: the answer is the end of it. Gives back what ends it sooner.
-    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Canceller> {
-        let before = self.heard.counts().acknowledged;
-        let forever = RequestOptions { progress: false, ..RequestOptions::forever() };
-        let listening = match self.client.with_options(forever).request(&SubscriptionsListenParams::new(filter)) {
-            Ok(listening) => listening,
-            Err(error) => {
-                self.report.fail(name, &error.to_string());
-                return None;
+    /// Asks to hear of changes, which are heard for as long as what comes back is kept.
+    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
+        match wait(self.client.within(PATIENCE).listen(filter)) {
+            Ok(listening) => {
+                self.report.line(name, "listening");
+                Some(listening)
             }
-        };
-        let (stop, heard, refused) = (listening.canceller(), self.heard.clone(), Arc::new(AtomicBool::new(false)));
-        let ended = refused.clone();
-        thread::spawn(move || {
-            drop(listening.wait());
-            heard.note(|_| ended.store(true, Ordering::SeqCst));
-        });
-        self.heard.wait(PATIENCE, |counts| counts.acknowledged > before || refused.load(Ordering::SeqCst));
-        // Not every server that has no session has changes to tell of.
-        let listens = self.heard.counts().acknowledged > before;
-        self.report.line(name, if listens { "listening" } else { "nothing is to be heard here" });
-        listens.then_some(stop)
+            Err(CallError::Send(error)) => {
+                self.report.fail(name, &error.to_string());
+                None
+            }
+            // Not every server that has no session has changes to tell of.
+            Err(_) => {
+                self.report.line(name, "nothing is to be heard here");
+                None
+            }
+        }
     }
 
     /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.
@@ -258,7 +251,7 @@ impl Tour {
             }
         }
         match listening {
-            Some(listening) => listening.cancel(Some("that is enough")),
+            Some(listening) => listening.close(),
             None => {
                 let left = wait(self.client.unsubscribe(&uri));
                 self.report.call(&name, left, |_| "left".to_owned());
