@@ -117,8 +117,10 @@ impl Connection<ClientEnd> {
         Self { engine, end: PhantomData }
     }
 
-    /// Follows a task of the extension whose id was kept from elsewhere, such as an earlier connection (2026-07-28), as if
-    /// a request of this connection had become it. It ends with exactly one [`Event::Response`].
+    /// Follows a task of the extension whose id is known (2026-07-28), perhaps from an earlier connection. What comes of it
+    /// is what comes of a request that becomes a task: its questions, and exactly one [`Event::Response`] with what the
+    /// request would have come to. But a task that is followed by its id does not end with this: whoever does not want to
+    /// follow it any more cancels the call, and whoever does not want the task asks for its end, with `tasks/cancel`.
     ///
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
@@ -179,6 +181,12 @@ impl Connection<ServerEnd> {
     /// If the request is none of this kind, has been answered, or too much waits to be written.
     pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
         self.engine.accept_subscription(key, is_there)
+    }
+
+    /// Whether the peer still waits for the answer to a request.
+    #[must_use]
+    pub fn is_awaited(&self, key: ReplyKey) -> bool {
+        matches!(self.engine.requests.get(key), Some((_, State::Open)))
     }
 
     /// In which circumstances a request was made: which revision, which capabilities, who.

@@ -32,6 +32,8 @@ const FAREWELL: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub(super) struct Pursuit {
     task: String,
+    /// Nobody else knows of it: it is not to outlive the call.
+    is_own: bool,
     /// When it was first heard of. The times that it says itself are those of the server's clock.
     since: Timestamp,
     /// For how long it is kept from then on.
@@ -69,7 +71,7 @@ enum Answer {
 
 impl Pursuit {
     fn new(task: String, since: Timestamp) -> Self {
-        Self { task, since, ttl: None, interval: None, failures: 0, asked: Vec::new(), batches: 0 }
+        Self { task, is_own: true, since, ttl: None, interval: None, failures: 0, asked: Vec::new(), batches: 0 }
     }
 
     pub(super) fn task(&self) -> &str {
@@ -174,9 +176,9 @@ impl Engine {
         self.pursuit(call).is_some()
     }
 
-    /// The task that a call has become.
-    pub(super) fn pursued_task(&self, call: CallId) -> Option<String> {
-        self.pursuit(call).map(|pursuit| pursuit.task.clone())
+    /// The task that a call has become, which ends with it.
+    pub(super) fn own_task(&self, call: CallId) -> Option<String> {
+        self.pursuit(call).filter(|pursuit| pursuit.is_own).map(|pursuit| pursuit.task.clone())
     }
 
     fn pursuit(&self, call: CallId) -> Option<&Pursuit> {
@@ -191,7 +193,7 @@ impl Engine {
     pub(super) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
         self.may_send(&Method::ExtGetTask.into(), Kind::Request, CapabilitySet::EMPTY)?;
         self.has_room_for_request()?;
-        let mut pursuit = Pursuit::new(task.to_string(), now);
+        let mut pursuit = Pursuit { is_own: false, ..Pursuit::new(task.to_string(), now) };
         let options = RequestOptions { progress: false, ..options };
         // What comes of it is what the request would have come to that became the task.
         let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
@@ -444,11 +446,11 @@ impl Engine {
         self.send_again(call);
     }
 
-    /// Ends a call although its task is not over. The server is told.
+    /// Ends a call although its task is not over, which the server is told if nobody else can be interested in it.
     pub(super) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
         self.drop_questions(call);
-        let task = self.pursued_task(call);
+        let task = self.own_task(call);
         let event = self.finish_call(call, outcome);
         if let Some(task) = task {
             self.say_farewell(&task);

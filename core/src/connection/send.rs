@@ -239,7 +239,7 @@ impl Engine {
     pub(super) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
-        let task = self.pursued_task(id);
+        let task = self.own_task(id);
         self.drop_questions(id);
         self.stop_listening(id);
         self.repeats.end(id);

@@ -297,6 +297,26 @@ fn a_call_can_end_with_the_task_itself() {
     let look = one(client.sent());
     refuse(&mut client, &look, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
+    // Whoever follows it no longer, or cannot answer what it asks, does not end it.
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let look = one(client.sent());
+    client.conn.cancel(call, None).expect("it has not ended");
+    let cancelled = one(client.sent());
+    assert_eq!(
+        (&cancelled["method"], &cancelled["params"]["requestId"]),
+        (&json!("notifications/cancelled"), &look["id"])
+    );
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::within(millis(250))).expect("it may be asked");
+    let look = one(client.sent());
+    answer(&mut client, &look, "complete", working());
+    client.take_events();
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.advance(millis(150));
+    assert!(client.take_events().iter().any(|event| matches!(event, Event::Response { call: ended, outcome: Outcome::TimedOut { total: true } } if *ended == call)));
+    client.answer(key, &json!({"roots": []}));
+    assert_eq!((client.sent(), client.conn.usage()), (vec![], Usage::default()));
     let mut old = Solo::ready_client(ProtocolVersion::V2025_11_25);
     let refused = old.conn.follow_task(old.now, "t", RequestOptions::default());
     assert!(matches!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, .. })));
