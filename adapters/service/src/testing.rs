@@ -299,6 +299,16 @@ impl Pair {
         self.server.output().iter().map(|line| serde_json::from_slice(line).expect("JSON")).collect()
     }
 
+    /// The same until the server has said enough. All that it has said is added to these lines.
+    pub(crate) fn only_upwards_until(&self, lines: &mut Vec<Value>, enough: impl Fn(&[Value]) -> bool) {
+        let start = Instant::now();
+        while !enough(lines) {
+            lines.extend(self.only_upwards());
+            thread::yield_now();
+            assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
+        }
+    }
+
     /// Lets time pass, and waits for what comes of it.
     pub(crate) fn pass(&self, time: Duration) {
         self.advance(time);

@@ -233,11 +233,8 @@ fn what_is_asked_together_travels_together() {
     // In a session all four are on their way before the first is answered.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     let pending = pair.send("tools/call", json!({"name": "all_at_once"}));
-    let mut asked = Vec::new();
-    pair.until(|| {
-        asked.extend(pair.only_upwards().into_iter().filter(|line| line.get("method").is_some()));
-        asked.len() == 4
-    });
+    let mut lines = Vec::new();
+    pair.only_upwards_until(&mut lines, |lines| lines.iter().filter(|line| line.get("method").is_some()).count() == 4);
     drop(pending);
     // Without one, all four are in the first answer.
     let pair = Pair::new(&host, &service, ProtocolVersion::V2026_07_28);
@@ -272,15 +269,9 @@ fn a_question_that_is_dropped_is_taken_back() {
     let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
     let pending = pair.send("tools/call", json!({"name": "impatient"}));
     let mut lines = Vec::new();
-    pair.until(|| {
-        lines.extend(pair.only_upwards());
-        lines.iter().any(|line| line["method"] == "sampling/createMessage")
-    });
+    pair.only_upwards_until(&mut lines, |lines| lines.iter().any(|line| line["method"] == "sampling/createMessage"));
     seen.store(true, Ordering::SeqCst);
-    pair.until(|| {
-        lines.extend(pair.only_upwards());
-        lines.iter().any(|line| line.get("result").is_some())
-    });
+    pair.only_upwards_until(&mut lines, |lines| lines.iter().any(|line| line.get("result").is_some()));
     let asked = lines.iter().find(|line| line["method"] == "sampling/createMessage").expect("it was asked");
     let cancelled = lines.iter().find(|line| line["method"] == "notifications/cancelled").expect("it was taken back");
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
