@@ -12,6 +12,7 @@ use mcp_proto::{
 
 use crate::{
     CallError, Failure, Later, Link, Peer, Pending, Role,
+    service::outlast,
     session::Shared,
     work::{Origin, Work},
 };
@@ -101,17 +102,17 @@ impl<E: Role> Context<E> {
         self.work.meta.as_ref()
     }
 
-    /// The id of the task that the request has become (2025-11-25).
+    /// The id of the task that the request has become (2025-11-25, 2026-07-28).
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
-        match &self.work.origin {
-            Origin::Task(id) => Some(id),
-            Origin::Request(_) => None,
+        match (&self.work.origin, self.work.task.get()) {
+            (Origin::Task(id), _) => Some(id),
+            (Origin::Request(_), task) => task.map(|task| task.id()),
         }
     }
 
     /// Says how far the request is: `progress` out of `total`, if that is known, and a word for people (2025-03-26).
-    /// Nothing is sent if the peer has not asked for it.
+    /// Nothing is sent if the peer has not asked for it. Of a task only the word is said, to whoever looks at it (2026-07-28).
     ///
     /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
     /// if `progress` does not grow, or the connection is closed.
@@ -126,10 +127,19 @@ impl<E: Role> Context<E> {
     }
 
     fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
+        if self.work.task.get().is_some() {
+            message.inspect(|message| E::said_of_task(self, message));
+            return Ok(());
+        }
         match &self.work.origin {
             Origin::Request(key) => self.link.run(|conn, _| conn.progress(*key, progress, total, message)),
             Origin::Task(id) => self.link.run(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message)),
         }
+    }
+
+    /// The times that were chosen for questions.
+    pub(crate) const fn options(&self) -> Option<&RequestOptions> {
+        self.options.as_ref()
     }
 
     /// Whether nobody wants the result any more.
@@ -158,9 +168,17 @@ impl<E: Role> Context<E> {
         if let Err(error) = self.check() {
             return Later::ready(Err(error));
         }
-        let (link, work) = (self.link.clone(), self.work.clone());
+        let (link, work, calls) = (self.link.clone(), self.work.clone(), self.shared.calls.clone());
         let until = link.run(|_, now| now) + time;
-        Later::new(async move { work.unless_cancelled(link.sleep_until(until)).await.ok_or(CallError::Cancelled) })
+        Later::new(async move {
+            let slept = async {
+                match work.task.get() {
+                    Some(_) => outlast(&link, &calls, until).await,
+                    None => link.sleep_until(until).await,
+                }
+            };
+            work.unless_cancelled(slept).await.ok_or(CallError::Cancelled)
+        })
     }
 
     /// Waits until nobody wants the result any more; why that is so.
@@ -217,7 +235,7 @@ impl<E: Role> Context<E> {
 
     /// The metadata that belongs to whatever this work sends.
     pub(crate) fn related(&self, mut meta: Option<Meta>) -> Option<Meta> {
-        if let Some(id) = self.task_id() {
+        if let Origin::Task(id) = &self.work.origin {
             // Every text can be written as JSON.
             let _ = meta.get_or_insert_default().set_related_task(id);
         }
@@ -261,7 +279,7 @@ impl<E: Role> Asking<E> {
 
     fn count(&self, difference: isize) {
         let Context { shared, link, .. } = &self.context;
-        if let Some(id) = self.context.task_id() {
+        if let Origin::Task(id) = &self.context.work.origin {
             shared.tasks.ask(link, id, difference);
         }
     }

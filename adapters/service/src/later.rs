@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
         Arc,
@@ -33,6 +33,14 @@ impl<T> Later<T> {
     /// What a future comes to.
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
         Self(State::Running(Box::pin(future)))
+    }
+
+    /// The result, if it is there.
+    pub(crate) const fn peek(&self) -> Option<&T> {
+        match &self.0 {
+            State::Ready(value) => value.as_ref(),
+            State::Running(_) => None,
+        }
     }
 
     /// Blocks until it is there. Not for tasks: they hold up all others on their thread while they block.
@@ -73,6 +81,16 @@ impl<T> fmt::Debug for Later<T> {
         let is_there = matches!(self.0, State::Ready(_));
         f.debug_struct("Later").field("is_there", &is_there).finish_non_exhaustive()
     }
+}
+
+/// What a future comes to, unless another one is done first.
+pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Option<T> {
+    let (mut future, mut other) = (pin!(future), pin!(other));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => other.as_mut().poll(cx).map(|_| None),
+    })
+    .await
 }
 
 /// Runs a future on this thread, which sleeps while the future has to wait. For threads that may block.

@@ -42,7 +42,7 @@
 //! - The [`Context`] says how far the work is, logs, asks the client's model and user, and knows whether anybody still
 //!   waits. It is the only way to ask back, so that a handler works in every revision.
 //! - A handler can be [asynchronous](#asynchronous-handlers) instead, whatever it handles.
-//! - Tools can [run as tasks](Tool::task_support), without a change to the function.
+//! - Tools can run [as tasks](#tasks), without a change to the function.
 //! - What is offered can [change](Service::change) at any time, also from within a handler.
 //!
 //! # Asynchronous handlers
@@ -67,7 +67,20 @@
 //!
 //! A request that is cancelled does not end its handler, which may be in the middle of something: the handler
 //! [notices](Context::is_cancelled), or is [told](Context::cancelled), and what it waits for through its context ends at once. The
-//! future is dropped only if it is still not done when the connection is gone.
+//! future is dropped only if it is still not done when the connection is gone, and is not work on a task that has another.
+//!
+//! # Tasks
+//!
+//! A call that takes long can become a task: the client has something in hand at once, and comes back for the result. A tool
+//! says whether it [can be one or has to](Tool::task_support), and its function stays the same.
+//!
+//! - In a session (2025-11-25) it is the client who decides, and tasks end with the connection.
+//! - Without one (2026-07-28) it is the service, whose tasks are its own: clients that have them come back over whichever
+//!   connection, and can hear of changes. What such a task asks through its [`Context`] stands in it until it is answered,
+//!   the word about its [progress](Context::progress) is what it says to whoever looks at it, and a tool can
+//!   [begin inline](Tool::begins_inline) and become a task when it knows that there is much to do.
+//! - A handler is told that nobody wants its task any more as it is told of a request, and ends it as it likes.
+//! - How many tasks there are, what they weigh, and how long they are kept is bounded by a [`TaskPolicy`].
 //!
 //! # Clients
 //!

@@ -62,6 +62,7 @@ pub enum Order {
 /// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.
 pub struct Job {
     order: Order,
+    outlives: bool,
     run: Run,
 }
 
@@ -85,12 +86,12 @@ pub(crate) enum Kind {
 impl Job {
     /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
     pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
-        Self { order, run: Run::Function(Box::new(run)) }
+        Self { order, outlives: false, run: Run::Function(Box::new(run)) }
     }
 
     /// A job that is done when `future` is. It should neither block nor panic.
     pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { order, run: Run::Future(Box::pin(future)) }
+        Self { order, outlives: false, run: Run::Future(Box::pin(future)) }
     }
 
     /// A job around a handler of this kind.
@@ -109,6 +110,20 @@ impl Job {
 
     pub(crate) const fn kind(&self) -> &Run {
         &self.run
+    }
+
+    /// The same job, which goes on when its connection has ended.
+    #[must_use]
+    pub(crate) const fn outliving(mut self) -> Self {
+        self.outlives = true;
+        self
+    }
+
+    /// Whether it goes on when its connection has ended: what it works on may be a task by then, for which the client comes
+    /// back over another one (2026-07-28). All others have nobody to work for any more.
+    #[must_use]
+    pub const fn outlives_connection(&self) -> bool {
+        self.outlives
     }
 
     /// Runs it on this thread, for as long as it takes.

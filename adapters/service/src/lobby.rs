@@ -89,6 +89,21 @@ impl Lobby {
         due.into_values().for_each(Waker::wake);
     }
 
+    /// Has somebody woken at a moment, and hands back his place. The driver has to look when it has to wake up after that.
+    pub(crate) fn arm(&self, at: Timestamp, waker: Waker) -> (Timestamp, u64) {
+        let mut alarms = lock(&self.alarms);
+        alarms.next += 1;
+        let place = (at, alarms.next);
+        alarms.wakers.insert(place, waker);
+        place
+    }
+
+    /// Nobody is to be woken for this place any more.
+    pub(crate) fn disarm(&self, place: (Timestamp, u64)) {
+        let gone = lock(&self.alarms).wakers.remove(&place);
+        drop(gone);
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.messages.len() + self.requests.len() + lock(&self.alarms).wakers.len()

@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{ErrorObject, RawJson},
 };
 
-use crate::{Job, Link, RequestInfo, custom::Custom, session::Shared};
+use crate::{Context, Job, Link, RequestInfo, custom::Custom, session::Shared};
 
 /// One of the two ends of a connection: [`ClientEnd`](mcp_proto::connection::ClientEnd) or
 /// [`ServerEnd`](mcp_proto::connection::ServerEnd).
@@ -43,6 +43,10 @@ pub trait Role: Sized + Send + Sync + 'static {
     /// The user's handlers for what this crate does not know.
     #[doc(hidden)]
     fn custom(home: &Self::Home) -> &Custom<Self>;
+
+    /// The handler of a task of the extension says what it is at (2026-07-28).
+    #[doc(hidden)]
+    fn said_of_task(_context: &Context<Self>, _message: &str) {}
 
     /// In which circumstances a request was made.
     #[doc(hidden)]

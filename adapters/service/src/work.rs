@@ -2,14 +2,12 @@
 
 use std::{
     collections::HashMap,
-    future::{Future, poll_fn},
+    future::Future,
     mem,
-    pin::pin,
     sync::{
         Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
 };
 
 use mcp_proto::{
@@ -18,14 +16,20 @@ use mcp_proto::{
     schema::Meta,
 };
 
-use crate::{RequestInfo, queue::Queue, service::Rounds, sync::lock};
+use crate::{
+    RequestInfo,
+    later::unless,
+    queue::Queue,
+    service::{Permit, Rounds, Task},
+    sync::lock,
+};
 
 /// Where work comes from, and so where what it says belongs to.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin {
     /// A request that waits for its answer.
     Request(ReplyKey),
-    /// A request that has become the task with this id.
+    /// A request that has become the task with this id (2025-11-25).
     Task(String),
 }
 
@@ -37,6 +41,10 @@ pub(crate) struct Work {
     pub(crate) info: OnceLock<RequestInfo>,
     /// How its handler asks, if that is by rounds.
     pub(crate) rounds: OnceLock<Rounds>,
+    /// That it may become a task of the extension (2026-07-28).
+    pub(crate) permit: OnceLock<Permit>,
+    /// The task of the extension that it has become. Its handler asks by it then.
+    pub(crate) task: OnceLock<Arc<Task>>,
     /// What `state.cancelled` says, for those who ask often.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
@@ -58,6 +66,8 @@ impl Work {
             meta,
             info: OnceLock::new(),
             rounds: OnceLock::new(),
+            permit: OnceLock::new(),
+            task: OnceLock::new(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
             waiting: Queue::default(),
@@ -105,12 +115,7 @@ impl Work {
 
     /// What a future comes to, unless this is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let (mut future, mut cancelled) = (pin!(future), pin!(self.cancelled()));
-        poll_fn(|cx| match future.as_mut().poll(cx) {
-            Poll::Ready(value) => Poll::Ready(Some(value)),
-            Poll::Pending => cancelled.as_mut().poll(cx).map(|_| None),
-        })
-        .await
+        unless(future, self.cancelled()).await
     }
 }
 

@@ -13,7 +13,7 @@ use mcp_proto::{
 };
 
 use super::{
-    Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tool, catalog::Catalog,
+    Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tasks, Tool, catalog::Catalog,
     resource::hints,
 };
 use crate::{
@@ -118,7 +118,7 @@ impl ServiceBuilder {
         self
     }
 
-    /// How many tasks are kept, and for how long (2025-11-25).
+    /// How many tasks are kept, and for how long (2025-11-25, 2026-07-28).
     pub fn task_policy(mut self, policy: TaskPolicy) -> Self {
         self.tasks = policy;
         self
@@ -157,7 +157,9 @@ impl ServiceBuilder {
         self.common.settings = self.common.seeded_settings();
         // Without randomness, requests that ask will fail, and all others will not.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
+        let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
         Ok(Service(Arc::new(Inner {
+            shared_tasks,
             common: self.common,
             instructions: self.instructions,
             offers: self.offers,
@@ -210,6 +212,7 @@ impl Offers {
             (Capability::TasksList, tasks),
             (Capability::TasksCancel, tasks),
             (Capability::TasksToolsCall, tasks),
+            (Capability::TasksExtension, tasks),
         ];
         let withheld: CapabilitySet = common.withheld;
         let mut capabilities: ServerCapabilities = declared(&there, withheld).collect();

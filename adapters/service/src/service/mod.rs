@@ -10,6 +10,7 @@ mod resource;
 mod result;
 mod rounds;
 mod session;
+mod tasks;
 mod template;
 mod tool;
 
@@ -35,6 +36,7 @@ pub use resource::{IntoResource, Resource, base64};
 pub use result::{IntoToolResult, Structured};
 pub use rounds::Answers;
 pub(crate) use rounds::{Rounds, Seal};
+pub(crate) use tasks::{Permit, Task, Tasks, outlast};
 pub use template::ResourceTemplate;
 pub use tool::Tool;
 
@@ -82,6 +84,8 @@ pub(crate) struct Inner {
     /// Resources that one client can be told of.
     max_subscriptions: usize,
     tasks: TaskPolicy,
+    /// The tasks that belong to no connection (2026-07-28).
+    shared_tasks: Tasks,
     seal: Seal,
     list_hints: CacheHints,
     catalog: RwLock<Catalog>,
@@ -114,6 +118,10 @@ impl Service {
             TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()),
             Subscriptions::new(),
         )
+    }
+
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.0.shared_tasks
     }
 
     /// Who this is.

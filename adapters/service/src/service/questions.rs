@@ -4,11 +4,11 @@ use mcp_proto::{
     connection::{SendError, ServerEnd},
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
-        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
-        ElicitSchema, ElicitUrlParams, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams, LoggingLevel,
-        Request, Root, UrlElicitationRequired,
+        At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+        ElicitSchema, ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams,
+        LoggingLevel, Request, Root, UrlElicitationRequired,
     },
-    wire::{ErrorCode, ErrorObject, Json},
+    wire::{ErrorCode, ErrorObject, Json, JsonObject},
 };
 use serde_core::Serialize;
 
@@ -16,7 +16,7 @@ use super::{
     Answers, Service,
     peer::{in_order, log_message},
 };
-use crate::{CallError, Context, Failure, Later, Peer, block_on, form, is_uri, work::Origin};
+use crate::{CallError, Context, Failure, Later, Peer, form, is_uri, work::Origin};
 
 /// What only handlers of a server can do. These are the one way to ask back, in every revision.
 ///
@@ -52,6 +52,10 @@ impl Context<ServerEnd> {
     }
 
     fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+        if self.work.task.get().is_some() {
+            // The tasks of 2026-07-28 have no log.
+            return Ok(());
+        }
         self.link.run(|conn, _| match self.work.origin {
             Origin::Request(key) => conn.log(key, message),
             Origin::Task(_) => conn.notify(message),
@@ -152,38 +156,60 @@ impl Context<ServerEnd> {
         &self,
         questions: impl IntoIterator<Item = (N, InputRequest)>,
     ) -> Later<Result<Answers, CallError>> {
-        let questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
-        let context = self.clone();
-        let asked = async move {
-            let (mut answers, mut failed) = (Answers::default(), None);
-            for (name, question) in questions {
-                match context.ask_one(name, question, &mut answers).await {
-                    // The others are asked in the same round.
-                    Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
-                    asked => asked?,
+        let mut questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
+        let mut asked = Vec::new();
+        if self.version().era() == Era::Modern {
+            for (name, question) in questions.drain(..) {
+                let later = self.put_named(name, question);
+                let is_hopeless = later.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
+                asked.push(later);
+                if is_hopeless {
+                    break;
                 }
             }
+        }
+        let context = self.clone();
+        Later::new(async move {
+            let (mut answers, mut failed) = (Answers::default(), None);
+            for later in asked {
+                match later.await {
+                    Ok((name, answer)) => answers.insert(name, answer),
+                    // The others are asked in the same round.
+                    Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
+                    Err(error) => return Err(error),
+                }
+            }
+            for (name, question) in questions {
+                let (name, answer) = context.put_named(name, question).await?;
+                answers.insert(name, answer);
+            }
             failed.map_or(Ok(answers), Err)
-        };
-        // Rounds wait for nothing, and have to know the questions even if nobody waits for answers.
-        if self.work.rounds.get().is_some() { Later::ready(block_on(asked)) } else { Later::new(asked) }
+        })
     }
 
-    async fn ask_one(&self, name: String, question: InputRequest, answers: &mut Answers) -> Result<(), CallError> {
+    /// Asks a question of any kind.
+    fn put_named(&self, name: String, question: InputRequest) -> Later<Result<(String, JsonObject), CallError>> {
+        type Named = Later<Result<(String, JsonObject), CallError>>;
+        fn named<T: Encode + Send + 'static>(name: String, answer: Later<Result<T, CallError>>) -> Named {
+            answer.map(|answer| {
+                let answer = JsonObject::new(&At(&answer?, None));
+                Ok((name, answer.map_err(|error| CallError::Decode(error.to_string()))?))
+            })
+        }
         match question {
             InputRequest::CreateMessage(request) => {
-                let answer = self.put_to_model(Some(&name), request.params).await?;
-                answers.insert(name, &answer)
+                let answer = self.put_to_model(Some(&name), request.params);
+                named(name, answer)
             }
             InputRequest::Elicit(request) => {
-                let answer = self.put_to_user(Some(&name), request.params).await?;
-                answers.insert(name, &answer)
+                let answer = self.put_to_user(Some(&name), request.params);
+                named(name, answer)
             }
             InputRequest::ListRoots(request) => {
-                let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default()).await?;
-                answers.insert(name, &answer)
+                let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default());
+                named(name, answer)
             }
-            InputRequest::Other(_) => Err(SendError::Encode("not a question".into()).into()),
+            InputRequest::Other(_) => Later::ready(Err(SendError::Encode("not a question".into()).into())),
         }
     }
 
@@ -228,7 +254,7 @@ impl Context<ServerEnd> {
         self.put(name, params).map(move |answer| {
             let answer = answer?;
             let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
-            if let Some(rounds) = work.rounds.get() {
+            if let (Some(rounds), None) = (work.rounds.get(), work.task.get()) {
                 rounds.refuse(&why);
             }
             Err(CallError::Invalid(why))
@@ -240,6 +266,9 @@ impl Context<ServerEnd> {
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
+        if let Some(task) = self.work.task.get() {
+            return self.ask_in_task(task, name, question);
+        }
         match self.work.rounds.get() {
             Some(rounds) => Later::ready(self.check().and_then(|()| rounds.ask(name, &question))),
             None if self.version().era() == Era::Legacy => self.ask(question),

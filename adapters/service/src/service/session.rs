@@ -11,16 +11,18 @@ use mcp_proto::{
     protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        CacheHints, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
+        At, CacheHints, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
         CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
-        ListToolsParams, ListToolsResult, Meta, MissingRequiredClientCapability, PromptReference, ReadResourceParams,
-        ResourceTemplateReference, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
+        ListToolsParams, ListToolsResult, Map, Meta, MissingRequiredClientCapability, PromptReference,
+        ReadResourceParams, ResourceTemplateReference, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
     },
-    wire::{ErrorCode, ErrorObject, JsonObject, RawJson},
+    wire::{ErrorCode, ErrorObject, Json, JsonObject, RawJson},
 };
 
-use super::{Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::Asker};
+use super::{
+    Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::Asker, tasks::TaskTime,
+};
 use crate::{
     Context, Job, RequestInfo, Role,
     custom::Custom,
@@ -34,10 +36,11 @@ use crate::{
     tasks::params,
 };
 
-/// What a server keeps of one connection: the resources that its client has subscribed to.
+/// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
 #[derive(Debug, Default)]
 pub struct State {
     subscriptions: Mutex<BTreeSet<String>>,
+    pub(super) task_time: TaskTime,
 }
 
 impl State {
@@ -92,6 +95,10 @@ impl Role for ServerEnd {
             Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask => {
                 Ok(shared.asked_about_tasks(method, &asked))
             }
+            Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask => {
+                shared.asked_about_task(method, &asked)
+            }
+            Method::Listen => shared.listen_to_tasks(&asked),
             Method::ListTools => page!(shared, asked, tools, ListToolsParams => ListToolsResult),
             Method::ListPrompts => page!(shared, asked, prompts, ListPromptsParams => ListPromptsResult),
             Method::ListResources => page!(shared, asked, resources, ListResourcesParams => ListResourcesResult),
@@ -114,6 +121,12 @@ impl Role for ServerEnd {
 
     fn custom(home: &Service) -> &Custom<Self> {
         &home.0.common.custom
+    }
+
+    fn said_of_task(context: &Context<Self>, message: &str) {
+        let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
+        tasks.say(context.shared.task_time(&context.link), task, message);
+        tasks.tell(task);
     }
 
     fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo {
@@ -146,7 +159,8 @@ type Request<'a> = Asked<'a, ServerEnd>;
 
 impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let CallToolParams { name, arguments, task, meta, .. } = params(asked.params.as_ref())?;
+        let extension = self.may_become_task(asked);
+        let CallToolParams { name, arguments, task, meta, .. } = call_params(asked.params.as_ref(), asked)?;
         let tool = read(&self.home.0.catalog).tools.get(&name).cloned();
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
@@ -154,16 +168,28 @@ impl Shared<ServerEnd> {
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(link, key, |_| Ok(result)));
         }
+        let support = tool.about.task_support();
+        match (extension, support) {
+            (Some(false), TaskSupport::Required) => {
+                let missing = [Capability::TasksExtension].into_iter().collect();
+                return Err(MissingRequiredClientCapability::error(missing));
+            }
+            (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
+                let how = (tool.kind(), tool.beginning);
+                return self
+                    .work_on_task(asked, meta, how, move |context| async move { tool.run(&arguments, context).await });
+            }
+            _ => {}
+        }
         let has_tasks = || self.has_tasks(link, key, Capability::TasksToolsCall);
         let refused = |why: &str| Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, format!("{name} {why}")));
-        match (task.filter(|_| has_tasks()), tool.about.task_support()) {
+        match (task.filter(|_| has_tasks()), support) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
                 let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
                 Ok(Some(self.work_as_task(link, key, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
-            // In later revisions it is the server that decides what becomes a task, and here nothing does.
             (None, _) => {
                 let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
                 self.in_rounds(asked, meta, kind, CallToolResult::is_error, run)
@@ -203,15 +229,7 @@ impl Shared<ServerEnd> {
         F: Future<Output = Answer<T>> + Send + 'static,
     {
         let Asked { link, key, .. } = *asked;
-        let modern = link.run(|conn, _| {
-            let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
-            Some(Asker {
-                declared: context.client_capabilities.set(),
-                principal: context.principal.map(|principal| principal.id.clone()),
-                most_rounds: conn.settings().limits.rounds,
-            })
-        });
-        let (Some(asker), Some(method)) = (modern, asked.method.known()) else {
+        let (Some(asker), Some(method)) = (link.run(|conn, _| Asker::of(conn, key)), asked.method.known()) else {
             return Ok(Some(self.work(link, key, meta, kind, run)));
         };
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
@@ -321,6 +339,19 @@ impl Inner {
             }
         }
     }
+}
+
+/// The params of `tools/call`. In the modern era nobody asks for a task, and whoever seems to is not heard.
+fn call_params(raw: Option<&RawJson<'_>>, asked: &Request<'_>) -> Answer<CallToolParams> {
+    let asks = raw.is_some_and(|raw| raw.member("task").is_some());
+    let is_modern = || asked.link.run(|conn, _| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
+    if !asks || !is_modern() {
+        return params(raw);
+    }
+    let members: Map<Json> = params(raw)?;
+    let members: Map<Json> = members.into_iter().filter(|(name, _)| name != "task").collect();
+    let raw = Json::new(&At(&members, None)).map_err(|error| ErrorObject::internal(error.to_string()))?;
+    params(Some(&RawJson::from(&raw)))
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {

@@ -8,7 +8,7 @@ use mcp_proto::{
     wire::{ErrorObject, JsonObject},
 };
 
-use super::{IntoToolResult, RegisterError};
+use super::{IntoToolResult, RegisterError, tasks::Beginning};
 use crate::{
     Context,
     handler::{Arguments, BadArguments, Call, Described, Handler},
@@ -28,6 +28,8 @@ use crate::json_schema::Checker;
 pub struct Tool {
     pub(crate) about: mcp_proto::schema::Tool,
     pub(super) requires: CapabilitySet,
+    /// When a request for it becomes a task (2026-07-28).
+    pub(super) beginning: Beginning,
     call: Call<CallToolResult>,
     #[cfg(feature = "schemas")]
     checks: Checks,
@@ -91,6 +93,7 @@ impl Tool {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
+            beginning: Beginning::AtOnce,
             call,
             #[cfg(feature = "schemas")]
             checks: Checks::default(),
@@ -118,10 +121,22 @@ impl Tool {
         self
     }
 
-    /// Whether it can be run as a task (2025-11-25). Default: not. Where it has to be, older clients still call it without.
+    /// Whether it can be run as a task. Default: not.
+    ///
+    /// In a session (2025-11-25) the client decides. Where it has to be a task, older clients still call it without. Without a
+    /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
     #[must_use]
     pub fn task_support(mut self, support: TaskSupport) -> Self {
         self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
+        self
+    }
+
+    /// A request for it becomes a task not at once, but when its code says so (2026-07-28): see
+    /// [`Context::become_task`](Context::become_task). Until then it can ask as other requests do, find out that there is
+    /// little to do, and answer without a task.
+    #[must_use]
+    pub fn begins_inline(mut self) -> Self {
+        self.beginning = Beginning::Later;
         self
     }
 

@@ -2,14 +2,23 @@
 
 use std::time::Duration;
 
-/// How many tasks an application keeps for each connection, and for how long (2025-11-25).
+/// How many tasks an application keeps, and for how long: in a session those of its connection (2025-11-25), otherwise those of
+/// all clients of a service together (2026-07-28).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskPolicy {
-    /// Tasks that are kept at once, finished ones included. At this number new ones are refused. Default 128.
+    /// Tasks of a session that are kept at once, finished ones included. At this number new ones are refused. Default 128.
     pub max_tasks: usize,
-    /// How long a task is kept from its creation if the peer does not say. `None` keeps it for as long as the
-    /// connection lives. Default 1 hour.
+    /// Tasks without a session that are kept at once, finished ones included. At this number new ones are refused.
+    /// Default 1,024.
+    pub max_shared_tasks: usize,
+    /// What all tasks without a session may weigh, in bytes: what they were asked, what they ask, what they came to. A task
+    /// is refused for which there is no room, and fails if there is none for its result. Default 64 MiB.
+    pub max_shared_bytes: usize,
+    /// Questions that a task without a session may ask at once. Default 64.
+    pub max_questions: usize,
+    /// How long a task is kept from its creation if the peer does not say, and without a session it never does. `None` keeps
+    /// it for as long as the connection or the service lives. Default 1 hour.
     pub default_ttl: Option<Duration>,
     /// How long a task is kept at most, whatever the peer asks for. `None` is without limit. Default 24 hours.
     pub max_ttl: Option<Duration>,
@@ -23,6 +32,9 @@ impl Default for TaskPolicy {
     fn default() -> Self {
         Self {
             max_tasks: 128,
+            max_shared_tasks: 1024,
+            max_shared_bytes: 64 << 20,
+            max_questions: 64,
             default_ttl: Some(Duration::from_secs(3600)),
             max_ttl: Some(Duration::from_secs(24 * 3600)),
             poll_interval: Duration::from_secs(1),

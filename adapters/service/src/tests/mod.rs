@@ -5,6 +5,7 @@ mod asynchronous;
 mod calls;
 mod cancellation;
 mod client;
+mod extension;
 mod keeping;
 mod listening;
 mod lists;

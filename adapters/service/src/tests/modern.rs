@@ -318,18 +318,20 @@ fn a_request_says_itself_what_it_wants() {
                 context.log(LoggingLevel::Info, None, "said").wait()?;
                 Ok::<_, Failure>(context.version().to_string())
             })
-            .task_support(TaskSupport::Required),
+            .task_support(TaskSupport::Optional),
         )
+        .tool(Tool::new("must", |_: Context| ()).task_support(TaskSupport::Required))
         .tool(Tool::new("typed", |_: Context| ()))
         .build()
         .expect("a good service");
     // A session and a request without one, on the same connection.
     let pair = Pair::new(&obliging().build(), &service, ProtocolVersion::V2025_11_25);
     let result = send(&pair, "tools/call", json!({"name": "logs", "task": {"ttl": 1}}), json!({})).expect("a result");
-    assert_eq!(text(&result), "2026-07-28", "a tool that has to be a task is run without where there are none");
+    assert_eq!(text(&result), "2026-07-28", "a tool that can be a task is run without where there are none");
+    assert_eq!(code(&send(&pair, "tools/call", json!({"name": "must"}), json!({}))), -32021);
     assert_eq!(code(&send(&pair, "resources/read", json!({"uri": "test://none"}), json!({}))), -32601);
     assert_eq!(
-        pair.ask("tools/call", json!({"name": "logs"})).map_err(|error| error["code"].clone()),
+        pair.ask("tools/call", json!({"name": "must"})).map_err(|error| error["code"].clone()),
         Err(json!(-32601))
     );
     let result = send(&pair, "tools/call", json!({"name": "typed", "arguments": {"x": 1}}), json!({}));

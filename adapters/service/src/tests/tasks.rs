@@ -31,16 +31,16 @@ const RELATED: &str = "io.modelcontextprotocol/related-task";
 
 /// Lets tools go on, one at a time.
 #[derive(Clone)]
-struct Gate(Arc<Mutex<mpsc::Receiver<()>>>);
+pub(super) struct Gate(pub(super) Arc<Mutex<mpsc::Receiver<()>>>);
 
 impl Gate {
-    fn new() -> (mpsc::Sender<()>, Self) {
+    pub(super) fn new() -> (mpsc::Sender<()>, Self) {
         let (open, wait) = mpsc::channel();
         (open, Self(Arc::new(Mutex::new(wait))))
     }
 
     /// Waits until it is opened, or nobody wants the result any more.
-    fn pass(&self, context: &Context) -> Result<(), Failure> {
+    pub(super) fn pass(&self, context: &Context) -> Result<(), Failure> {
         loop {
             match lock(&self.0).recv_timeout(Duration::from_millis(1)) {
                 Ok(()) => return Ok(()),

@@ -7,8 +7,9 @@ mod seal;
 use std::{collections::BTreeSet, sync::Mutex};
 
 use mcp_proto::{
-    connection::SendError,
-    protocol::{CapabilitySet, Method, ProtocolVersion},
+    connection::{Connection, SendError, ServerEnd},
+    protocol::{CapabilitySet, Era, Method, ProtocolVersion},
+    rpc::ReplyKey,
     schema::{
         Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses, MissingRequiredClientCapability,
         Request,
@@ -43,6 +44,18 @@ pub(super) struct Asker {
     pub(super) principal: Option<String>,
     /// How often one request may be answered with questions.
     pub(super) most_rounds: u32,
+}
+
+impl Asker {
+    /// Who has sent a request of the modern era.
+    pub(super) fn of(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<Self> {
+        let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
+        Some(Self {
+            declared: context.client_capabilities.set(),
+            principal: context.principal.map(|principal| principal.id.clone()),
+            most_rounds: conn.settings().limits.rounds,
+        })
+    }
 }
 
 /// What the handler has asked in this run.
@@ -138,6 +151,11 @@ impl Rounds {
         }
     }
 
+    /// Whether the handler has asked what has no answer yet.
+    pub(super) fn is_asking(&self) -> bool {
+        !lock(&self.asked).open.is_empty()
+    }
+
     /// An answer does not fit its question.
     pub(super) fn refuse(&self, why: &str) {
         lock(&self.asked).refuse(why);
@@ -202,9 +220,7 @@ impl Answers {
         answer.decode().map_err(|error| CallError::Decode(error.to_string()))
     }
 
-    pub(super) fn insert<T: Encode>(&mut self, name: String, answer: &T) -> Result<(), CallError> {
-        let answer = JsonObject::new(&mcp_proto::schema::At(answer, None));
-        self.0.insert(name, answer.map_err(|error| CallError::Decode(error.to_string()))?);
-        Ok(())
+    pub(super) fn insert(&mut self, name: String, answer: JsonObject) {
+        self.0.insert(name, answer);
     }
 }

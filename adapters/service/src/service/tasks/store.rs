@@ -1,0 +1,456 @@
+//! The tasks of a service.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{CancelCause, Connection, ServerEnd},
+    rpc::Timestamp,
+    schema::{
+        At, CallToolResult, InputRequest, InputRequests, TaskStatus,
+        tasks_extension::{Task as Shown, TaskParams},
+    },
+    wire::{ErrorObject, Json, JsonObject},
+};
+
+use super::VERSION;
+use crate::{
+    CallError, TaskPolicy, clock::Clock, random::Random, reply::Answer, session::Shared, sync::lock, waiter::Waiter,
+    work::Work,
+};
+
+/// The tasks of a service, whoever began them and over whichever connection.
+///
+/// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. The
+/// lock of a task is taken behind that of the table, and both behind that of a connection.
+pub(crate) struct Tasks {
+    policy: TaskPolicy,
+    random: Random,
+    clock: Clock,
+    /// When the time of the service began. Each connection has a clock of its own.
+    epoch: Instant,
+    bytes: AtomicUsize,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    tasks: HashMap<String, Arc<Task>>,
+    /// When each has had its time, unless it has all the time there is.
+    expiries: BTreeSet<(Timestamp, String)>,
+}
+
+/// A task.
+pub(crate) struct Task {
+    id: String,
+    /// Who began it, where that is known. For everybody else there is no such task.
+    owner: Option<String>,
+    /// Not kept alive: it keeps its task.
+    work: Weak<Work>,
+    created: Timestamp,
+    ttl: Option<Duration>,
+    state: Mutex<State>,
+}
+
+struct State {
+    status: TaskStatus,
+    message: Option<String>,
+    updated: Timestamp,
+    /// How often it has changed.
+    turns: u64,
+    /// The questions that wait for answers, oldest first.
+    asked: Vec<Asked>,
+    /// How many questions there were.
+    questions: u64,
+    outcome: Option<Answer<JsonObject>>,
+    /// Somebody wants it to end.
+    cancelled: bool,
+    weight: usize,
+    listeners: Vec<Listener>,
+}
+
+/// A question of a task.
+struct Asked {
+    key: String,
+    question: InputRequest,
+    weight: usize,
+    waiter: Arc<Waiter>,
+}
+
+/// A connection over which somebody hears of a task.
+struct Listener {
+    session: Weak<Shared<ServerEnd>>,
+    /// Up to which of its turns.
+    told: u64,
+}
+
+impl Tasks {
+    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+        Self {
+            policy,
+            random,
+            clock: Clock::default(),
+            epoch: Instant::now(),
+            bytes: AtomicUsize::new(0),
+            table: Mutex::default(),
+        }
+    }
+
+    /// The time of the service.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::after_zero(self.epoch.elapsed())
+    }
+
+    /// A new task, which is worked on.
+    pub(super) fn create(
+        &self,
+        now: Timestamp,
+        owner: Option<String>,
+        work: &Arc<Work>,
+        weight: usize,
+    ) -> Answer<Arc<Task>> {
+        let mut table = lock(&self.table);
+        if table.tasks.len() >= self.policy.max_shared_tasks || !self.hold(weight) {
+            return Err(ErrorObject::internal("Too many tasks"));
+        }
+        let task = self.random.name().map(|id| {
+            let state = State {
+                status: TaskStatus::Working,
+                message: None,
+                updated: now,
+                turns: 0,
+                asked: Vec::new(),
+                questions: 0,
+                outcome: None,
+                cancelled: false,
+                weight,
+                listeners: Vec::new(),
+            };
+            let (work, ttl) = (Arc::downgrade(work), self.policy.grant(None));
+            Arc::new(Task { id, owner, work, created: now, ttl, state: Mutex::new(state) })
+        });
+        match task {
+            Ok(task) if !table.tasks.contains_key(&task.id) => {
+                table.tasks.insert(task.id.clone(), task.clone());
+                table.expiries.extend(task.expiry().map(|at| (at, task.id.clone())));
+                Ok(task)
+            }
+            // A source of randomness that repeats itself is none.
+            failed => {
+                self.bytes.fetch_sub(weight, Ordering::Relaxed);
+                failed.and(Err(ErrorObject::internal("No randomness available")))
+            }
+        }
+    }
+
+    /// Takes a task back that nobody has heard of.
+    pub(super) fn discard(&self, task: &Task) {
+        self.remove(&mut lock(&self.table), task);
+    }
+
+    fn remove(&self, table: &mut Table, task: &Task) {
+        if table.tasks.remove(&task.id).is_some() {
+            if let Some(at) = task.expiry() {
+                table.expiries.remove(&(at, task.id.clone()));
+            }
+            self.reweigh(&mut lock(&task.state), 0);
+        }
+    }
+
+    /// The task with this id, for whoever began it.
+    pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Answer<Arc<Task>> {
+        let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
+        task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    /// When the next task has had its time.
+    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        lock(&self.table).expiries.first().map(|(at, _)| *at)
+    }
+
+    /// Removes what has had its time. Those that were still worked on have failed, and somebody may want to hear that.
+    pub(super) fn expire(&self, now: Timestamp) -> Vec<Arc<Task>> {
+        let mut failed = Vec::new();
+        let mut table = lock(&self.table);
+        while let Some((at, id)) = table.expiries.first().cloned().filter(|(at, _)| *at <= now) {
+            table.expiries.remove(&(at, id.clone()));
+            let Some(task) = table.tasks.remove(&id) else { continue };
+            let mut state = lock(&task.state);
+            let had_ended = state.status.is_terminal();
+            if !had_ended {
+                state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired")));
+            }
+            self.reweigh(&mut state, 0);
+            drop(state);
+            if !had_ended {
+                failed.push(task);
+            }
+        }
+        drop(table);
+        failed.iter().for_each(|task| task.stop());
+        failed
+    }
+
+    /// How a task stands.
+    pub(super) fn show(&self, task: &Task) -> Shown {
+        self.picture(task, &lock(&task.state))
+    }
+
+    fn picture(&self, task: &Task, state: &State) -> Shown {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let asked = state.asked.iter().map(|asked| (asked.key.clone(), asked.question.clone()));
+        let input_requests = (state.status == TaskStatus::InputRequired).then(|| asked.collect::<InputRequests>());
+        let (result, error) = match &state.outcome {
+            Some(Ok(result)) => (Some(result.clone()), None),
+            Some(Err(error)) if state.status == TaskStatus::Failed => (None, Some(error.clone().into())),
+            _ => (None, None),
+        };
+        let (created, updated) = (self.clock.iso(task.created), self.clock.iso(state.updated));
+        Shown {
+            status_message: state.message.clone(),
+            ttl_ms: task.ttl.map(millis),
+            poll_interval_ms: Some(millis(self.policy.poll_interval)),
+            input_requests,
+            result,
+            error,
+            ..Shown::new(&*task.id, state.status.clone(), created, updated)
+        }
+    }
+
+    /// The work on a task is done, or given up.
+    pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: Answer<CallToolResult>) {
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() {
+            return;
+        }
+        let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
+        let said = state.message.as_ref().map_or(0, String::len);
+        let outcome = answer.and_then(|result| {
+            JsonObject::new(&At(&result, Some(VERSION)))
+                .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
+        });
+        // Whoever wanted it to end has it so, unless it was done all the same.
+        if state.cancelled && failed {
+            state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
+            self.reweigh(&mut state, said);
+            return;
+        }
+        let weight = match &outcome {
+            Ok(result) => said + result.get().len(),
+            // Its message is that of the task, too.
+            Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
+        };
+        // What it was asked and has asked is of no use any more.
+        self.reweigh(&mut state, 0);
+        let outcome = if self.reweigh(&mut state, weight) {
+            outcome
+        } else {
+            Err(ErrorObject::internal("The results of tasks take too much room"))
+        };
+        let status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
+        state.end(now, status, outcome);
+    }
+
+    /// Somebody wants a task to end. It does when its handler does, and perhaps with a result.
+    pub(super) fn cancel(&self, now: Timestamp, task: &Task) {
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() || state.cancelled {
+            return;
+        }
+        state.cancelled = true;
+        // Nobody answers any more, and the handler is told why.
+        state.asked.clear();
+        state.turn(now, TaskStatus::Working);
+        drop(state);
+        task.stop();
+    }
+
+    /// What a task is at, for people.
+    pub(crate) fn say(&self, now: Timestamp, task: &Task, message: &str) {
+        let mut state = lock(&task.state);
+        if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
+            let weight = state.weight.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
+            if self.reweigh(&mut state, weight) {
+                state.message = Some(message.to_owned());
+                state.changed(now);
+            }
+        }
+    }
+
+    /// A question of a task: its key, and where its answer is waited for. `None` if there is no room for it, or it is too
+    /// late.
+    pub(super) fn ask(
+        &self,
+        now: Timestamp,
+        task: &Task,
+        name: Option<&str>,
+        question: InputRequest,
+    ) -> Option<(String, Arc<Waiter>)> {
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() || state.cancelled || state.asked.len() >= self.policy.max_questions {
+            return None;
+        }
+        let weight = Json::new(&At(&question, Some(VERSION))).ok()?.get().len();
+        let sum = state.weight + weight;
+        if !self.reweigh(&mut state, sum) {
+            return None;
+        }
+        // Behind the last point stands a number that no other question of this task has.
+        state.questions += 1;
+        let number = state.questions;
+        let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
+        let waiter = Arc::new(Waiter::default());
+        state.asked.push(Asked { key: key.clone(), question, weight, waiter: waiter.clone() });
+        if !state.turn(now, TaskStatus::InputRequired) {
+            state.changed(now);
+        }
+        Some((key, waiter))
+    }
+
+    /// A question is answered, or nobody wants its answer any more. Whether it was still asked.
+    pub(super) fn asks_no_more(&self, now: Timestamp, task: &Task, key: &str) -> bool {
+        let mut state = lock(&task.state);
+        let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
+        let asked = state.asked.remove(at);
+        let weight = state.weight.saturating_sub(asked.weight);
+        self.reweigh(&mut state, weight);
+        if !state.asked.is_empty() || !state.turn(now, TaskStatus::Working) {
+            state.changed(now);
+        }
+        true
+    }
+
+    /// The questions that are asked under these keys, and where their answers are waited for.
+    pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<Waiter>)> {
+        let state = lock(&task.state);
+        let asked = state.asked.iter().find(|asked| asked.key == key)?;
+        Some((asked.question.clone(), asked.waiter.clone()))
+    }
+
+    /// From now on, whoever listens over this connection hears of a task, and of what has become of it so far.
+    pub(super) fn listen(&self, task: &Task, session: &Arc<Shared<ServerEnd>>, conn: &mut Connection<ServerEnd>) {
+        let state = &mut *lock(&task.state);
+        state.listeners.retain(|listener| listener.session.strong_count() > 0);
+        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), Arc::as_ptr(session));
+        match state.listeners.iter_mut().find(is_same) {
+            // Another subscription over the same connection has not heard of it.
+            Some(listener) => listener.told = 0,
+            None => state.listeners.push(Listener { session: Arc::downgrade(session), told: 0 }),
+        }
+        self.tell_one(task, state, Arc::as_ptr(session), conn);
+    }
+
+    /// Tells whoever listens how a task stands.
+    pub(crate) fn tell(&self, task: &Task) {
+        let sessions: Vec<_> = {
+            let mut state = lock(&task.state);
+            state.listeners.retain(|listener| listener.session.strong_count() > 0);
+            state.listeners.iter().filter_map(|listener| listener.session.upgrade()).collect()
+        };
+        for session in sessions {
+            if let Some(link) = session.calls.link() {
+                link.run(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
+            }
+        }
+    }
+
+    /// A task is shown as it is when it is told of, so nobody hears of an older state behind a newer one.
+    fn tell_one(
+        &self,
+        task: &Task,
+        state: &mut State,
+        session: *const Shared<ServerEnd>,
+        conn: &mut Connection<ServerEnd>,
+    ) {
+        let turns = state.turns;
+        let picture = self.picture(task, state);
+        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), session);
+        if let Some(listener) = state.listeners.iter_mut().find(is_same)
+            && listener.told < turns
+            // Who does not read what he is sent has to ask.
+            && conn.notify(&TaskParams::from(picture)).is_ok()
+        {
+            listener.told = turns;
+        }
+    }
+
+    /// Takes room for so many more bytes, if there is some.
+    fn hold(&self, bytes: usize) -> bool {
+        let room = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.policy.max_shared_bytes);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
+    }
+
+    /// A task weighs this much from now on, if there is room for it. There is always room for less.
+    fn reweigh(&self, state: &mut State, weight: usize) -> bool {
+        let fits = match weight.checked_sub(state.weight) {
+            Some(more) => self.hold(more),
+            None => {
+                self.bytes.fetch_sub(state.weight - weight, Ordering::Relaxed);
+                true
+            }
+        };
+        if fits {
+            state.weight = weight;
+        }
+        fits
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (lock(&self.table).tasks.len(), self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+impl Task {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn expiry(&self) -> Option<Timestamp> {
+        self.ttl.map(|ttl| self.created + ttl)
+    }
+
+    /// Tells the handler that nobody wants the result.
+    fn stop(&self) {
+        if let Some(work) = self.work.upgrade() {
+            // What it has asked is part of the task.
+            let _ = work.cancel(CancelCause::Peer(None));
+        }
+    }
+}
+
+impl State {
+    /// Something about it is different.
+    fn changed(&mut self, now: Timestamp) {
+        self.updated = self.updated.max(now);
+        self.turns += 1;
+    }
+
+    /// Changes the status if the state machine lets it. Whether it has changed.
+    fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
+        let may = self.status.may_become(&status);
+        if may {
+            self.status = status;
+            self.changed(now);
+        }
+        may
+    }
+
+    /// It is over. Whoever still waits for an answer of the client does so for nothing.
+    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: Answer<JsonObject>) {
+        for asked in self.asked.drain(..) {
+            asked.waiter.end(Err(CallError::Cancelled));
+        }
+        if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
+            self.message = Some(error.message.to_string());
+        }
+        self.turn(now, status);
+        self.outcome = Some(outcome);
+    }
+}

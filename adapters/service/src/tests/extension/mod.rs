@@ -1,0 +1,134 @@
+//! The tasks of 2026-07-28, which belong to a service.
+
+mod begin;
+mod questions;
+mod store;
+
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{CallToolResult, TaskSupport},
+};
+use serde_json::{Value, json};
+
+use super::tasks::Gate;
+use crate::{Context, Failure, Host, Service, Tool, testing::Pair};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// What a client says of itself that can do everything.
+fn everything() -> Value {
+    json!({
+        "extensions": {EXTENSION: {}},
+        "elicitation": {"form": {}, "url": {}},
+        "sampling": {},
+        "roots": {},
+    })
+}
+
+fn task_tool(name: &str, f: impl Fn(Context) -> Result<CallToolResult, Failure> + Send + Sync + 'static) -> Tool {
+    Tool::new(name, move |context: Context| f(context)).task_support(TaskSupport::Optional)
+}
+
+/// A tool that works until a gate opens.
+fn works(gate: &Gate) -> Tool {
+    let gate = gate.clone();
+    task_tool("works", move |context| {
+        gate.pass(&context)?;
+        Ok(CallToolResult::text("done"))
+    })
+}
+
+/// A connection without a session. What the client does is done by hand.
+fn modern(service: &Service) -> Pair {
+    Pair::new(&Host::builder("client", "1").build(), service, ProtocolVersion::V2026_07_28)
+}
+
+/// Sends a request of a client that can do this, and hands back its id.
+fn send_as(pair: &Pair, capabilities: &Value, method: &str, mut params: Value) -> String {
+    params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+    params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = capabilities.clone();
+    pair.send_line(method, params)
+}
+
+fn body(mut answer: Value) -> Result<Value, Value> {
+    if answer.get("error").is_some() { Err(answer["error"].take()) } else { Ok(answer["result"].take()) }
+}
+
+fn ask_as(pair: &Pair, capabilities: &Value, method: &str, params: Value) -> Result<Value, Value> {
+    let id = send_as(pair, capabilities, method, params);
+    body(pair.await_answer(&id))
+}
+
+fn ask(pair: &Pair, method: &str, params: Value) -> Result<Value, Value> {
+    ask_as(pair, &everything(), method, params)
+}
+
+/// A call that becomes a task: its id.
+fn begin(pair: &Pair, name: &str) -> String {
+    let task = ask(pair, "tools/call", json!({"name": name})).expect("a result");
+    assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
+    task["taskId"].as_str().expect("an id").to_owned()
+}
+
+fn get(pair: &Pair, id: &str) -> Result<Value, Value> {
+    ask(pair, "tasks/get", json!({"taskId": id}))
+}
+
+fn update(pair: &Pair, id: &str, answers: Value) -> Result<Value, Value> {
+    ask(pair, "tasks/update", json!({"taskId": id, "inputResponses": answers}))
+}
+
+fn cancel(pair: &Pair, id: &str) -> Result<Value, Value> {
+    ask(pair, "tasks/cancel", json!({"taskId": id}))
+}
+
+/// Looks at a task until it is as somebody wants it.
+fn until(pair: &Pair, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    let mut task = Value::Null;
+    pair.until(|| {
+        task = get(pair, id).expect("a task");
+        is_so(&task)
+    });
+    task
+}
+
+fn until_status(pair: &Pair, id: &str, status: &str) -> Value {
+    until(pair, id, |task| task["status"] == status)
+}
+
+/// A client listens, and hands back the tasks that were acknowledged.
+fn listen(pair: &Pair, tasks: &[&str]) -> (String, Value) {
+    let id = send_as(pair, &everything(), "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
+    let mut acknowledged = Value::Null;
+    pair.until(|| {
+        let all = heard(pair, "notifications/subscriptions/acknowledged", &id);
+        acknowledged = all.first().map_or(Value::Null, |params| params["notifications"]["taskIds"].clone());
+        !all.is_empty()
+    });
+    (id, acknowledged)
+}
+
+/// The client does not listen any more.
+fn unlisten(pair: &Pair, subscription: &str) {
+    let params = json!({"requestId": subscription});
+    pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
+}
+
+/// What came with a subscription.
+fn heard(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
+    let lines = crate::sync::lock(&pair.server.lines);
+    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let params = lines.filter(|line| line["method"] == method).map(|mut line| line["params"].take());
+    params.filter(|params| params["_meta"]["io.modelcontextprotocol/subscriptionId"] == subscription).collect()
+}
+
+/// How a task was told to stand, one after the other.
+fn told(pair: &Pair, subscription: &str) -> Vec<Value> {
+    heard(pair, "notifications/tasks", subscription)
+}
+
+fn methods_sent(pair: &Pair) -> Vec<String> {
+    let lines = crate::sync::lock(&pair.server.lines);
+    let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    lines.filter_map(|line| Some(line.get("method")?.as_str()?.to_owned())).collect()
+}

@@ -1,0 +1,381 @@
+//! How long tasks are kept, for whom, and who hears of them.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Arrival, Event, Principal},
+    protocol::ProtocolVersion,
+    schema::CallToolResult,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Gate, ask, begin, cancel, everything, get, listen, modern, task_tool, told, unlisten, until, until_status, update,
+    works,
+};
+use crate::{
+    Application, Context, Failure, Host, Service, ServiceBuilder, TaskPolicy,
+    sync::lock,
+    testing::{Pair, code},
+    tests::echo,
+};
+
+fn kept(policy: TaskPolicy, gate: &Gate) -> ServiceBuilder {
+    echo().tool(works(gate)).task_policy(policy)
+}
+
+fn for_a_minute() -> TaskPolicy {
+    TaskPolicy { default_ttl: Some(Duration::from_secs(60)), ..TaskPolicy::default() }
+}
+
+// req: M-TASK-024 M-TASK-055 M-TASK-059 M-TASK-079
+#[test]
+fn a_task_that_is_cancelled_ends_as_its_handler_does() {
+    let (open, gate) = Gate::new();
+    let stubborn = gate.clone();
+    let service = kept(TaskPolicy::default(), &gate)
+        .tool(task_tool("stubborn", move |context: Context| {
+            context.progress(1.0, None, Some("at it")).wait()?;
+            lock(&stubborn.0).recv().map_err(Failure::from)?;
+            assert!(context.is_cancelled());
+            Ok(CallToolResult::text("all the same"))
+        }))
+        .build()
+        .expect("a good service");
+    let pair = modern(&service);
+    for unknown in [get(&pair, "x"), update(&pair, "x", json!({})), cancel(&pair, "x")] {
+        assert_eq!(code(&unknown), -32602);
+    }
+    let id = begin(&pair, "works");
+    let receipt = cancel(&pair, &id).expect("a receipt");
+    assert_eq!(
+        (&receipt["resultType"], receipt.get("taskId"), receipt.get("status")),
+        (&json!("complete"), None, None)
+    );
+    let cancelled = until_status(&pair, &id, "cancelled");
+    assert_eq!((cancelled.get("result"), cancelled.get("error"), cancelled.get("inputRequests")), (None, None, None));
+    cancel(&pair, &id).expect("a receipt");
+    assert_eq!(get(&pair, &id), Ok(cancelled), "nothing has changed");
+
+    let id = begin(&pair, "stubborn");
+    until(&pair, &id, |task| task["statusMessage"] == "at it");
+    for _ in 0..2 {
+        cancel(&pair, &id).expect("a receipt");
+        assert_eq!(get(&pair, &id).expect("a task")["status"], "working");
+    }
+    open.send(()).expect("it waits");
+    let done = until_status(&pair, &id, "completed");
+    assert_eq!(done["result"]["content"][0]["text"], "all the same");
+    cancel(&pair, &id).expect("a receipt");
+    assert_eq!(get(&pair, &id), Ok(done));
+    pair.assert_clean();
+}
+
+// req: M-TASK-058
+#[test]
+fn tasks_end_when_they_have_had_their_time() {
+    let (_open, gate) = Gate::new();
+    let service = kept(for_a_minute(), &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let (first, second) = (begin(&pair, "works"), begin(&pair, "works"));
+    cancel(&pair, &first).expect("a receipt");
+    until_status(&pair, &first, "cancelled");
+    pair.advance(Duration::from_secs(30));
+    let third = begin(&pair, "works");
+    pair.advance(Duration::from_millis(29_999));
+    assert!(get(&pair, &first).is_ok() && get(&pair, &second).is_ok());
+    // Nobody asks, and they end all the same.
+    let (subscription, _) = listen(&pair, &[&first, &second, &third]);
+    pair.advance(Duration::from_millis(1));
+    assert_eq!(service.tasks().held().0, 1);
+    let told = told(&pair, &subscription);
+    let [.., last] = told.as_slice() else { panic!("somebody is told") };
+    assert_eq!((&last["taskId"], &last["status"]), (&json!(second), &json!("failed")));
+    assert_eq!(last["error"]["code"], -32603);
+    for gone in [first, second] {
+        assert_eq!(code(&get(&pair, &gone)), -32602);
+        assert_eq!(code(&cancel(&pair, &gone)), -32602);
+    }
+    assert!(get(&pair, &third).is_ok());
+    pair.advance(Duration::from_secs(30));
+    unlisten(&pair, &subscription);
+    // Their handlers have heard of that, and what they came to is nowhere.
+    pair.assert_clean();
+    assert_eq!(service.tasks().held(), (0, 0));
+    assert!(!pair.server_session.shared().watches_tasks());
+}
+
+#[test]
+fn tasks_take_as_much_room_as_there_is() {
+    let (open, gate) = Gate::new();
+    let policy = TaskPolicy { max_shared_tasks: 2, ..for_a_minute() };
+    let service = kept(policy, &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let call = || ask(&pair, "tools/call", json!({"name": "works"}));
+    let (first, _) = (begin(&pair, "works"), begin(&pair, "works"));
+    assert_eq!(call().map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
+    // What has ended is kept, too.
+    open.send(()).expect("it waits");
+    pair.until(|| service.tasks().held().0 == 2 && get(&pair, &first).is_ok());
+    assert_eq!(code(&call()), -32603);
+    pair.advance(Duration::from_secs(60));
+    assert_eq!(service.tasks().held(), (0, 0));
+    begin(&pair, "works");
+    cancel(&pair, &first).expect_err("it is gone");
+    pair.advance(Duration::from_secs(60));
+    pair.assert_clean();
+}
+
+#[test]
+fn what_tasks_weigh_is_bounded() {
+    let policy = TaskPolicy { max_shared_bytes: 10_000, ..for_a_minute() };
+    let length = Arc::new(AtomicUsize::new(0));
+    let wanted = length.clone();
+    let service = echo()
+        .tool(task_tool("long", move |context: Context| {
+            let text = "x".repeat(wanted.load(Ordering::SeqCst));
+            context.progress(1.0, None, Some(&text)).wait()?;
+            Ok(CallToolResult::text(text))
+        }))
+        .task_policy(policy)
+        .build()
+        .expect("a good service");
+    let pair = modern(&service);
+    let run = |len: usize| {
+        length.store(len, Ordering::SeqCst);
+        let id = begin(&pair, "long");
+        until(&pair, &id, |task| task["status"] != "working")
+    };
+    let long = run(20_000);
+    assert_eq!((&long["status"], &long["error"]["code"]), (&json!("failed"), &json!(-32603)));
+    let small = service.tasks().held().1;
+    assert!(small < 200, "{small}");
+    let good = run(4000);
+    assert_eq!((&good["status"], &good["statusMessage"]), (&json!("completed"), &json!("x".repeat(4000))));
+    assert!(service.tasks().held().1 > 8000);
+    assert_eq!(run(4000)["status"], "failed");
+    assert!(service.tasks().held().1 < 10_000);
+    // A request that is too large itself never becomes one.
+    let arguments = json!({"name": "long", "arguments": {"x": "x".repeat(3000)}});
+    let refused = ask(&pair, "tools/call", arguments.clone());
+    assert_eq!(refused.map_err(|error| error["message"].clone()), Err(json!("Too many tasks")));
+    pair.advance(Duration::from_secs(60));
+    assert_eq!(service.tasks().held(), (0, 0));
+    length.store(1, Ordering::SeqCst);
+    assert_eq!(ask(&pair, "tools/call", arguments).expect("a result")["resultType"], "task");
+    pair.assert_clean();
+}
+
+#[test]
+fn a_task_outlives_its_connection() {
+    let (open, gate) = Gate::new();
+    let service = kept(for_a_minute(), &gate)
+        .tool(task_tool("sleeps", |context: Context| {
+            context.sleep(Duration::from_millis(20)).wait()?;
+            Ok(CallToolResult::text("awake"))
+        }))
+        .build()
+        .expect("a good service");
+    let (here, there) = (modern(&service), modern(&service));
+    let (works, sleeps) = (begin(&here, "works"), begin(&here, "sleeps"));
+    here.until(|| here.server.lobby.len() > 1);
+    assert_eq!(get(&there, &works), get(&here, &works), "it is the same, wherever one looks");
+    let (subscription, acknowledged) = listen(&there, &[&works, &sleeps]);
+    assert_eq!(acknowledged, json!([works, sleeps]));
+    here.server.with_conn(mcp_proto::connection::Connection::handle_broken);
+    here.client.with_conn(mcp_proto::connection::Connection::handle_broken);
+    while here.step() {}
+    open.send(()).expect("it waits");
+    for (id, said) in [(&works, "done"), (&sleeps, "awake")] {
+        let task = until_status(&there, id, "completed");
+        assert_eq!(task["result"]["content"][0]["text"], said);
+    }
+    there.until(|| told(&there, &subscription).iter().filter(|task| task["status"] == "completed").count() == 2);
+    // The connection is gone that would have looked after them, but another one knows of them.
+    there.advance(Duration::from_secs(120));
+    assert_eq!(service.tasks().held(), (0, 0));
+    there.server.take_lines();
+}
+
+/// A line of somebody who is known: its answer.
+fn ask_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> Result<Value, Value> {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": everything(),
+    });
+    let line = json!({"jsonrpc": "2.0", "id": "own", "method": method, "params": params}).to_string();
+    let arrival = Arrival { principal: who.map(|who| Arc::new(Principal::new(who))), ..Arrival::default() };
+    let link = pair.server.link();
+    pair.server.take_lines();
+    let event =
+        link.run(|conn, now| conn.handle_frame_from(now, Frame::new(line.as_bytes()), arrival).map(Event::into_owned));
+    if let Some(job) = pair.server_session.handle(&link, event.expect("a request")) {
+        std::thread::spawn(|| job.run());
+    }
+    pair.until(|| {
+        pair.answered("own").is_some() || lock(&pair.server.lines).iter().any(|line| line.contains("acknowledged"))
+    });
+    let answer = pair.answered("own");
+    answer.map_or(Ok(Value::Null), super::body)
+}
+
+// req: M-TASK-076
+#[test]
+fn a_task_is_there_for_whoever_began_it() {
+    let (_open, gate) = Gate::new();
+    let service = kept(for_a_minute(), &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let begun = |who| ask_for(&pair, who, "tools/call", json!({"name": "works"})).expect("a task")["taskId"].clone();
+    let people = [None, Some("ada"), Some("bob")];
+    let tasks = people.map(begun);
+    for who in people {
+        for (whose, id) in people.iter().zip(&tasks) {
+            let requests = [
+                ("tasks/get", json!({"taskId": id})),
+                ("tasks/update", json!({"taskId": id, "inputResponses": {}})),
+                ("tasks/cancel", json!({"taskId": id})),
+            ];
+            for (method, params) in requests {
+                let answer = ask_for(&pair, who, method, params);
+                let expected = if who == *whose { Ok(()) } else { Err(-32602) };
+                assert_eq!(
+                    answer.map(|_| ()).map_err(|error| error["code"].as_i64().expect("a code")),
+                    expected.map_err(i64::from)
+                );
+            }
+        }
+    }
+    // Nor does anybody hear of the tasks of others.
+    for (who, own) in people.into_iter().zip(&tasks) {
+        let listened = ask_for(&pair, who, "subscriptions/listen", json!({"notifications": {"taskIds": tasks}}));
+        assert_eq!(listened, Ok(Value::Null));
+        let lines = pair.server.take_lines();
+        let acknowledged = lines.iter().find(|line| line["method"] == "notifications/subscriptions/acknowledged");
+        assert_eq!(acknowledged.expect("it was")["params"]["notifications"], json!({"taskIds": [own]}));
+        unlisten(&pair, "own");
+    }
+}
+
+// req: M-TASK-064 M-TASK-065 M-TASK-066
+#[test]
+fn whoever_listens_hears_how_a_task_stands() {
+    let (open, gate) = Gate::new();
+    let service = kept(for_a_minute(), &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let (first, second, third) = (begin(&pair, "works"), begin(&pair, "works"), begin(&pair, "works"));
+    cancel(&pair, &second).expect("a receipt");
+    let cancelled = until_status(&pair, &second, "cancelled");
+    let (subscription, acknowledged) = listen(&pair, &[&first, &second, "x"]);
+    assert_eq!(acknowledged, json!([first, second]));
+    let mut all = told(&pair, &subscription);
+    // What has happened before is told at once.
+    assert_eq!(all.len(), 1);
+    let mut told_of = all.remove(0);
+    let mut expected = cancelled;
+    for (task, members) in [(&mut told_of, 1), (&mut expected, 2)] {
+        let object = task.as_object_mut().expect("an object");
+        let before = object.len();
+        object.remove("_meta");
+        object.remove("resultType");
+        assert_eq!(before - object.len(), members);
+    }
+    assert_eq!(told_of, expected);
+    // Another subscription hears it, too.
+    let (other, _) = listen(&pair, &[&second]);
+    assert_eq!(told(&pair, &other).len(), 1);
+    cancel(&pair, &third).expect("a receipt");
+    until_status(&pair, &third, "cancelled");
+    open.send(()).expect("it waits");
+    let mut done = until_status(&pair, &first, "completed");
+    pair.settle();
+    let mut last = told(&pair, &subscription).pop().expect("it was told");
+    for task in [&mut last, &mut done] {
+        let object = task.as_object_mut().expect("an object");
+        object.remove("_meta");
+        object.remove("resultType");
+    }
+    assert_eq!(last, done);
+    assert!(told(&pair, &subscription).iter().all(|task| task["taskId"] != json!(third)));
+    assert!(told(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
+}
+
+/// Nobody reads what the server of this pair says, and it may say little at once.
+fn narrow(service: &Service) -> Pair {
+    Pair::with(&Host::builder("client", "1").build(), service, |joining| {
+        joining.client.settings.versions = mcp_proto::protocol::VersionSet::only(ProtocolVersion::V2026_07_28);
+        joining.server.settings.limits.outbox_bytes = 2000;
+    })
+}
+
+#[test]
+fn a_task_begins_when_there_is_room_to_say_so() {
+    let (_open, gate) = Gate::new();
+    let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
+    let pair = narrow(&service);
+    let id = begin(&pair, "works");
+    let link = pair.server.link();
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": everything(),
+    });
+    let tell = |id: &str, method: &str, mut params: Value| {
+        params["_meta"] = meta.clone();
+        pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+    };
+    // Answers that nobody reads, until there is no room for more.
+    for _ in 0..100 {
+        if !link.run(|conn, _| conn.has_room()) {
+            break;
+        }
+        tell("stuff", "tools/list", json!({}));
+    }
+    assert!(!link.run(|conn, _| conn.has_room()));
+    tell("call", "tools/call", json!({"name": "works"}));
+    tell("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
+    assert_eq!(service.tasks().held().0, 1);
+    pair.until(|| service.tasks().held().0 == 2);
+    assert_eq!(pair.await_answer("call")["result"]["resultType"], "task");
+    pair.until(|| !super::heard(&pair, "notifications/subscriptions/acknowledged", "listen").is_empty());
+}
+
+// req: M-TASK-075
+#[test]
+fn nobody_guesses_the_ids_of_tasks() {
+    let (_open, gate) = Gate::new();
+    let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let ids: std::collections::BTreeSet<_> = (0..20).map(|_| begin(&pair, "works")).collect();
+    assert_eq!(ids.len(), 20);
+    let is_random = |id: &String| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    assert!(ids.iter().all(is_random), "128 bits: {ids:?}");
+    // Every digit of them is different for some of them.
+    for at in 0..32 {
+        assert!(ids.iter().map(|id| id.as_bytes()[at]).collect::<std::collections::BTreeSet<_>>().len() > 1);
+    }
+    // Without randomness there are none, and requests fail.
+    let fails = Arc::new(AtomicBool::new(false));
+    let failing = fails.clone();
+    let service = kept(TaskPolicy::default(), &gate)
+        .random(move |bytes| {
+            bytes.fill(7);
+            if failing.load(Ordering::SeqCst) { Err(std::io::Error::other("none")) } else { Ok(()) }
+        })
+        .build()
+        .expect("a good service");
+    let pair = modern(&service);
+    begin(&pair, "works");
+    let weight = service.tasks().held();
+    for _ in 0..2 {
+        let refused = ask(&pair, "tools/call", json!({"name": "works"}));
+        assert_eq!(refused.map_err(|error| error["message"].clone()), Err(json!("No randomness available")));
+        fails.store(true, Ordering::SeqCst);
+    }
+    assert_eq!(service.tasks().held(), weight);
+}
