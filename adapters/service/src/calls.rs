@@ -13,6 +13,7 @@ use std::{
 use mcp_proto::{
     connection::{CloseReason, Event, Progress},
     rpc::CallId,
+    schema::tasks_extension,
     wire::RawJson,
 };
 
@@ -88,6 +89,14 @@ impl<E: 'static> Calls<E> {
                 let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
                 if let Some(waiter) = waiter {
                     waiter.progress(owned(progress));
+                }
+                None
+            }
+            Event::Task { call, task } => {
+                let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
+                // What is no whole task can be followed all the same, but there is nothing to show.
+                if let (Some(waiter), Ok(task)) = (waiter, task.decode::<tasks_extension::Task>()) {
+                    waiter.task(Box::new(task.into()));
                 }
                 None
             }

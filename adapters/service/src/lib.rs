@@ -92,6 +92,10 @@
 //! session (2026-07-28): results that say how long they are good are used again, unless they are wanted
 //! [`fresh`](Peer::fresh), and changes are told to whoever [`listen`](Peer::listen)s, from one connection to the next.
 //!
+//! A call that the server makes a task (2026-07-28) stays one call: it is followed until it is done, and what the task asks goes
+//! to the same handlers as everything else. Who would rather have the task in hand uses [`run_tool`](Peer::run_tool), and
+//! can keep its id for [later](Peer::follow_task).
+//!
 //! # Drivers
 //!
 //! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a [`Link`],

@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{ClientEnd, CloseReason, Connection, RequestOptions, SendError},
-    protocol::{CapabilitySet, Method, ProtocolVersion},
+    protocol::{CapabilitySet, Era, Method, ProtocolVersion},
     rpc::{CallId, Timestamp},
     schema::{EmptyResult, LoggingLevel, Notification, PingParams, Request, TraceContext},
     wire::RawJson,
@@ -175,6 +175,11 @@ impl<E: 'static> Peer<E> {
     #[must_use]
     pub fn version(&self) -> Option<ProtocolVersion> {
         self.link.run(|conn, _| conn.version())
+    }
+
+    /// Whether requests stand alone (2026-07-28), as far as that is known.
+    pub(crate) fn is_modern(&self) -> bool {
+        self.version().is_some_and(|version| version.era() == Era::Modern)
     }
 
     /// What the peer has declared.

@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll},
 };
 
-use mcp_proto::{connection::Progress, rpc::CallId, wire::RawJson};
+use mcp_proto::{connection::Progress, rpc::CallId, schema::Task, wire::RawJson};
 use serde_core::de::DeserializeOwned;
 
 use crate::{
@@ -32,6 +32,7 @@ pub struct Pending<T> {
     /// Taken when the request has ended.
     read: Option<Read<T>>,
     on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
+    on_task: Option<Box<dyn FnMut(Task) + Send>>,
 }
 
 impl<T> Pending<T> {
@@ -41,7 +42,7 @@ impl<T> Pending<T> {
         desk: Arc<dyn Desk>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
-        Self { call, waiter, desk, read: Some(Box::new(read)), on_progress: None }
+        Self { call, waiter, desk, read: Some(Box::new(read)), on_progress: None, on_task: None }
     }
 
     /// The request.
@@ -55,6 +56,15 @@ impl<T> Pending<T> {
     /// Progress that comes faster than it is looked at is thinned out, the oldest first.
     pub fn on_progress(mut self, f: impl FnMut(Progress<'static>) + Send + 'static) -> Self {
         self.on_progress = Some(Box::new(f));
+        self
+    }
+
+    /// What to do when the request has become a task, and whenever something is heard of that task which is not over
+    /// (2026-07-28). The request goes on meanwhile. It runs where the result is waited for, and before the result.
+    ///
+    /// Of what is heard faster than it is looked at only the last is shown.
+    pub fn on_task(mut self, f: impl FnMut(Task) + Send + 'static) -> Self {
+        self.on_task = Some(Box::new(f));
         self
     }
 
@@ -74,8 +84,8 @@ impl<T> Pending<T> {
         loop {
             match block_on(poll_fn(|cx| self.waiter.poll(cx))) {
                 Step::Progress(progress) => on_progress(progress),
-                end @ Step::End(_) => {
-                    if let Some(result) = self.step(end) {
+                step @ (Step::Task(_) | Step::End(_)) => {
+                    if let Some(result) = self.step(step) {
                         return result;
                     }
                 }
@@ -100,8 +110,8 @@ impl<T> Pending<T> {
         T: 'static,
     {
         let read = self.read.take().map(|read| -> Read<U> { Box::new(move |call, result| f(read(call, result)?)) });
-        let on_progress = self.on_progress.take();
-        Pending { call: self.call, waiter: self.waiter.clone(), desk: self.desk.clone(), read, on_progress }
+        let (on_progress, on_task) = (self.on_progress.take(), self.on_task.take());
+        Pending { call: self.call, waiter: self.waiter.clone(), desk: self.desk.clone(), read, on_progress, on_task }
     }
 
     pub(crate) const fn waiter(&self) -> &Arc<Waiter> {
@@ -113,6 +123,12 @@ impl<T> Pending<T> {
             Step::Progress(progress) => {
                 if let Some(on_progress) = &mut self.on_progress {
                     on_progress(progress);
+                }
+                None
+            }
+            Step::Task(task) => {
+                if let Some(on_task) = &mut self.on_task {
+                    on_task(*task);
                 }
                 None
             }

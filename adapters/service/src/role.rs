@@ -3,9 +3,9 @@
 use std::{fmt, sync::Arc};
 
 use mcp_proto::{
-    connection::Connection,
+    connection::{Connection, RequestOptions, SendError},
     protocol::MethodName,
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey, Timestamp},
     wire::{ErrorObject, RawJson},
 };
 
@@ -47,6 +47,15 @@ pub trait Role: Sized + Send + Sync + 'static {
     /// The handler of a task of the extension says what it is at (2026-07-28).
     #[doc(hidden)]
     fn said_of_task(_context: &Context<Self>, _message: &str) {}
+
+    /// Follows a task of the extension to its end, which only clients do.
+    #[doc(hidden)]
+    fn follow_task(
+        conn: &mut Connection<Self>,
+        now: Timestamp,
+        task: &str,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError>;
 
     /// In which circumstances a request was made.
     #[doc(hidden)]

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use mcp_proto::{connection::Progress, wire::RawJson};
+use mcp_proto::{connection::Progress, schema::Task, wire::RawJson};
 
 use crate::{CallError, sync::lock};
 
@@ -18,6 +18,8 @@ const PROGRESS_KEPT: usize = 64;
 pub(crate) enum Step {
     /// The request makes progress.
     Progress(Progress<'static>),
+    /// The task that the request has become, as it stands now.
+    Task(Box<Task>),
     /// It has ended.
     End(Result<RawJson<'static>, CallError>),
 }
@@ -33,12 +35,17 @@ struct State {
     progress: VecDeque<Progress<'static>>,
     /// How much of it came before the end. What comes behind is that of a task, and for whoever follows it.
     before_end: usize,
+    /// How the task stands that the request has become, if nobody has looked at that yet. What it was before is out of date.
+    task: Option<Box<Task>>,
     end: Option<Result<RawJson<'static>, CallError>>,
     waker: Option<Waker>,
 }
 
 impl State {
     fn next(&mut self) -> Option<Step> {
+        if let Some(task) = self.task.take() {
+            return Some(Step::Task(task));
+        }
         if self.end.is_some() && self.before_end == 0 {
             return self.end.take().map(Step::End);
         }
@@ -56,6 +63,10 @@ impl Waiter {
             }
             state.progress.push_back(progress);
         });
+    }
+
+    pub(crate) fn task(&self, task: Box<Task>) {
+        self.change(|state| state.task = Some(task));
     }
 
     pub(crate) fn end(&self, end: Result<RawJson<'static>, CallError>) {

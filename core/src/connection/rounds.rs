@@ -93,6 +93,7 @@ impl Engine {
         match kind.as_deref() {
             // Some servers call a task by the wrong name when they are asked for it.
             None | Some("complete" | "task") if pursues => self.task_answered(call, result),
+            Some("task") if method == Some(Method::ExtGetTask) => self.finish_call(call, Outcome::Result(result)),
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
             None | Some("complete") => {
                 self.keep_result(call, &result);

@@ -221,3 +221,16 @@ whole_task! {
 }
 
 is_a_task!(GetTaskResult, TaskParams);
+
+impl From<Task> for super::Task {
+    /// What tasks of both kinds say of themselves.
+    fn from(task: Task) -> Self {
+        let Task { task_id, status, status_message, created_at, last_updated_at, ttl_ms, poll_interval_ms, .. } = task;
+        Self {
+            status_message,
+            ttl: ttl_ms,
+            poll_interval: poll_interval_ms,
+            ..Self::new(task_id, status, created_at, last_updated_at)
+        }
+    }
+}

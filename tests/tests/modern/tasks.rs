@@ -1,11 +1,11 @@
 //! The tasks extension of 2026-07-28 as both ends of a connection keep its rules.
 
 use mcp_proto::{
-    connection::{ClientEnd, Event, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation},
+    connection::{ClientEnd, Event, Outcome, RequestOptions, SendError, ServerConfig, ServerEnd, Usage, Violation},
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     schema::{
         TaskStatus,
-        tasks_extension::{CancelTaskParams, GetTaskParams, TaskParams, UpdateTaskParams},
+        tasks_extension::{CancelTaskParams, GetTaskParams, GetTaskResult, TaskParams, UpdateTaskParams},
     },
     wire::Json,
 };
@@ -173,7 +173,7 @@ fn a_session_does_not_have_the_extension() {
     }
 }
 
-// req: M-TASK-025 M-TASK-041 M-TASK-053
+// req: M-TASK-025 M-TASK-027 M-TASK-041 M-TASK-053
 #[test]
 fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
     let options = || RequestOptions { progress: false, ..RequestOptions::default() };
@@ -196,6 +196,20 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
         );
     }
     assert_eq!(sent[1]["params"]["inputResponses"], json!({"q": {}}));
+    // Some servers call a task by the wrong name when they are asked for it. Where there can be none, it stays wrong.
+    for request in &sent[..3] {
+        let task = json!({"resultType": "task", "taskId": "t", "status": "cancelled", "createdAt": "2026-07-28T00:00:00Z",
+            "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": null});
+        both.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": task}));
+    }
+    let outcomes = both.take_events().into_iter().filter_map(|event| match event {
+        Event::Response { outcome, .. } => Some(outcome),
+        _ => None,
+    });
+    let [Outcome::Result(task), Outcome::Malformed, Outcome::Malformed] = &outcomes.collect::<Vec<_>>()[..] else {
+        panic!("one result")
+    };
+    assert_eq!(task.decode::<GetTaskResult>().expect("a task").status, TaskStatus::Cancelled);
 
     let undeclared = Err(SendError::Undeclared(Capability::TasksExtension));
     for mut alone in [client(false, extension()), client(true, json!({"tools": {}}))] {

@@ -174,6 +174,8 @@ impl HostBuilder {
             (Capability::TasksCancel, tasks && (sampling || form || url)),
             (Capability::TasksSampling, tasks && sampling),
             (Capability::TasksElicitation, tasks && (form || url)),
+            // Calls that become tasks stay calls.
+            (Capability::TasksExtension, true),
         ];
         let mut capabilities: ClientCapabilities = declared(&there, self.common.withheld).collect();
         if !self.common.experimental.is_empty() {

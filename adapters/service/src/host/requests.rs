@@ -18,7 +18,7 @@ use mcp_proto::{
 use serde_core::Serialize;
 
 use super::Pages;
-use crate::{Peer, Pending, Started};
+use crate::{Peer, Pending, Started, pending::decode};
 
 /// One method for each list: a page of it, and all of it.
 macro_rules! lists {
@@ -60,13 +60,19 @@ impl Peer<ClientEnd> {
     /// A tool that fails is no error here: see [`CallToolResult::is_error`]. To have structured results checked, see
     /// `OutputSchema`.
     ///
+    /// If the server makes a task of it (2026-07-28), that is followed until it is done, and goes with this call: giving up on
+    /// the call ends the task, too. [`on_task`](Pending::on_task) shows how it stands meanwhile.
+    ///
     /// # Errors
     /// If it is not allowed now, or the arguments are no object; nothing has been sent then.
     pub fn call_tool(&self, name: &str, arguments: impl Serialize) -> Result<Pending<CallToolResult>, SendError> {
         self.request(&call(name, arguments)?)
     }
 
-    /// Calls a tool in the way that it has to be called: as a task where that is required (2025-11-25), else directly.
+    /// Calls a tool in the way that it has to be called: as a task where that is required (2025-11-25), else directly. Without a
+    /// session it is the server that decides (2026-07-28).
+    ///
+    /// This hands a task out, where [`call_tool`](Self::call_tool) follows it to its end.
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool).
@@ -82,7 +88,8 @@ impl Peer<ClientEnd> {
         self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
     }
 
-    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25).
+    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25). Without a session
+    /// nobody can ask for that, and this is [`run_tool`](Self::run_tool) (2026-07-28).
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool), and if the tool does not [support](Tool::task_support) it.
@@ -92,12 +99,24 @@ impl Peer<ClientEnd> {
         arguments: impl Serialize,
         ttl: Option<Duration>,
     ) -> Result<Pending<Started<CallToolResult, ClientEnd>>, SendError> {
+        if self.is_modern() {
+            return self.run_tool(tool, arguments);
+        }
         if !matches!(tool.task_support(), TaskSupport::Optional | TaskSupport::Required) {
             return Err(SendError::Undeclared(Capability::TasksToolsCall));
         }
         let ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         let task = Some(TaskMetadata { ttl, ..TaskMetadata::default() });
         self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
+    }
+
+    /// Follows a task that an earlier call of a tool has become (2026-07-28), perhaps over another connection: only its id has
+    /// to be kept. Giving up on this does not end the task.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn follow_task(&self, id: &str) -> Result<Pending<CallToolResult>, SendError> {
+        self.call(false, |conn, now, options| conn.follow_task(now, id, options), decode)
     }
 
     /// Fills in a prompt. The arguments are written as a JSON object of texts; `()` stands for none.

@@ -7,9 +7,9 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientEnd, Connection},
+    connection::{ClientEnd, Connection, RequestOptions, SendError},
     protocol::{Capability, Method, MethodName, ProtocolVersion},
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
         ElicitUrlParams, ElicitationCompleteParams, Encode, ListRootsResult, Meta, TaskMetadata,
@@ -107,6 +107,15 @@ impl Role for ClientEnd {
 
     fn custom(home: &Host) -> &Custom<Self> {
         &home.0.custom
+    }
+
+    fn follow_task(
+        conn: &mut Connection<Self>,
+        now: Timestamp,
+        task: &str,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
+        conn.follow_task(now, task, options)
     }
 
     fn info(conn: &Connection<Self>, _: Option<ReplyKey>) -> RequestInfo {

@@ -7,9 +7,9 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Connection, ServerEnd},
+    connection::{Connection, RequestOptions, SendError, ServerEnd},
     protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::{
         At, CacheHints, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
         CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
@@ -127,6 +127,11 @@ impl Role for ServerEnd {
         let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
         tasks.say(context.shared.task_time(&context.link), task, message);
         tasks.tell(task);
+    }
+
+    fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {
+        let version = conn.version().unwrap_or(ProtocolVersion::LATEST);
+        Err(SendError::NotInRevision { method: Method::ExtGetTask, version })
     }
 
     fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo {

@@ -503,7 +503,7 @@ fn a_client_follows_a_task_by_its_handle() {
 
     let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
     let cancelled = pair.wait(task.cancel().expect("it can be sent")).expect("it is cancelled");
-    assert_eq!(cancelled.status, TaskStatus::Cancelled);
+    assert_eq!(cancelled.expect("it is told").status, TaskStatus::Cancelled);
     drop(task);
     pair.assert_clean();
 }
@@ -591,7 +591,10 @@ fn a_client_runs_tasks_for_its_server() {
     };
     let (good, bad, gone) = (begin(9), begin(1), begin(9));
     assert_eq!(pair.quick(good.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
-    assert_eq!(pair.quick(gone.cancel().expect("it can be sent")).expect("a task").status, TaskStatus::Cancelled);
+    assert_eq!(
+        pair.quick(gone.cancel().expect("it can be sent")).expect("a task").expect("it is told").status,
+        TaskStatus::Cancelled
+    );
     gate.store(true, Ordering::SeqCst);
     let said = pair.wait(good.result().expect("it can be sent")).expect("an answer");
     assert_eq!(said.model, "m");

@@ -1,6 +1,7 @@
 //! The tasks of 2026-07-28, which belong to a service.
 
 mod begin;
+mod client;
 mod questions;
 mod store;
 
