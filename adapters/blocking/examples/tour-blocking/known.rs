@@ -62,6 +62,8 @@ const OURS: &[Step] = &[
     step("slow_compute", r#"{"seconds": 0.1, "label": "pi"}"#, &[Text("computed pi")]),
     step("failing_job", "{}", &[Failure]),
     step("confirm_delete", r#"{"filename": "old.txt"}"#, &[Text("old.txt would be deleted")]),
+    step("multi_input", "{}", &[Text("tour likes tour")]),
+    step("test_tool_with_task", "{}", &[Text("Hello, tour! This took a while.")]),
     step("test_trigger_tool_change", "{}", &[]),
     step("test_dynamic_tool", "{}", &[Text("dynamic")]),
 ];

@@ -85,7 +85,7 @@ impl Script {
         &mut self,
         step: &Step,
         result: &CallToolResult,
-        progress: usize,
+        progress: Option<usize>,
         logged: impl Fn(usize) -> bool,
     ) -> Result<(), String> {
         let text: Vec<String> = result.content.iter().map(show::block).collect();
@@ -102,7 +102,7 @@ impl Script {
                 Expect::Kinds(kinds) => result.content.iter().map(kind).eq(kinds.iter().copied()),
                 Expect::Structured(expected) => is_part(expected, result),
                 Expect::Failure | Expect::Session => true,
-                Expect::Progress(count) => progress >= count,
+                Expect::Progress(count) => progress.is_none_or(|progress| progress >= count),
                 Expect::Logs(count) => logged(count),
                 Expect::Keep(name, find) => find(&text).map(|found| self.kept.insert(name, found.to_owned())).is_some(),
             };
@@ -129,7 +129,7 @@ impl Script {
     }
 }
 
-fn describe(expect: &Expect, progress: usize) -> String {
+fn describe(expect: &Expect, progress: Option<usize>) -> String {
     match expect {
         Expect::Text(text) => format!("{text:?}"),
         Expect::Contains(text) => format!("{text:?} in it"),
@@ -139,7 +139,7 @@ fn describe(expect: &Expect, progress: usize) -> String {
         Expect::Failure => "a failure".to_owned(),
         Expect::Session => "a session".to_owned(),
         Expect::Refused(code) => format!("error {code}"),
-        Expect::Progress(count) => format!("progress {count} times, not {progress} times"),
+        Expect::Progress(count) => format!("progress {count} times, not {} times", progress.unwrap_or_default()),
         Expect::Logs(count) => format!("{count} log messages"),
         Expect::Keep(name, _) => format!("a {name}"),
     }

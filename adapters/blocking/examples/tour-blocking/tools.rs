@@ -1,6 +1,13 @@
 //! The stop where tools are called.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use mcp_proto::{
     connection::{ClientEnd, Progress, RequestOptions},
@@ -32,8 +39,8 @@ const KEPT: Duration = Duration::from_secs(60);
 /// Rounds after which a list that keeps changing is left alone.
 const ROUNDS: usize = 5;
 
-/// What came of a call: the result, and how often there was progress.
-type Called = (Result<CallToolResult, CallError>, usize);
+/// What came of a call: the result, and how often there was progress, if there can have been any.
+type Called = (Result<CallToolResult, CallError>, Option<usize>);
 
 pub(crate) fn visit(tour: &mut Tour) {
     tour.report.heading("tools");
@@ -123,12 +130,17 @@ fn call(tour: &mut Tour, tool: &Tool, arguments: &Value, as_task: bool) -> Calle
         count += 1;
         tour.report.progress(&tool.name, &progress);
     };
+    let became_task = Arc::new(AtomicBool::new(false));
     let result = if as_task {
         run_task(&client, tool, arguments, &mut on_progress)
     } else {
-        call_plainly(&client, tool, arguments, has_session).and_then(|call| call.wait_with(on_progress))
+        let is_task = became_task.clone();
+        let call = call_plainly(&client, tool, arguments, has_session);
+        call.map(|call| call.on_task(move |_| is_task.store(true, Ordering::Relaxed)))
+            .and_then(|call| call.wait_with(on_progress))
     };
-    (result, count)
+    // Of what has become a task by itself nobody says how far it is.
+    (result, Some(count).filter(|_| !became_task.load(Ordering::Relaxed)))
 }
 
 /// Without a session every request says by itself which log messages it wants.

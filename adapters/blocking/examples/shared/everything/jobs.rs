@@ -1,4 +1,4 @@
-//! Tools that can run as tasks (2025-11-25).
+//! Tools that can run as tasks.
 
 use std::time::Duration;
 
@@ -6,10 +6,12 @@ use mcp_proto::{
     schema::{ElicitAction, ElicitSchema, TaskSupport},
     wire::ErrorObject,
 };
-use mcp_service::{CallError, Context, Failure, ServiceBuilder, Tool};
+use mcp_service::{CallError, Context, Failure, ServiceBuilder, TaskPolicy, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
+
+use super::rounds::{Named, name_question, text, text_question};
 
 #[derive(Deserialize, JsonSchema)]
 struct Job {
@@ -34,7 +36,11 @@ struct Delete {
 }
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
+    // Tours and tests are in a hurry.
+    let mut policy = TaskPolicy::default();
+    policy.poll_interval = Duration::from_millis(200);
     builder
+        .task_policy(policy)
         .tool(
             Tool::new("test_task", |job: Job, context: Context| {
                 run(&context, Duration::from_millis(job.ms.into()))?;
@@ -71,13 +77,38 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 .task_support(TaskSupport::Optional)
                 .description("Asks the user before it pretends to delete a file"),
         )
+        .tool(
+            Tool::new("multi_input", |context: Context| {
+                let answers = context.ask_all([name_question()?, color_question()?]).wait()?;
+                let (name, color) = (text(&answers, "user_name", "name")?, text(&answers, "user_color", "color")?);
+                Ok::<_, Failure>(format!("{name} likes {color}"))
+            })
+            .task_support(TaskSupport::Optional)
+            .description("Asks the user for two things at once"),
+        )
+        .tool(
+            Tool::new("test_tool_with_task", |context: Context| {
+                let answers = context.ask_all([name_question()?]).wait()?;
+                let name = text(&answers, "user_name", "name")?;
+                context.become_task().wait()?;
+                run(&context, Duration::from_millis(100))?;
+                Ok::<_, Failure>(format!("Hello, {name}! This took a while."))
+            })
+            .task_support(TaskSupport::Required)
+            .begins_inline()
+            .description("Asks the user for a name before it becomes a task"),
+        )
 }
 
-/// Works in ten steps.
+fn color_question() -> Result<Named, Failure> {
+    text_question("user_color", "Which color do you like?", "color")
+}
+
+/// Works in ten steps, and says after each how far it is.
 fn run(context: &Context, time: Duration) -> Result<(), CallError> {
     for step in 1..=10_u8 {
         context.sleep(time / 10).wait()?;
-        context.progress(step.into(), Some(10.0), None).wait()?;
+        context.progress(step.into(), Some(10.0), Some(&format!("step {step} of 10"))).wait()?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use mcp_service::{Answers, Context, Failure, Prompt, ServiceBuilder, Tool};
 use serde_json::{Value, json};
 
 /// A question with its name.
-type Named = (&'static str, InputRequest);
+pub(super) type Named = (&'static str, InputRequest);
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
     builder
@@ -117,11 +117,11 @@ fn question(name: &'static str, message: &str, schema: Value) -> Result<Named, F
     Ok((name, ElicitParams::from(ElicitFormParams::new(message, schema)).into()))
 }
 
-fn text_question(name: &'static str, message: &str, field: &str) -> Result<Named, Failure> {
+pub(super) fn text_question(name: &'static str, message: &str, field: &str) -> Result<Named, Failure> {
     question(name, message, json!({"type": "object", "properties": {field: {"type": "string"}}, "required": [field]}))
 }
 
-fn name_question() -> Result<Named, Failure> {
+pub(super) fn name_question() -> Result<Named, Failure> {
     text_question("user_name", "What is your name?", "name")
 }
 
@@ -138,7 +138,7 @@ fn member(answer: &ElicitResult, field: &str) -> Option<Value> {
     serde_json::to_value(answer.content.as_ref()?.get(field)?).ok()
 }
 
-fn text(answers: &Answers, name: &str, field: &str) -> Result<String, Failure> {
+pub(super) fn text(answers: &Answers, name: &str, field: &str) -> Result<String, Failure> {
     let answer = answers.get::<ElicitParams>(name)?;
     let text = member(&answer, field).and_then(|value| value.as_str().map(str::to_owned));
     text.ok_or_else(|| Failure::new(format!("The user did not say: {}", answer.action)))
