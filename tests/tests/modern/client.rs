@@ -120,7 +120,7 @@ fn the_kind_of_a_result_decides_what_becomes_of_it() {
     }
 }
 
-// req: M-TOOL-024 M-MRTR-019 M-MRTR-021 M-MRTR-023 M-MRTR-024 M-MRTR-025 M-MRTR-026 M-MRTR-027 M-MRTR-034 M-MRTR-036 M-MRTR-038 M-MRTR-039
+// req: M-TOOL-024 M-MRTR-019 M-MRTR-021 M-MRTR-024 M-MRTR-025 M-MRTR-026 M-MRTR-027 M-MRTR-034 M-MRTR-036 M-MRTR-038 M-MRTR-039
 #[test]
 fn questions_are_asked_and_the_request_goes_again_with_the_answers() {
     let mut client = modern();

@@ -283,6 +283,23 @@ fn a_session_that_has_not_begun_hears_nothing_and_holds_nobody_up() {
     assert!(to.len() == 2 && to.contains(&None) && to.contains(&Some(&json!("s"))), "{sent:?}");
 }
 
+// req: M-DUAL-039
+#[test]
+fn a_session_that_never_begins_hears_nothing_until_the_end() {
+    let mut server = Solo::speaking(VersionSet::ALL);
+    server.feed(&json!({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
+    let key = server.ask(&modern(1, "tools/call", json!({"name": "t"})));
+    server.sent();
+    server.conn.handle_eof(server.now);
+    // Something is still worked on.
+    assert_eq!(server.conn.notify(&ToolsListChangedParams::default()), Err(SendError::Closed));
+    assert_eq!(server.conn.notify_raw("vendor/news", None), Err(SendError::Closed));
+    assert_eq!(server.sent(), NOTHING);
+    server.answer(key, &json!({"content": []}));
+    assert_eq!(one(server.sent())["id"], 1);
+}
+
 // req: M-SUBS-021 M-STDIO-021
 #[test]
 fn a_subscription_ends_with_its_connection() {

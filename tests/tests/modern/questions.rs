@@ -58,6 +58,28 @@ fn three_methods_ask_and_come_again_and_no_others() {
     }
 }
 
+// req: M-MRTR-023 M-MRTR-038
+#[test]
+fn only_the_latest_result_says_what_comes_along() {
+    let mut client = Solo::modern_client();
+    let (_, first) = call(&mut client, "t");
+    let mut request = first;
+    // What each round brings, and what the next request has of it.
+    for (name, state) in [("a", Some("1")), ("b", None), ("c", Some("3")), ("d", None)] {
+        let mut asks = json!({"resultType": "input_required", "inputRequests": {name: {"method": "roots/list"}}});
+        if let Some(state) = state {
+            asks["requestState"] = json!(state);
+        }
+        client.feed(&result(request["id"].clone(), asks));
+        let events = client.take_events();
+        let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+        client.answer(key, &json!({"roots": []}));
+        request = one(client.sent());
+        assert_eq!(request["params"].get("requestState"), state.map(|state| json!(state)).as_ref(), "{name}");
+        assert_eq!(request["params"]["inputResponses"], json!({name: {"roots": []}}));
+    }
+}
+
 // req: M-MRTR-017
 #[test]
 fn a_server_that_has_asked_waits_for_nothing() {
