@@ -5,6 +5,7 @@ use std::time::Duration;
 use mcp_proto::{
     codec::LineDecoder,
     connection::{Client, ClientConfig, Connection, Event, Opening, Server, ServerConfig, Usage},
+    protocol::Phase,
     rpc::Timestamp,
 };
 
@@ -103,7 +104,9 @@ impl<E> End<E> {
                         self.aside.push(line);
                         continue;
                     }
-                    self.trace.extend(record.then_some(Line::In(line)));
+                    // Whoever has closed takes nothing in any more.
+                    let is_heard = record && self.conn.phase() != Phase::Closed;
+                    self.trace.extend(is_heard.then_some(Line::In(line)));
                 }
                 self.events.extend(self.conn.handle_frame(now, frame).map(Event::into_owned));
             }

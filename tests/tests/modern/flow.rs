@@ -104,6 +104,17 @@ fn progress_grows_as_long_as_the_request_lives() {
     assert_eq!(server.sent(), NOTHING);
 }
 
+// req: M-PROG-004
+#[test]
+fn a_token_comes_back_as_it_was() {
+    for token in [json!("t"), json!("7"), json!(7), json!(0), json!(""), json!(-1), json!(9_007_199_254_740_993_u64)] {
+        let mut server = Solo::modern_server();
+        let key = server.ask(&modern_with(1, "tools/call", json!({"name": "t"}), json!({"progressToken": token})));
+        server.conn.progress(key, 0.5, None, None).expect("it grows");
+        assert_eq!(one(server.sent())["params"], json!({"progressToken": token, "progress": 0.5}));
+    }
+}
+
 // req: M-PROG-015 M-BASE-053
 #[test]
 fn a_client_reports_no_progress() {
