@@ -87,6 +87,7 @@ fn a_client_declares_what_it_has_handlers_for() {
         Capability::TasksCancel,
         Capability::TasksSampling,
         Capability::TasksElicitation,
+        Capability::TasksExtension,
     ];
     assert_eq!(declared.iter().collect::<Vec<_>>(), expected);
 
@@ -94,10 +95,11 @@ fn a_client_declares_what_it_has_handlers_for() {
     let declared = narrow.config().capabilities.set();
     assert_eq!(
         declared.iter().collect::<Vec<_>>(),
-        [Capability::Roots, Capability::Elicitation, Capability::ElicitationForm]
+        [Capability::Roots, Capability::Elicitation, Capability::ElicitationForm, Capability::TasksExtension]
     );
     let bare = Host::builder("client", "1").sampling_with_tools().tasks(crate::TaskPolicy::default()).build();
-    assert_eq!(bare.config().capabilities.set().iter().count(), 0, "there is nothing behind it");
+    let declared = bare.config().capabilities.set();
+    assert_eq!(declared.iter().collect::<Vec<_>>(), [Capability::TasksExtension], "there is nothing behind the others");
 
     // What is not declared is refused, also where there is a handler.
     let pair = pair_of(host());
