@@ -57,7 +57,7 @@ fn working() -> Value {
 }
 
 fn completed() -> Value {
-    task("completed", json!({"result": {"content": [{"type": "text", "text": "done"}]}}))
+    task("completed", json!({"result": {"content": [{"text": "done", "type": "text"}]}}))
 }
 
 fn asks(questions: Value) -> Value {
