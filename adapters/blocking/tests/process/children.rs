@@ -131,8 +131,12 @@ fn listens_on() {
     first.wait();
     assert!(listening.agreed().is_none() && !listening.is_over());
     let second = supervisor.client().expect("it is started again");
-    // The server has heard of the subscription before it hears of this.
-    call(&second, "pid");
+    // The acknowledgement and the answers of handlers come in any order, so this asks until it is there.
+    let until = Instant::now() + LONG;
+    while listening.agreed().is_none() {
+        assert!(Instant::now() < until, "it was never acknowledged");
+        call(&second, "pid");
+    }
     assert_eq!(listening.agreed(), Some(filter));
     call(&second, "grow");
     heard.recv_timeout(LONG).expect("it was told");
