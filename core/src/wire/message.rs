@@ -206,7 +206,7 @@ impl<'a> Envelope<'a> {
         if self.duplicate {
             return fail(Defect::Duplicate);
         }
-        if self.jsonrpc != Some("\"2.0\"") {
+        if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return fail(Defect::Version);
         }
         match (self.method, self.id, self.result, self.error) {

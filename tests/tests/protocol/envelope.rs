@@ -221,8 +221,8 @@ fn members_are_compared_byte_for_byte() {
     server.feed_text(r#"{"jsonrpc":"2.0","ID":8,"id":7,"method":"vendor/x","param\u017f":{"a":1},"Params":{"b":2}}"#);
     let events = server.take_events();
     assert!(matches!(&events[..], [Event::Request { params: None, .. }]), "{events:?}");
-    // An escape is a spelling of the same name.
-    server.feed_text(r#"{"jsonrpc":"2.0","\u0069d":9,"metho\u0064":"vendor\/x"}"#);
+    // An escape is a spelling of the same name, and of the same version.
+    server.feed_text(r#"{"jsonrpc":"2\u002e0","\u0069d":9,"metho\u0064":"vendor\/x"}"#);
     let events = server.take_events();
     assert!(matches!(&events[..], [Event::Request { method, .. }] if method.as_str() == "vendor/x"), "{events:?}");
 }
