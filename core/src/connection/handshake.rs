@@ -23,7 +23,7 @@ impl Engine {
         let offered = named.or(newest).unwrap_or(ProtocolVersion::LATEST_LEGACY);
         let params =
             InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
-        let options = RequestOptions { progress: false, ..RequestOptions::within(config.settings.handshake_timeout) };
+        let options = RequestOptions::within(config.settings.handshake_timeout);
         let queued = self.start(now, Lane::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
             encode::value(out, &At(&params, Some(offered)))
         });

@@ -48,7 +48,7 @@ impl Engine {
         let settings = self.settings();
         let hurried = settings.probe_timeout.min(settings.handshake_timeout);
         let timeout = if patient { settings.handshake_timeout } else { hurried };
-        let options = RequestOptions { progress: false, ..RequestOptions::within(timeout) };
+        let options = RequestOptions::within(timeout);
         let tag = CallTag::Probe { version, again };
         if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
             self.end(CloseReason::BadHandshake(error.to_string()));

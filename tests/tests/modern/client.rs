@@ -41,7 +41,7 @@ fn opened(versions: VersionSet) -> (Client, Value) {
 fn discovered(id: &Value, versions: &[&str]) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {
         "resultType": "complete", "supportedVersions": versions, "capabilities": {"tools": {}}, "ttlMs": 0,
-        "cacheScope": "public", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "1"}}}})
+        "cacheScope": "public", "instructions": "Ask me", "_meta": {"io.modelcontextprotocol/serverInfo": {"name": "new", "version": "1"}}}})
 }
 
 fn modern() -> Client {
@@ -55,7 +55,8 @@ fn modern() -> Client {
 #[test]
 fn a_modern_client_says_who_it_is_each_time_and_answers_nothing() {
     let mut client = modern();
-    assert_eq!(client.conn.server().map(|server| server.server_info.name.as_str()), Some("new"));
+    let server = client.conn.server().expect("it has said who it is");
+    assert_eq!((server.server_info.name.as_str(), server.instructions.as_deref()), ("new", Some("Ask me")));
     client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
     let request = one(client.sent());
     let meta = &request["params"]["_meta"];

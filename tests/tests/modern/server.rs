@@ -58,11 +58,11 @@ fn one(mut sent: Vec<Value>) -> Value {
 // req: M-DISC-001 M-DISC-003 M-DISC-004 M-DISC-005 M-BASE-009 M-BASE-010
 #[test]
 fn discovery_says_what_the_server_is_without_a_handshake() {
-    let mut server = dual();
+    let mut server = Solo::server(ServerConfig { instructions: Some("Ask me".into()), ..config(VersionSet::ALL) });
     server.feed(&request(1, "server/discover", json!({}), json!({})));
     let answer = one(server.sent());
     let result = &answer["result"];
-    assert_eq!(result["resultType"], "complete");
+    assert_eq!((&result["resultType"], &result["instructions"]), (&json!("complete"), &json!("Ask me")));
     assert_eq!(
         result["supportedVersions"],
         json!(["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"])

@@ -209,6 +209,18 @@ fn a_cancelled_member_leaves_the_others_alone() {
 }
 
 #[test]
+fn a_batch_is_not_over_before_its_last_member() {
+    let mut server = Solo::ready_server(BATCHES);
+    // Behind the cancellation nothing is owed, until the next member.
+    server.feed(&json!([request(1, "vendor/a"), cancelled(1), request(2, "vendor/b"), request(3, "ping")]));
+    let keys = keys(&server.take_events());
+    server.answer(keys[0], &json!({}));
+    server.answer(keys[1], &json!({}));
+    assert_eq!(members(&mut server), [result(2, json!({})), result(3, json!({}))]);
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+#[test]
 fn an_answer_that_waits_for_its_array_can_still_be_taken_back() {
     let mut server = Solo::ready_server(BATCHES);
     server.feed(&json!([request(1, "vendor/a"), request(2, "vendor/b"), request(3, "ping")]));

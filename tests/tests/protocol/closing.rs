@@ -54,6 +54,8 @@ fn with_nothing_to_do_a_connection_ends_at_once_in_every_phase() {
             let mut solo = begin();
             assert_eq!(solo.conn.phase(), phase);
             end.happens(&mut solo.conn, solo.now);
+            assert_eq!(solo.conn.usage().events, 1, "the end waits to be told");
+            assert!(!solo.conn.is_drained());
             assert_eq!(solo.take_events(), [Event::Closed(end.reason())], "{end:?} in {phase:?}");
             assert_eq!(solo.sent(), NOTHING, "{end:?} in {phase:?}");
             assert!(solo.conn.is_drained());
