@@ -99,8 +99,10 @@ impl App {
     /// Answers the `nth` request with questions, if its client takes such an answer.
     pub(crate) fn ask_nth<E>(&mut self, conn: &mut Connection<E>, nth: usize) {
         if let Some(key) = self.nth(nth) {
-            let answered = conn.respond_raw(key, &json(QUESTIONS));
-            self.settle(conn, key, answered);
+            match conn.respond_raw(key, &json(QUESTIONS)) {
+                Err(SendError::WrongResult) => {}
+                answered => self.settle(conn, key, answered),
+            }
         }
     }
 

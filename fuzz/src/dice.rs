@@ -24,3 +24,15 @@ impl Dice {
         usize::try_from(self.bits() % sides.max(1) as u64).unwrap_or(0)
     }
 }
+
+/// Cuts of any length, most of them short, some of them empty.
+pub(crate) fn pieces(stream: &[u8], seed: u64) -> impl Iterator<Item = &[u8]> {
+    let (mut dice, mut rest) = (Dice::new(seed), stream);
+    std::iter::from_fn(move || {
+        let most = if dice.roll(4) == 0 { rest.len() } else { 8 };
+        let (piece, behind) = rest.split_at(dice.roll(most + 1).min(rest.len()));
+        let more = !rest.is_empty();
+        rest = behind;
+        more.then_some(piece)
+    })
+}

@@ -5,6 +5,7 @@
 
 mod app;
 pub mod dice;
+mod headers;
 mod lines;
 mod message;
 pub mod mutate;
@@ -13,29 +14,34 @@ mod params;
 mod reference;
 mod script;
 pub mod seeds;
+mod sse;
 mod text;
 
 use std::{fs, io, path::Path};
 
+pub use headers::headers;
 pub use lines::lines;
 pub use message::message;
 pub use pair::pair;
 pub use params::{params, values};
 pub use script::{client, server};
+pub use sse::sse;
 pub use text::{base64, template, uri};
 
 /// What a target does with its input.
 pub type Body = fn(&[u8]);
 
 /// Every target: its name, which is that of its corpus, and its body.
-pub const TARGETS: [(&str, Body); 10] = [
+pub const TARGETS: [(&str, Body); 12] = [
     ("lines", lines),
+    ("sse", sse),
     ("message", message),
     ("params", params),
     ("values", values),
     ("server", server),
     ("client", client),
     ("pair", pair),
+    ("headers", headers),
     ("template", template),
     ("uri", uri),
     ("base64", base64),

@@ -2,7 +2,7 @@
 
 use mcp_proto::codec::{FrameEnd, LineDecoder};
 
-use crate::dice::Dice;
+use crate::dice::pieces;
 
 /// However a stream is cut, the same frames come out, and they are those of the model.
 ///
@@ -35,18 +35,6 @@ fn decode<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Seen 
     take(&mut lines);
     assert_eq!(lines.buffered(), 0);
     seen
-}
-
-/// Cuts of any length, most of them short, some of them empty.
-fn pieces(stream: &[u8], seed: u64) -> impl Iterator<Item = &[u8]> {
-    let (mut dice, mut rest) = (Dice::new(seed), stream);
-    std::iter::from_fn(move || {
-        let most = if dice.roll(4) == 0 { rest.len() } else { 8 };
-        let (piece, behind) = rest.split_at(dice.roll(most + 1).min(rest.len()));
-        let more = !rest.is_empty();
-        rest = behind;
-        more.then_some(piece)
-    })
 }
 
 /// What the documentation of the decoder says, with the whole stream at hand.

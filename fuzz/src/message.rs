@@ -56,15 +56,15 @@ pub fn message(data: &[u8]) {
     };
     for (limit, parsed) in [(DEPTH, parsed), (SHALLOW, Message::parse(text, SHALLOW))] {
         match parsed {
-            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(depth(&value) > limit as usize),
+            Err(Malformed { defect: Defect::TooDeep, .. }) => assert!(depth(text) > limit as usize),
             parsed => {
-                assert!(depth(&value) <= limit as usize);
+                assert!(depth(text) <= limit as usize);
                 compare(text, &value, parsed);
             }
         }
     }
     if let Value::Array(elements) = &value
-        && depth(&value) <= DEPTH as usize
+        && depth(text) <= DEPTH as usize
     {
         array(text, elements);
     }

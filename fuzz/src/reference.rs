@@ -5,7 +5,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::value::RawValue;
 
 /// A message, as texts.
 #[derive(Debug)]
@@ -177,11 +177,21 @@ pub(crate) fn integer(token: &str) -> Option<String> {
     Some(format!("{sign}{digits}"))
 }
 
-/// How deeply a value is nested.
-pub(crate) fn depth(value: &Value) -> usize {
-    match value {
-        Value::Array(elements) => 1 + elements.iter().map(depth).max().unwrap_or(0),
-        Value::Object(members) => 1 + members.values().map(depth).max().unwrap_or(0),
-        _ => 0,
+/// How deeply a JSON text is nested.
+pub(crate) fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in text.bytes() {
+        match (in_string, byte) {
+            (true, _) if std::mem::take(&mut escaped) => {}
+            (true, b'\\') => escaped = true,
+            (true, b'"') => in_string = false,
+            (true, _) => {}
+            (false, b'"') => in_string = true,
+            (false, b'{' | b'[') => depth += 1,
+            (false, b'}' | b']') => depth -= 1,
+            (false, _) => {}
+        }
+        deepest = deepest.max(depth);
     }
+    deepest
 }

@@ -267,6 +267,19 @@ fn by_hand(seeds: &mut Seeds) {
     ] {
         add("template", name, text.as_bytes());
     }
+    add(
+        "sse",
+        "mixed",
+        b"\x40\x01: hello\n\nid: 7\ndata: one\r\ndata:two\rdata\n\nevent: x\ndata: y\n\nretry: 500\n\nid\ndata: half",
+    );
+    add("sse", "mark", b"\x20\x02\xEF\xBB\xBFdata: x\r\n\r\n\xEF\xBB\xBFdata: y\n\nid: a\0\ndata\n\n");
+    add("sse", "long", b"\x08\x03data: 12345678\n\ndata: 123456789\nid: 1\n\nevent: 123456\ndata: 123\n\ndata: ok\n\n");
+    add("headers", "plain", b"row 12");
+    add("headers", "base64", b"=?base64?Y2Fmw6k=?=");
+    let schema = br#"caf\u00e9
+{"properties":{"s":{"type":"string","x-mcp-header":"S"},"o":{"properties":{"i":{"type":["integer","null"],"x-mcp-header":"I"}}},"b":{"type":"boolean","x-mcp-header":"B"}}}
+{"s":" x","o":{"i":4.2e1},"b":true}"#;
+    add("headers", "arguments", schema);
     for (name, text) in [
         ("http", "http://[::1]:80/a?b=c/d?e#f/g?h"),
         ("urn", "urn:isbn:0451450523"),

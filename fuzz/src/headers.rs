@@ -1,0 +1,58 @@
+//! Headers that repeat what a body says (2026-07-28): values, and arguments of tools.
+
+use mcp_proto::{
+    protocol::{HeaderFault, HeaderParam, Mirrored, Said, decode_header, encode_header},
+    wire::{Json, RawJson},
+};
+
+/// Any value survives in a header; what a client writes for the arguments of a tool, a server takes for the same.
+///
+/// Input: a value, a line feed, an input schema, a line feed, arguments. They are tried as bytes of headers, too.
+pub fn headers(data: &[u8]) {
+    let said = Said::from(Some(data));
+    let Ok(text) = core::str::from_utf8(data) else { return assert_eq!(said, Said::Junk) };
+    value(text);
+    let mut lines = text.split('\n');
+    lines.clone().for_each(value);
+    let (_, Some(schema), Some(arguments)) = (lines.next(), lines.next(), lines.next()) else { return };
+    let (Ok(schema), Ok(arguments)) = (Json::parse(schema), Json::parse(arguments)) else { return };
+    let (schema, arguments) = (RawJson::from(&schema), RawJson::from(&arguments));
+    let Ok(params) = HeaderParam::of_schema(&schema) else { return };
+    for param in &params {
+        assert!(param.header().bytes().all(|byte| byte.is_ascii_graphic() && byte != b':'), "{param:?}");
+        assert!(!param.path.is_empty() && schema.is_object(), "{param:?}");
+        let Ok(value) = param.value(Some(&arguments)) else { continue };
+        let verify = |said: Vec<(String, Said)>| {
+            param.verify(Some(&arguments), &Mirrored { params: said, ..Mirrored::default() }).map_err(|why| why.fault)
+        };
+        let Some(value) = value else {
+            assert_eq!(verify(Vec::new()), Ok(()));
+            assert_eq!(verify(vec![(param.name.clone(), said.clone())]), Err(HeaderFault::Unfounded));
+            continue;
+        };
+        let header = (param.name.to_ascii_uppercase(), Said::from(Some(value.as_bytes())));
+        let same = verify(vec![header.clone()]);
+        // A number where the schema wants none is compared as a text, and may be spelled in several ways.
+        assert!(same.is_ok() || value.parse::<i64>().is_ok(), "{value:?}: {same:?}");
+        assert_eq!(verify(Vec::new()), Err(HeaderFault::Missing));
+        assert_eq!(verify(vec![header.clone(), header]), Err(HeaderFault::Malformed));
+    }
+    // Two params never share a header.
+    let mut names: Vec<_> = params.iter().map(|param| param.name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+fn value(value: &str) {
+    let text = encode_header(value);
+    assert!(text.bytes().all(|byte| matches!(byte, b' '..=b'~')), "{text:?}");
+    assert_eq!(text.trim_matches([' ', '\t']), text, "blanks around a value are lost");
+    assert_eq!(decode_header(&text).as_deref(), Some(value));
+    assert_eq!(Said::from(Some(text.as_bytes())).encodes("h", value), Ok(()));
+    // Read as a header that somebody else has written.
+    match (decode_header(value), Said::from(Some(value.as_bytes()))) {
+        (Some(read), said @ Said::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
+        (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderFault::Malformed)),
+        (Some(read), said) => panic!("{read:?} is read, and {said:?} is said"),
+    }
+}
