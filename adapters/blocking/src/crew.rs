@@ -102,7 +102,7 @@ impl Crew {
     }
 
     /// Queues a job, or drops it if there is no place for it. Whoever reads comes for it after that; if this is done by
-    /// somebody else, he says so.
+    /// somebody else, `by_reader` is false.
     pub(crate) fn push(self: &Arc<Self>, job: Job, weight: usize, by_reader: bool) {
         let mut roster = lock(&self.roster);
         let refused = roster.jobs.push(job, weight).err();

@@ -1,4 +1,4 @@
-//! The user's handlers for notifications, and for methods of his own.
+//! The application's handlers for notifications, and for methods of its own.
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 

@@ -60,7 +60,7 @@ impl Lobby {
         }
     }
 
-    /// Lets the first in the queue try. When he has left, the next one may. Wakes somebody.
+    /// Lets the first in the queue try. When that one has left, the next may. Wakes somebody.
     pub fn announce(&self, vacancies: Vacancies) {
         if vacancies.messages {
             self.messages.wake_first();
@@ -89,7 +89,7 @@ impl Lobby {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Has somebody woken at a moment, and hands back his place. The driver has to look when it has to wake up after that.
+    /// Has somebody woken at a moment, and hands back a place. The driver has to look when it has to wake up after that.
     pub(crate) fn arm(&self, at: Timestamp, waker: Waker) -> (Timestamp, u64) {
         let mut alarms = lock(&self.alarms);
         alarms.next += 1;

@@ -90,7 +90,7 @@ impl CacheKey {
         self.question.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
     }
 
-    /// The results that are for whoever asks: his own, and the one for everybody.
+    /// The results that are for whoever asks: their own, and the one for everybody.
     pub(super) fn slots(&self) -> [Slot; 2] {
         [Audience::Somebody(self.principal.clone()), Audience::Everybody].map(|audience| self.slot(audience))
     }

@@ -44,7 +44,7 @@ pub(crate) fn say() -> impl Strategy<Value = Say> {
     ]
 }
 
-/// What he has said, and what he waits for. His ids and tokens are texts that begin with `s`.
+/// What the stranger has said and waits for. The ids and tokens are texts that begin with `s`.
 #[derive(Debug, Default)]
 pub(crate) struct Stranger {
     next: u32,
@@ -53,14 +53,14 @@ pub(crate) struct Stranger {
     listening: Vec<String>,
     /// Requests that were answered with questions, and with which.
     questions: Vec<(String, Value, Value)>,
-    /// What the server wants to know in his session.
+    /// What the server wants to know in that session.
     asked: Vec<Value>,
     has_session: bool,
-    /// Whether he may open a session: there is none of the client.
+    /// Whether the stranger may open a session: there is none of the client.
     may_open: bool,
 }
 
-/// Whether a line is for him where the client has the session.
+/// Whether a line is for the stranger where the client has the session.
 pub(crate) fn is_modern_aside(line: &str) -> bool {
     let Ok(line) = serde_json::from_str::<Value>(line) else { return false };
     let params = &line["params"];
@@ -69,7 +69,7 @@ pub(crate) fn is_modern_aside(line: &str) -> bool {
     names.into_iter().chain([subscription]).any(|name| name.as_str().is_some_and(|name| name.starts_with('s')))
 }
 
-/// Whether a line is for him where the client has none: he has the session then.
+/// Whether a line is for the stranger where the client has none: the session is the stranger's then.
 pub(crate) fn is_session_aside(line: &str) -> bool {
     let Ok(message) = serde_json::from_str::<Value>(line) else { return false };
     let is_untagged = message["params"]["_meta"].get("io.modelcontextprotocol/subscriptionId").is_none();
@@ -207,14 +207,14 @@ impl Stranger {
         bed.client.inject(cancelled(id).to_string().as_bytes());
     }
 
-    /// Takes what has come for him.
+    /// Takes what has come for the stranger.
     pub(crate) fn hear(&mut self, bed: &mut Bed) {
         for line in std::mem::take(&mut bed.client.aside) {
             let message: Value = serde_json::from_str(&line).expect("lines are JSON");
             match (message["method"].as_str(), message.get("id")) {
                 (Some(_), Some(id)) => self.asked.push(id.clone()),
                 (None, Some(id)) => {
-                    // What he has cancelled may have been answered before the server heard of it.
+                    // What was cancelled may have been answered before the server heard of it.
                     let Some((method, params)) = self.open.remove(id.as_str().unwrap_or_default()) else { continue };
                     self.listening.retain(|listening| listening != id);
                     let result = &message["result"];

@@ -373,7 +373,7 @@ impl Tasks {
         let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), session);
         if let Some(listener) = state.listeners.iter_mut().find(is_same)
             && listener.told < turns
-            // Who does not read what he is sent has to ask.
+            // Whoever does not read what is sent has to ask.
             && conn.notify(&TaskParams::from(picture)).is_ok()
         {
             listener.told = turns;
