@@ -11,9 +11,12 @@
 //! - [`citations`]: the `// req:` comments above the tests
 //! - [`coverage`]: the report made from both
 //! - [`web`]: an HTTP server in memory, asked by hand
+//! - [`caller`]: an HTTP client in memory, answered by hand
+//! - [`net`]: both of them, joined
 //! - [`workspace`]: the files of this workspace
 
 pub mod bed;
+pub mod caller;
 pub mod citations;
 pub mod coverage;
 pub mod explore;
@@ -21,6 +24,7 @@ pub mod link;
 pub mod message;
 pub mod modern;
 pub mod monitor;
+pub mod net;
 pub mod requirements;
 pub mod simulate;
 pub mod solo;

@@ -130,6 +130,12 @@ impl SseDecoder {
         }
     }
 
+    /// A decoder for the rest of a stream, of which this is the last id that was read.
+    #[must_use]
+    pub fn resuming(limit: usize, last_id: impl Into<String>) -> Self {
+        Self { last_id: last_id.into(), ..Self::new(limit) }
+    }
+
     /// The id of the last event that has ended, whether or not it had data; empty if there was none.
     #[must_use]
     pub fn last_id(&self) -> &str {

@@ -1,12 +1,17 @@
 //! What a binding with several streams asks of a connection, and a pipe does not.
 
-use alloc::collections::BTreeSet;
+use alloc::{collections::BTreeSet, string::ToString, sync::Arc};
+use core::{marker::PhantomData, time::Duration};
 
 use super::{
-    CloseReason, Connection, Event, Failure, Outcome, ServerEnd,
-    engine::{CallTag, Engine},
+    ClientConfig, ClientEnd, CloseReason, Connection, Event, Failure, Opening, Outcome, RequestOptions, ServerEnd,
+    engine::{CallTag, Engine, Side},
 };
-use crate::rpc::{CallId, ReplyKey, State};
+use crate::{
+    protocol::{Era, Method, Phase},
+    rpc::{CallId, Lane, ReplyKey, State, Timestamp},
+    wire::encode,
+};
 
 impl Connection<ServerEnd> {
     /// The stream that a request came in on, answered or not, as long as it has a place in the table.
@@ -22,6 +27,63 @@ impl Connection<ServerEnd> {
     /// Every stream on which an answer is still to be sent.
     pub(crate) fn owed(&self) -> BTreeSet<u64> {
         self.engine.owed().collect()
+    }
+}
+
+impl Connection<ClientEnd> {
+    /// [`knowing`](Self::knowing), for a server that answers every question with something: that it does not says nothing
+    /// of its era.
+    pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
+        let mut engine = Engine::new(Side::client(config, opening), now);
+        if let Some(begun) = engine.begun() {
+            begun.over_http = true;
+        }
+        engine.open(now);
+        Self { engine, end: PhantomData }
+    }
+
+    /// Whether the answer to a request that was last sent under this id is still to come.
+    pub(crate) fn awaits(&self, wire: u64) -> bool {
+        let calls = &self.engine.calls;
+        calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.waits)
+    }
+
+    /// Whether a request is in flight, under whatever id.
+    pub(crate) fn knows(&self, call: CallId) -> bool {
+        self.engine.calls.get(call).is_some()
+    }
+
+    /// The server has lost the session: begins another one, in the same revision. Its `initialize` goes first.
+    pub(crate) fn renew(&mut self, now: Timestamp) {
+        let engine = &mut self.engine;
+        if engine.phase == Phase::Ready && engine.version.is_some_and(|version| version.era() == Era::Legacy) {
+            engine.shake_hands(now, engine.version);
+        }
+    }
+
+    /// Sends a request again under a new id: what it was answered with is not its end. Whether it can be.
+    pub(crate) fn resend(&mut self, call: CallId) -> bool {
+        if !self.engine.repeats.has(call) || self.engine.pursues(call) {
+            return false;
+        }
+        self.engine.calls.suspend(call);
+        self.engine.send_again(call);
+        true
+    }
+
+    /// Asks for a page of the list of tools, on the binding's own behalf: the application does not hear of the answer.
+    pub(crate) fn ask_for_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
+        let options = RequestOptions::within(within);
+        let call =
+            self.engine.start(now, Lane::Control, Method::ListTools.as_str(), CallTag::Farewell, options, |out| {
+                if let Some(cursor) = cursor {
+                    out.extend_from_slice(b"{\"cursor\":");
+                    encode::text(out, cursor);
+                    out.push(b'}');
+                }
+                Ok(())
+            });
+        call.ok().map(CallId::as_u64)
     }
 }
 
@@ -45,8 +107,21 @@ impl Engine {
 
     fn fail(&mut self, call: CallId, failure: Failure) {
         let now = self.clock;
+        if self.calls.get(call).is_some() && self.pursues(call) {
+            // That it could not be asked how a task stands is not the end of the task.
+            self.take_back(call);
+            let event = self.look_failed(call, false, Outcome::Failed(failure));
+            self.events.extend(event);
+            return;
+        }
         self.take_back(call);
         self.drop_questions(call);
+        if self.listens(call) && failure.may_pass() {
+            let event = self.subscription_ended(call, Outcome::Failed(failure));
+            self.events.extend(event);
+            return;
+        }
+        self.stop_listening(call);
         self.repeats.end(call);
         let Some(entry) = self.calls.retire(call) else { return };
         match entry.tag {
@@ -55,6 +130,10 @@ impl Engine {
             }
             CallTag::Keepalive => self.ping_missed(now),
             CallTag::Farewell => {}
+            CallTag::Probe { .. } if failure.means_legacy() => {
+                self.heard_of_probe();
+                self.fall_back(now, &failure.to_string());
+            }
             CallTag::Handshake | CallTag::Probe { .. } => self.end(CloseReason::Failed(failure)),
         }
     }

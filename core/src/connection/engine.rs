@@ -10,7 +10,7 @@ use super::{
     changes::Changes,
     keepalive::Pings,
     modern::Modern,
-    opening::{Beginning, Opening, Probe},
+    opening::{Beginning, Opening},
     probe::Identity,
     receive::Origin,
     repeat::Repeats,
@@ -356,10 +356,7 @@ impl Engine {
             Some(CallTag::Probe { .. }) => {
                 self.take_back(id);
                 self.calls.retire(id);
-                if let Some(begun) = self.begun() {
-                    begun.probe = Probe::Silent;
-                }
-                self.fall_back(now, "it did not answer server/discover in time");
+                self.probe_unanswered(now);
             }
             Some(CallTag::Keepalive) => {
                 self.abandon(id, Some("timed out"));

@@ -8,7 +8,7 @@ use core::{fmt, str::Utf8Error};
 
 use super::Failure;
 use crate::{
-    protocol::{Capability, Method, MethodName, ProtocolVersion},
+    protocol::{Capability, InvalidHeaderParam, Method, MethodName, ProtocolVersion},
     wire::{Defect, ErrorObject, RequestId},
 };
 
@@ -128,6 +128,13 @@ pub enum Violation<'a> {
     UnsupportedVersion,
     /// A request whose headers do not say what its body says.
     HeaderMismatch,
+    /// A tool that cannot be offered over HTTP (2026-07-28). It was left out of the list.
+    UnusableTool {
+        /// The tool.
+        tool: String,
+        /// Why.
+        why: InvalidHeaderParam,
+    },
 }
 
 impl Violation<'_> {
@@ -157,6 +164,7 @@ impl Violation<'_> {
             Self::BadMeta => Violation::BadMeta,
             Self::UnsupportedVersion => Violation::UnsupportedVersion,
             Self::HeaderMismatch => Violation::HeaderMismatch,
+            Self::UnusableTool { tool, why } => Violation::UnusableTool { tool, why },
         }
     }
 }
@@ -188,6 +196,7 @@ impl fmt::Display for Violation<'_> {
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
             Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),
+            Self::UnusableTool { tool, why } => write!(f, "the tool {tool:?} cannot be offered: {why}"),
         }
     }
 }

@@ -16,6 +16,9 @@ pub enum Event<'a> {
     /// The handshake is over. It comes again if a server of 2026-07-28 turns out to serve nothing but sessions, and one
     /// could be begun: the revision is another one from then on.
     Ready,
+    /// The server had lost the session, and another one has been begun in its place (clients, over HTTP). What the server
+    /// kept for the old one is gone: subscriptions to resources, the level of log messages, tasks.
+    Renewed,
     /// The peer asks for something, and is owed one answer: `respond` or `respond_error`.
     Request {
         /// To answer with.
@@ -122,6 +125,7 @@ impl Event<'_> {
         let own = |text: Cow<'_, str>| Cow::Owned::<str>(String::from(text));
         match self {
             Self::Ready => Event::Ready,
+            Self::Renewed => Event::Renewed,
             Self::Request { key, method, params } => {
                 Event::Request { key, method: method.into_owned(), params: params.map(RawJson::into_owned) }
             }

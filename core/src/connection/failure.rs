@@ -34,6 +34,35 @@ pub enum Failure {
     Network(String),
 }
 
+#[cfg(feature = "http")]
+impl Failure {
+    /// Whether another attempt may go better.
+    pub(super) const fn may_pass(&self) -> bool {
+        match self {
+            Self::StreamLost | Self::Network(_) => true,
+            Self::Status { status, .. } => Self::status_may_pass(*status),
+            _ => false,
+        }
+    }
+
+    /// Whether a server that has answered with this status may answer with another one later.
+    pub(crate) const fn status_may_pass(status: u16) -> bool {
+        matches!(status, 408 | 425 | 429 | 500 | 502..=504)
+    }
+
+    /// Whether a server that answers the question for its era like this is taken for one of the legacy era: it has
+    /// understood nothing, and not for a reason that has nothing to do with the question.
+    pub(super) const fn means_legacy(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => {
+                matches!(status, 400..500) && !matches!(status, 401 | 403 | 407 | 408 | 421 | 425 | 429)
+            }
+            Self::NoAnswer => true,
+            _ => false,
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

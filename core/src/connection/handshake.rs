@@ -46,6 +46,11 @@ impl Engine {
             self.end(CloseReason::UnsupportedVersion(result.protocol_version));
             return None;
         };
+        let renewed = self.phase == Phase::Ready;
+        if renewed && self.version != Some(version) {
+            self.end(CloseReason::UnsupportedVersion(result.protocol_version));
+            return None;
+        }
         self.version = Some(version);
         self.peer = result.capabilities.set();
         if let Side::Client { server, .. } = &mut self.side {
@@ -54,7 +59,7 @@ impl Engine {
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
         let _ = self.push_notification(Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
-        self.session_started()
+        if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 
     /// The client's first message, as the server sees it.

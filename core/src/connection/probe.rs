@@ -42,7 +42,7 @@ impl Engine {
     fn probe(&mut self, now: Timestamp, version: ProtocolVersion, again: bool) {
         let mut patient = !self.may_fall_back();
         if let Some(begun) = self.begun() {
-            patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some();
+            patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some() || begun.over_http;
             begun.probe = Probe::Asked;
         }
         let settings = self.settings();
@@ -116,7 +116,7 @@ impl Engine {
         self.fall_back(now, "its answer to server/discover is not an object");
     }
 
-    fn heard_of_probe(&mut self) {
+    pub(super) fn heard_of_probe(&mut self) {
         if let Some(begun) = self.begun() {
             begun.probe = Probe::Answered;
         }
@@ -142,8 +142,23 @@ impl Engine {
         }
     }
 
+    /// The probe was not answered in time.
+    pub(super) fn probe_unanswered(&mut self, now: Timestamp) {
+        let Some(begun) = self.begun() else { return };
+        begun.probe = Probe::Silent;
+        if begun.over_http {
+            self.end(CloseReason::HandshakeTimeout);
+        } else {
+            self.fall_back(now, "it did not answer server/discover in time");
+        }
+    }
+
     /// The server has refused the handshake. It may be of the modern era all the same.
     pub(super) fn handshake_refused(&mut self, now: Timestamp, error: ErrorObject) {
+        if self.phase == Phase::Ready {
+            // It was to take the place of a session that is lost.
+            return self.end(CloseReason::Refused(error));
+        }
         let newest = self.newest_modern();
         match (newest, self.begun()) {
             (Some(version), Some(begun)) if begun.may_be_modern() => {

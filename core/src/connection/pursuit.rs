@@ -260,7 +260,12 @@ impl Engine {
         self.events.extend(event);
     }
 
-    fn look_failed(&mut self, call: CallId, is_final: bool, outcome: Outcome<'static>) -> Option<Event<'static>> {
+    pub(super) fn look_failed(
+        &mut self,
+        call: CallId,
+        is_final: bool,
+        outcome: Outcome<'static>,
+    ) -> Option<Event<'static>> {
         self.calls.suspend(call);
         let clock = self.clock;
         let gives_up = self.change_pursuit(call, |pursuit| {

@@ -198,6 +198,11 @@ impl Repeats {
         self.calls.get(&call).is_some_and(|kept| kept.extra.follow_task)
     }
 
+    #[cfg(feature = "http")]
+    pub(super) fn has(&self, call: CallId) -> bool {
+        self.calls.contains_key(&call)
+    }
+
     pub(super) fn get(&self, call: CallId) -> Option<&Kept> {
         self.calls.get(&call)
     }

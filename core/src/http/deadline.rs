@@ -25,4 +25,10 @@ pub enum Wake {
     Replay,
     /// Nobody uses the session.
     Idle,
+    /// A stream that was lost is to be taken up again.
+    Reconnect,
+    /// The rest of a body is not waited for any longer.
+    Linger,
+    /// The server has not confirmed in time that the session is over.
+    Farewell,
 }

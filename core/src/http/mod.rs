@@ -1,6 +1,7 @@
 //! MCP over HTTP: exchanges in, heads and pieces of bodies out. Moving them is up to somebody else.
 
 mod answer;
+pub mod client;
 mod deadline;
 mod limits;
 mod media;

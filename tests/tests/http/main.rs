@@ -1,8 +1,15 @@
 //! The HTTP bindings, in all revisions that have one. One program, so that it is linked once.
 
+mod asking;
 mod door;
 mod eras;
+mod fallback;
+mod joined;
+mod laws;
+mod listening;
+mod mirroring;
 mod old;
+mod recovery;
 mod resumption;
 mod session;
 mod stateless;

@@ -1,0 +1,182 @@
+//! One HTTP request of a client and the response to it.
+
+use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use core::time::Duration;
+
+use http::{HeaderName, HeaderValue, Uri};
+
+use crate::{
+    codec::SseDecoder,
+    protocol::Method,
+    rpc::{CallId, Timestamp},
+};
+
+/// One HTTP request of a client. Never reused within a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExchangeId(pub(super) u64);
+
+/// What a client wants of its driver.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all of them are requests")]
+pub enum Action {
+    /// Make this request, beside all others, and say what comes of it.
+    ///
+    /// The driver may add headers of its own, such as what proves who the client is: the request goes to the origin that
+    /// the client was given, or nowhere.
+    Request {
+        /// What to call it.
+        exchange: ExchangeId,
+        /// The request, with its whole body.
+        request: http::Request<Arc<[u8]>>,
+    },
+    /// Forget this exchange, and close what carries it if it is not over. Nothing more needs to be said of it.
+    Abort(ExchangeId),
+    /// The server wants to know who asks, or that more is allowed (only with [`Options::proves`](super::Options::proves)).
+    /// Make the next requests prove it, and then [`retry`](super::Client::retry) this one, or
+    /// [`give_up`](super::Client::give_up).
+    Prove {
+        /// The request that was refused.
+        exchange: ExchangeId,
+        /// 401 or 403.
+        status: u16,
+        /// What the server says of how to do it: the values of `WWW-Authenticate`.
+        challenges: Vec<String>,
+    },
+}
+
+/// What an exchange is for.
+#[derive(Clone, Debug)]
+pub(super) enum Job {
+    /// A message of ours.
+    Post(Post),
+    /// The rest of the answer to a message of ours.
+    Resume(Post),
+    /// What the server says without being asked.
+    Listen(Flow),
+    /// The stream of the transport of 2024-11-05; and, until it is known that there is one, what made us look for it.
+    Old(Option<Box<Why>>),
+    /// The end of the session.
+    Farewell,
+    /// Nothing more: what came of it is known, or is somebody else's job now.
+    Done,
+}
+
+/// A message of ours that was, or is to be, sent.
+#[derive(Clone, Debug)]
+pub(super) struct Post {
+    pub(super) body: Arc<[u8]>,
+    pub(super) kind: Kind,
+    /// What it says in headers, if it is one of the modern era.
+    pub(super) mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
+    pub(super) asked: Option<Asked>,
+    /// It was refused for something that has been seen to since: it is not sent a third time.
+    pub(super) again: bool,
+    pub(super) flow: Flow,
+}
+
+/// Which kind of message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// `initialize`.
+    Initialize,
+    /// `notifications/initialized`.
+    Initialized,
+    Request,
+    Notification,
+    /// An answer to a request of the server.
+    Response,
+}
+
+/// A request of ours.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    pub(super) call: CallId,
+    /// The id on the wire.
+    pub(super) id: u64,
+    pub(super) method: Option<Method>,
+}
+
+/// How far a stream was read, over all exchanges that carried it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Flow {
+    /// The id to come back with.
+    pub(super) last_id: String,
+    /// How long the server wants to be left alone before that.
+    pub(super) retry: Option<Duration>,
+    /// How often it was taken up without anything new coming of it.
+    pub(super) attempts: u32,
+}
+
+/// Why the transport of 2024-11-05 is tried: what became of `initialize`, and that message.
+#[derive(Clone, Debug)]
+pub(super) struct Why {
+    pub(super) post: Post,
+    pub(super) refused: Refused,
+}
+
+/// A response that is no answer.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Refused {
+    pub(super) status: u16,
+    pub(super) challenges: Vec<String>,
+    pub(super) body: Vec<u8>,
+}
+
+/// How far the response is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Nothing of it is there.
+    Sent,
+    /// One JSON text.
+    Whole(Vec<u8>),
+    /// A stream of events.
+    Events(SseDecoder),
+    /// Something else, and why.
+    Refused(Refused),
+    /// Somebody is to prove something first.
+    Proving(Refused),
+    /// What was waited for has come. So many more bytes may follow, until then.
+    Over { until: Timestamp, left: usize },
+}
+
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) job: Job,
+    pub(super) stage: Stage,
+    pub(super) uri: Uri,
+    pub(super) redirects: u32,
+    /// The session that the request names.
+    pub(super) sent_in: Option<HeaderValue>,
+    /// The session that the response names.
+    pub(super) session: Option<HeaderValue>,
+    /// When it has to be over.
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Job {
+    /// The message that it is about.
+    pub(super) const fn post(&self) -> Option<&Post> {
+        match self {
+            Self::Post(post) | Self::Resume(post) => Some(post),
+            Self::Listen(_) | Self::Old(_) | Self::Farewell | Self::Done => None,
+        }
+    }
+
+    /// The request of ours that it is about.
+    pub(super) fn asked(&self) -> Option<&Asked> {
+        self.post()?.asked.as_ref()
+    }
+
+    pub(super) const fn flow(&mut self) -> Option<&mut Flow> {
+        match self {
+            Self::Post(post) | Self::Resume(post) => Some(&mut post.flow),
+            Self::Listen(flow) => Some(flow),
+            Self::Old(_) | Self::Farewell | Self::Done => None,
+        }
+    }
+
+    /// Whether it belongs to a request of the modern era.
+    pub(super) fn is_modern(&self) -> bool {
+        self.post().is_some_and(|post| post.mirrored.is_some())
+    }
+}

@@ -1,0 +1,265 @@
+//! Responses: what each of them means for what it was asked for.
+
+use alloc::{
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
+
+use super::{
+    Action, Client, ExchangeId,
+    exchange::{Exchange, Job, Kind, Stage},
+    machine::Way,
+    refusal::{error_of, refused},
+};
+use crate::{
+    codec::{Frame, SseDecoder},
+    connection::{Event, Failure, Violation},
+    http::{
+        media,
+        names::{EVENTS, JSON, SESSION_ID, single},
+    },
+    protocol::{Method, Phase},
+    wire::{Message, RequestId, encode},
+};
+
+impl Client {
+    pub(super) fn head(&mut self, id: ExchangeId, head: &Parts) {
+        let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.stage, Stage::Sent))
+        else {
+            return;
+        };
+        exchange.session = session(&head.headers);
+        let status = head.status;
+        if status.is_redirection()
+            && let Ok(Some(location)) = single(&head.headers, &header::LOCATION)
+        {
+            let location = String::from_utf8_lossy(location.as_bytes()).into_owned();
+            return self.redirected(id, status, &location);
+        }
+        if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && self.options.proves {
+            let refused = refused(head);
+            let challenges = refused.challenges.clone();
+            exchange.stage = Stage::Proving(refused);
+            return self.ask(Action::Prove { exchange: id, status: status.as_u16(), challenges });
+        }
+        let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
+        match &exchange.job {
+            Job::Farewell => self.dismiss(id),
+            Job::Listen(_) | Job::Resume(_) | Job::Old(_) if has_events => self.read_events(id),
+            Job::Post(post) if status.is_success() => {
+                let answered_here = post.asked.is_some() && matches!(self.way, Way::Streamable);
+                if !answered_here {
+                    self.accepted(id);
+                } else if media::is(&head.headers, JSON) {
+                    exchange.stage = Stage::Whole(Vec::new());
+                } else if has_events {
+                    self.read_events(id);
+                } else {
+                    self.fail(id, Failure::NoAnswer);
+                }
+            }
+            Job::Post(_) | Job::Listen(_) | Job::Resume(_)
+                if status == StatusCode::NOT_FOUND && exchange.sent_in.is_some() =>
+            {
+                self.session_lost(id);
+            }
+            Job::Listen(_) | Job::Resume(_) => self.not_resumed(id, head),
+            Job::Post(_) | Job::Old(_) => exchange.stage = Stage::Refused(refused(head)),
+            Job::Done => {}
+        }
+    }
+
+    /// Reads a stream of events, from where it was read to before.
+    fn read_events(&mut self, id: ExchangeId) {
+        let limit = self.conn.settings().limits.frame_bytes;
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let last_id = exchange.job.flow().map(|flow| flow.last_id.clone()).unwrap_or_default();
+        exchange.stage = Stage::Events(SseDecoder::resuming(limit, last_id));
+    }
+
+    pub(super) fn body(&mut self, id: ExchangeId, chunk: &[u8]) {
+        let (limit, shown) = (self.conn.settings().limits.frame_bytes, self.options.limits.error_bytes);
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        match &mut exchange.stage {
+            Stage::Sent => {}
+            Stage::Whole(body) if body.len().saturating_add(chunk.len()) > limit => {
+                self.fail(id, Failure::TooLarge);
+                self.abort(id);
+            }
+            Stage::Whole(body) => body.extend_from_slice(chunk),
+            Stage::Refused(refused) | Stage::Proving(refused) => {
+                let room = shown.saturating_sub(refused.body.len());
+                refused.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if chunk.len() > room && matches!(exchange.stage, Stage::Refused(_)) {
+                    // The beginning is enough.
+                    if let Some(Exchange { job, stage: Stage::Refused(refused), .. }) = self.abort(id) {
+                        self.refused(job, refused);
+                    }
+                }
+            }
+            Stage::Over { left, .. } => {
+                *left = left.saturating_sub(chunk.len());
+                if *left == 0 {
+                    self.abort(id);
+                }
+            }
+            Stage::Events(_) => self.events(id, chunk),
+        }
+    }
+
+    fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Stage::Events(mut decoder) = core::mem::replace(&mut exchange.stage, Stage::Sent) else { return };
+        let before = decoder.last_id().to_string();
+        let mut news = false;
+        // Whoever takes the exchange away or gives it another stage has no use for the rest.
+        while let Some(event) = decoder.next_event(&mut chunk) {
+            news = true;
+            match event {
+                Ok(event) => self.event(id, event.kind, event.data),
+                Err(_) => self.too_large(id),
+            }
+            let reads_on = self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.stage, Stage::Sent));
+            if !reads_on {
+                return;
+            }
+        }
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        news |= decoder.last_id() != before;
+        if let Some(flow) = exchange.job.flow() {
+            flow.last_id = decoder.last_id().to_string();
+            flow.retry = decoder.retry().or(flow.retry);
+            flow.attempts = if news { 0 } else { flow.attempts };
+        }
+        exchange.stage = Stage::Events(decoder);
+    }
+
+    fn event(&mut self, id: ExchangeId, kind: &str, data: &[u8]) {
+        let trial = matches!(self.exchanges.get(&id), Some(Exchange { job: Job::Old(Some(_)), .. }));
+        match kind {
+            "endpoint" if matches!(self.exchanges.get(&id), Some(Exchange { job: Job::Old(_), .. })) => {
+                self.endpoint(id, data);
+            }
+            // The first event has to say where messages go.
+            _ if trial => self.no_old_transport(id),
+            "message" if !data.is_empty() => self.deliver(id, data),
+            // Signs of life.
+            _ => {}
+        }
+    }
+
+    /// A message has come.
+    fn deliver(&mut self, id: ExchangeId, data: &[u8]) {
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let asked = exchange.job.asked().cloned();
+        let modern = exchange.job.is_modern();
+        let opens = exchange.job.post().is_some_and(|post| post.kind == Kind::Initialize);
+        let before = self.conn.phase();
+        let mut named = Vec::new();
+        let mut text = data;
+        if let (Some(asked), Some((_, false))) = (&asked, Message::error_code(data)) {
+            // It names no request, and there is only one that it can mean.
+            if let Some(error) = error_of(data, self.conn.settings().limits.json_depth) {
+                encode::error(&mut named, Ok(&RequestId::from(asked.id)), &error);
+                text = &named;
+            }
+        }
+        let post = self.exchanges.get(&id).and_then(|exchange| exchange.job.post()).filter(|_| modern).cloned();
+        if post.is_some_and(|post| self.refresh(&post, text)) {
+            return self.dismiss(id);
+        }
+        let list = modern && asked.as_ref().is_some_and(|asked| asked.method == Some(Method::ListTools));
+        let rest = if list { self.learn(text) } else { None };
+        if let Some(asked) = &asked {
+            self.refreshed(asked.id, text);
+        }
+        let text = rest.as_deref().map_or(text, str::as_bytes);
+        if let Some(event) = self.conn.handle_frame(self.clock, Frame::new(text)).map(Event::into_owned) {
+            self.events.push_back(event);
+        }
+        while let Some(event) = self.conn.poll_event() {
+            self.events.push_back(event);
+        }
+        if (opens || before == Phase::Opening) && self.conn.phase() == Phase::Ready && self.is_session() {
+            self.opened(id);
+        }
+        if asked.is_some_and(|asked| !self.conn.awaits(asked.id)) {
+            self.dismiss(id);
+        }
+    }
+
+    /// Learns from a list of tools which arguments belong into headers, and leaves out the tools that cannot be offered.
+    fn learn(&mut self, data: &[u8]) -> Option<String> {
+        let (depth, most) = (self.conn.settings().limits.json_depth, self.options.limits.tools);
+        let page = self.tools.learn(core::str::from_utf8(data).ok()?, depth, most);
+        for (tool, why) in page.invalid {
+            self.events.push_back(Event::Violation(Violation::UnusableTool { tool, why }));
+        }
+        page.rest
+    }
+
+    fn too_large(&mut self, id: ExchangeId) {
+        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.job.asked().is_some());
+        if waits {
+            self.fail(id, Failure::TooLarge);
+            self.abort(id);
+        } else {
+            self.events.push_back(Event::Violation(Violation::Oversized));
+        }
+    }
+
+    /// A response is complete, or what carried it has broken.
+    pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        match core::mem::replace(&mut exchange.stage, Stage::Sent) {
+            Stage::Over { .. } => {
+                self.exchanges.remove(&id);
+            }
+            // Whoever is asked for a proof decides.
+            proving @ Stage::Proving(_) => exchange.stage = proving,
+            Stage::Whole(body) if broken.is_none() => {
+                self.deliver(id, &body);
+                let Some(Exchange { job, .. }) = self.exchanges.remove(&id) else { return };
+                self.unanswered(&job, Failure::NoAnswer);
+            }
+            Stage::Whole(_) | Stage::Sent => {
+                let why = broken.unwrap_or_else(|| "the response ended before it began".to_string());
+                self.broken(id, why);
+            }
+            Stage::Refused(refused) => {
+                if let Some(Exchange { job, .. }) = self.exchanges.remove(&id) {
+                    self.refused(job, refused);
+                }
+            }
+            Stage::Events(_) => self.stream_ended(id),
+        }
+    }
+
+    /// There is no answer to what a job asked for.
+    pub(super) fn unanswered(&mut self, job: &Job, failure: Failure) {
+        if let Some(asked) = job.asked()
+            && self.conn.awaits(asked.id)
+        {
+            self.conn.fail(asked.call, failure);
+        }
+    }
+
+    pub(super) fn fail(&mut self, id: ExchangeId, failure: Failure) {
+        if let Some(job) = self.relieve(id) {
+            self.unanswered(&job, failure);
+        }
+    }
+}
+
+/// The session that a response names, if that is a name.
+fn session(headers: &HeaderMap) -> Option<HeaderValue> {
+    let value = single(headers, &SESSION_ID).ok()??;
+    let is_visible = !value.is_empty() && value.as_bytes().iter().all(|byte| matches!(byte, 0x21..=0x7e));
+    is_visible.then(|| {
+        let mut value = value.clone();
+        value.set_sensitive(true);
+        value
+    })
+}

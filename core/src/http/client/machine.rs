@@ -1,0 +1,447 @@
+//! A connection and the exchanges that its messages travel on.
+
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
+
+use http::{HeaderValue, Uri, response::Parts};
+
+use super::{
+    Action, ExchangeId, Options,
+    exchange::{Asked, Exchange, Flow, Job, Kind, Post, Stage},
+    refresh::Refreshes,
+    tools::Tools,
+};
+use crate::{
+    connection::{ClientConfig, ClientEnd, CloseReason, Connection, Event, Opening},
+    http::{Deadline, Wake, names::SESSION_ID},
+    protocol::{Era, Phase},
+    rpc::Timestamp,
+};
+
+/// A [`Connection`] to a server over HTTP, with the exchanges that its messages travel on.
+///
+/// There are four groups of methods, as on a [`Connection`]:
+///
+/// - **what has happened**: [`handle_head`](Self::handle_head), [`handle_body`](Self::handle_body),
+///   [`handle_end`](Self::handle_end), [`handle_failure`](Self::handle_failure),
+///   [`handle_timeout`](Self::handle_timeout);
+/// - **what you want**: everything that the [`connection`](Self::connection) does; [`retry`](Self::retry),
+///   [`give_up`](Self::give_up), [`close`](Self::close);
+/// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
+///   [`poll_timeout`](Self::poll_timeout);
+/// - **how it is**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`usage`](Self::usage).
+#[derive(Debug)]
+pub struct Client {
+    pub(super) conn: Connection<ClientEnd>,
+    pub(super) options: Options,
+    /// The latest time that was handed in.
+    pub(super) clock: Timestamp,
+    pub(super) events: VecDeque<Event<'static>>,
+    actions: VecDeque<Action>,
+    pub(super) exchanges: BTreeMap<ExchangeId, Exchange>,
+    next: u64,
+    pub(super) way: Way,
+    pub(super) gate: Gate,
+    /// What the server calls the session, if it has given it a name.
+    pub(super) session: Option<HeaderValue>,
+    /// Messages that wait for a session.
+    pub(super) held: VecDeque<Post>,
+    pub(super) pauses: Vec<Pause>,
+    /// The server has no stream for what it says without being asked, or none worth trying.
+    pub(super) deaf: bool,
+    pub(super) tools: Tools,
+    pub(super) refreshes: Refreshes,
+    random: u64,
+    frame: Vec<u8>,
+}
+
+/// Which transport.
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    Streamable,
+    /// That of 2024-11-05, and where messages go.
+    Old(Uri),
+}
+
+/// Whether messages may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Gate {
+    Open,
+    /// This is to go next, and everything else is held back.
+    Until(Kind),
+    /// `initialize` is under way, or where it should go is being found out.
+    Handshake,
+    /// `notifications/initialized` is under way: some servers serve nothing before they have it.
+    Initialized(ExchangeId),
+}
+
+/// Something that is taken up later.
+#[derive(Debug)]
+pub(super) struct Pause {
+    pub(super) at: Timestamp,
+    pub(super) job: Job,
+}
+
+/// What a client holds right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Exchanges that are not over.
+    pub exchanges: usize,
+    /// Bytes of responses that are not complete.
+    pub bytes: usize,
+    /// Messages that wait for a session.
+    pub held: usize,
+    /// Streams that are taken up later.
+    pub pauses: usize,
+    /// Actions that wait to be taken.
+    pub actions: usize,
+    /// Events that wait to be taken.
+    pub events: usize,
+}
+
+impl Client {
+    /// A client whose first message waits to be sent.
+    #[must_use]
+    pub fn new(config: impl Into<Arc<ClientConfig>>, options: Options, now: Timestamp) -> Self {
+        Self::knowing(config, options, Opening::unknown(), now)
+    }
+
+    /// [`new`](Self::new) for a client that knows something of the server.
+    #[must_use]
+    pub fn knowing(config: impl Into<Arc<ClientConfig>>, options: Options, opening: Opening, now: Timestamp) -> Self {
+        Self {
+            conn: Connection::over_http(config.into(), opening, now),
+            random: options.seed | 1,
+            options,
+            clock: now,
+            events: VecDeque::new(),
+            actions: VecDeque::new(),
+            exchanges: BTreeMap::new(),
+            next: 1,
+            way: Way::Streamable,
+            gate: Gate::Open,
+            session: None,
+            held: VecDeque::new(),
+            pauses: Vec::new(),
+            deaf: false,
+            tools: Tools::default(),
+            refreshes: Refreshes::default(),
+            frame: Vec::new(),
+        }
+    }
+
+    // ---- what has happened ----
+
+    /// The head of a response has come.
+    pub fn handle_head(&mut self, now: Timestamp, exchange: ExchangeId, head: &Parts) {
+        self.clock = self.clock.max(now);
+        self.head(exchange, head);
+        self.pump();
+    }
+
+    /// A piece of the body of a response has come.
+    pub fn handle_body(&mut self, now: Timestamp, exchange: ExchangeId, chunk: &[u8]) {
+        self.clock = self.clock.max(now);
+        self.body(exchange, chunk);
+        self.pump();
+    }
+
+    /// A response is complete.
+    pub fn handle_end(&mut self, now: Timestamp, exchange: ExchangeId) {
+        self.clock = self.clock.max(now);
+        self.body_ended(exchange, None);
+        self.pump();
+    }
+
+    /// A request could not be made, or what carried its response has broken: what is known of that.
+    pub fn handle_failure(&mut self, now: Timestamp, exchange: ExchangeId, why: impl Into<String>) {
+        self.clock = self.clock.max(now);
+        self.body_ended(exchange, Some(why.into()));
+        self.pump();
+    }
+
+    /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.conn.handle_timeout(now);
+        self.pump();
+        while let Some(due) = self.pauses.iter().position(|pause| pause.at <= now) {
+            let Pause { job, .. } = self.pauses.remove(due);
+            self.start(job, self.options.url.clone(), 0);
+        }
+        let late = |exchange: &Exchange| match exchange.stage {
+            Stage::Over { until, .. } => until <= now,
+            _ => exchange.until.is_some_and(|until| until <= now),
+        };
+        let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
+        for id in late {
+            self.abort(id);
+        }
+        self.sweep();
+        self.pump();
+    }
+
+    // ---- what you want ----
+
+    /// The connection, to be used at this time. Poll the client afterwards.
+    pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
+        self.clock = self.clock.max(now);
+        &mut self.conn
+    }
+
+    /// What was asked for with [`Action::Prove`] is there: the request is made again.
+    pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
+        self.clock = self.clock.max(now);
+        if let Some(Exchange { stage: Stage::Proving(_), .. }) = self.exchanges.get(&exchange)
+            && let Some(Exchange { job, uri, redirects, .. }) = self.abort(exchange)
+        {
+            self.start(job, uri, redirects);
+        }
+        self.pump();
+    }
+
+    /// What was asked for with [`Action::Prove`] is not to be had: the request fails.
+    pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
+        self.clock = self.clock.max(now);
+        if let Some(Exchange { stage: Stage::Proving(_), .. }) = self.exchanges.get(&exchange)
+            && let Some(Exchange { job, stage: Stage::Proving(refused), .. }) = self.abort(exchange)
+        {
+            self.refused(job, refused);
+        }
+        self.pump();
+    }
+
+    /// Ends the connection, and the session on the server if there is one.
+    pub fn close(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.conn.close(now);
+        self.pump();
+    }
+
+    // ---- what it wants ----
+
+    /// The next thing that the application should know. Call it until it returns `None`.
+    pub fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.pump();
+        self.events.pop_front()
+    }
+
+    /// The next thing to do. Call it until it returns `None`.
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.pump();
+        self.actions.pop_front()
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Deadline> {
+        let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
+        let pauses = self.pauses.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
+        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.stage {
+            Stage::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
+            _ => exchange.until.map(|at| Deadline { at, wake: Wake::Farewell }),
+        });
+        exchanges.chain(pauses).chain(connection).min_by_key(|deadline| deadline.at)
+    }
+
+    // ---- how it is ----
+
+    /// Whether it is over: the connection has ended, every event and action is taken, and no exchange is left. The only way
+    /// out of the loop.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let told = self.events.is_empty() && self.actions.is_empty();
+        self.conn.is_drained() && self.exchanges.is_empty() && told
+    }
+
+    /// Whether what the server says without being asked can reach this client now: on a stream of a session, or on that of
+    /// the old transport.
+    #[must_use]
+    pub fn is_listening(&self) -> bool {
+        let listens =
+            |it: &Exchange| matches!((&it.job, &it.stage), (Job::Listen(_) | Job::Old(None), Stage::Events(_)));
+        self.exchanges.values().any(listens)
+    }
+
+    /// What it holds right now, its connection aside.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let bytes = self.exchanges.values().map(|exchange| match &exchange.stage {
+            Stage::Whole(body) => body.len(),
+            Stage::Events(decoder) => decoder.buffered(),
+            Stage::Refused(refused) | Stage::Proving(refused) => refused.body.len(),
+            Stage::Sent | Stage::Over { .. } => 0,
+        });
+        Usage {
+            exchanges: self.exchanges.len(),
+            bytes: bytes.sum(),
+            held: self.held.len(),
+            pauses: self.pauses.len(),
+            actions: self.actions.len(),
+            events: self.events.len(),
+        }
+    }
+
+    // ---- inside ----
+
+    /// Takes from the connection what it has, and sends what may go.
+    pub(super) fn pump(&mut self) {
+        loop {
+            while let Some(event) = self.conn.poll_event() {
+                self.events.push_back(event);
+            }
+            if self.conn.phase() == Phase::Closed {
+                return self.wind_down();
+            }
+            let may_go = match self.gate {
+                Gate::Open => self.exchanges.len() < self.options.limits.exchanges,
+                Gate::Until(_) => true,
+                Gate::Handshake | Gate::Initialized(_) => false,
+            };
+            if !may_go {
+                return;
+            }
+            let mut frame = core::mem::take(&mut self.frame);
+            frame.clear();
+            let transmit = self.conn.poll_transmit(&mut frame);
+            if let Some(transmit) = transmit {
+                self.send(transmit.route, frame.strip_suffix(b"\n").unwrap_or(&frame));
+            }
+            frame.shrink_to(SPARE);
+            self.frame = frame;
+            if transmit.is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The connection is closed: what is under way is not waited for, and the server is told that the session is over.
+    fn wind_down(&mut self) {
+        while self.conn.poll_transmit(&mut self.frame).is_some() {
+            self.frame.clear();
+        }
+        let others: Vec<_> =
+            self.exchanges.iter().filter(|(_, it)| !matches!(it.job, Job::Farewell)).map(|(id, _)| *id).collect();
+        for id in others {
+            self.abort(id);
+        }
+        self.pauses.clear();
+        self.held.clear();
+        if self.session.is_some() {
+            let id = self.start(Job::Farewell, self.options.url.clone(), 0);
+            self.session = None;
+            if let Some(exchange) = self.exchanges.get_mut(&id) {
+                exchange.until = Some(self.clock + self.options.limits.farewell);
+            }
+        }
+    }
+
+    /// Makes a request.
+    pub(super) fn start(&mut self, job: Job, uri: Uri, redirects: u32) -> ExchangeId {
+        let id = ExchangeId(self.next);
+        self.next += 1;
+        let request = self.request(&job, &uri);
+        let sent_in = request.headers().get(&SESSION_ID).cloned();
+        self.actions.push_back(Action::Request { exchange: id, request });
+        let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until: None };
+        self.exchanges.insert(id, exchange);
+        id
+    }
+
+    /// Forgets an exchange, and closes what carries it.
+    pub(super) fn abort(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let exchange = self.exchanges.remove(&id)?;
+        if !self.take_back(id) {
+            self.actions.push_back(Action::Abort(id));
+        }
+        Some(exchange)
+    }
+
+    /// Takes back a request that nobody has heard of. Whether that is so.
+    pub(super) fn take_back(&mut self, id: ExchangeId) -> bool {
+        let is_it = |action: &Action| matches!(action, Action::Request { exchange, .. } if *exchange == id);
+        let unsent = self.actions.iter().position(is_it);
+        unsent.is_some_and(|index| self.actions.remove(index).is_some())
+    }
+
+    /// Takes the job of an exchange that is not over, but has nothing more to do with it.
+    pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Job> {
+        let job = core::mem::replace(&mut self.exchanges.get_mut(&id)?.job, Job::Done);
+        self.dismiss(id);
+        Some(job)
+    }
+
+    pub(super) fn ask(&mut self, action: Action) {
+        self.actions.push_back(action);
+    }
+
+    /// What was waited for has come. The rest is read if it is short, so that what carries it can be used again.
+    pub(super) fn dismiss(&mut self, id: ExchangeId) {
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            let until = self.clock + self.options.limits.linger;
+            exchange.stage = Stage::Over { until, left: self.options.limits.error_bytes };
+        }
+    }
+
+    /// Closes what belongs to requests that nobody waits for any more.
+    pub(super) fn sweep(&mut self) {
+        let conn = &self.conn;
+        let lost = |asked: Option<&Asked>| asked.is_some_and(|asked| !conn.awaits(asked.id));
+        self.pauses.retain(|pause| !lost(pause.job.asked()));
+        self.held.retain(|post| !lost(post.asked.as_ref()));
+        let over: Vec<_> = self
+            .exchanges
+            .iter()
+            .filter(|(_, it)| !matches!(it.stage, Stage::Over { .. }) && lost(it.job.asked()))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over {
+            self.abort(id);
+        }
+        self.sweep_refreshes();
+    }
+
+    /// Takes up a stream later, or hands the job back if it is not worth it.
+    pub(super) fn pause(&mut self, mut job: Job) -> Option<Job> {
+        let limits = &self.options.limits;
+        let Some(flow) = job.flow().filter(|flow| flow.attempts < limits.attempts) else { return Some(job) };
+        flow.attempts += 1;
+        let pause = match flow.retry {
+            Some(retry) => retry.min(limits.longest_pause),
+            None => {
+                let pause = self.options.backoff.pause(flow.attempts).min(limits.longest_pause);
+                // Up to a quarter less, so that not everybody comes back at once.
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                pause - (pause / 4).mul_f64(f64::from((self.random >> 40) as u32) / f64::from(1_u32 << 24))
+            }
+        };
+        self.pauses.push(Pause { at: self.clock + pause, job });
+        None
+    }
+
+    /// Opens a stream for what the server says without being asked.
+    pub(super) fn listen(&mut self) {
+        if self.options.listen && !self.deaf && self.is_session() && matches!(self.way, Way::Streamable) {
+            self.start(Job::Listen(Flow::default()), self.options.url.clone(), 0);
+        }
+    }
+
+    /// Whether the handshake has led to a session.
+    pub(super) fn is_session(&self) -> bool {
+        self.conn.version().is_some_and(|version| version.era() == Era::Legacy)
+    }
+
+    /// The connection cannot go on.
+    pub(super) fn end(&mut self, reason: CloseReason) {
+        self.conn.finish(reason);
+    }
+}
+
+/// What is kept of the buffer for messages on their way.
+const SPARE: usize = 4096;

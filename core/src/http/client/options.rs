@@ -1,0 +1,110 @@
+//! Which server a client talks to, and how.
+
+use alloc::string::{String, ToString};
+use core::{fmt, time::Duration};
+
+use http::{HeaderMap, Uri};
+
+use super::uri::is_http;
+use crate::connection::Backoff;
+
+/// Which server a client talks to, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// Where the server is.
+    pub url: Uri,
+    /// What every request says beside what the protocol asks for. It goes nowhere but to the server's own origin.
+    pub headers: HeaderMap,
+    /// Whether to hold a stream open in a session for what the server says without being asked. Default true.
+    pub listen: bool,
+    /// Whether to try the transport of 2024-11-05 with a server that does not know a newer one. Default true.
+    pub old_transport: bool,
+    /// Whether the driver knows what to do about 401 and 403: it is asked then
+    /// ([`Action::Prove`](super::Action::Prove)). Default false: the request fails.
+    pub proves: bool,
+    /// Pauses before a stream is taken up that was lost, if the server does not say how long to wait. Default 1 second,
+    /// at most 30.
+    pub backoff: Backoff,
+    /// How much the client may hold.
+    pub limits: Limits,
+    /// Makes pauses differ between clients that have lost the same server. Hand in random bits.
+    pub seed: u64,
+}
+
+/// Bounds of the client's side, beside those of its connection.
+///
+/// The size of a message is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), however it comes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Exchanges at once. Default 256. Beyond it, nothing more is taken from the connection until one is over.
+    pub exchanges: usize,
+    /// Bytes of a body that is no answer, of which the beginning is shown. Default 64 KiB.
+    pub error_bytes: usize,
+    /// Redirects that are followed, one behind the other. Default 5.
+    pub redirects: u32,
+    /// How often in a row a stream is taken up without anything new coming of it. Default 5; 0 is never.
+    pub attempts: u32,
+    /// The longest pause before that, whatever the server says. Default 5 minutes.
+    pub longest_pause: Duration,
+    /// How long the rest of a body is read behind what was waited for, so that what carries it can be used again.
+    /// Default 1 second.
+    pub linger: Duration,
+    /// How long the server may take to confirm that a session is over. Default 3 seconds.
+    pub farewell: Duration,
+    /// Tools of which is kept which of their arguments belong into headers (2026-07-28). Default 4,096.
+    pub tools: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            exchanges: 256,
+            error_bytes: 64 << 10,
+            redirects: 5,
+            attempts: 5,
+            longest_pause: Duration::from_secs(5 * 60),
+            linger: Duration::from_secs(1),
+            farewell: Duration::from_secs(3),
+            tools: 4096,
+        }
+    }
+}
+
+/// The address is not one of something that speaks HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidUrl(String);
+
+impl fmt::Display for InvalidUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not the address of an HTTP server", self.0)
+    }
+}
+
+impl core::error::Error for InvalidUrl {}
+
+impl Options {
+    /// A client of the server at this address.
+    ///
+    /// # Errors
+    /// If it is not the address of an HTTP server, with scheme and host and without a name and password.
+    pub fn new(url: &str) -> Result<Self, InvalidUrl> {
+        let invalid = || InvalidUrl(url.to_string());
+        let parsed: Uri = url.split('#').next().unwrap_or_default().parse().map_err(|_| invalid())?;
+        let named = parsed.authority().is_some_and(|authority| authority.as_str().contains('@'));
+        if !is_http(&parsed) || named {
+            return Err(invalid());
+        }
+        Ok(Self {
+            url: parsed,
+            headers: HeaderMap::new(),
+            listen: true,
+            old_transport: true,
+            proves: false,
+            backoff: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(30) },
+            limits: Limits::default(),
+            seed: 0,
+        })
+    }
+}

@@ -1,0 +1,185 @@
+//! Messages on their way to the server: what each of them is, and what its request says beside it.
+
+use alloc::{string::String, sync::Arc, vec::Vec};
+
+use http::{HeaderName, HeaderValue, Method as Verb, Request, Uri, header};
+
+use super::{
+    Client,
+    exchange::{Asked, Flow, Job, Kind, Post},
+    machine::{Gate, Way},
+};
+use crate::{
+    connection::{Failure, Route},
+    http::names::{EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID},
+    protocol::{Era, Method, encode_header},
+    rpc::CallId,
+    schema::keys,
+    wire::{Message, RawJson, RequestId},
+};
+
+/// What a client accepts in answer to a message.
+const BOTH: &str = "application/json, text/event-stream";
+
+impl Client {
+    /// Sends a message of the connection, or holds it back.
+    pub(super) fn send(&mut self, route: Route, frame: &[u8]) {
+        let depth = self.conn.settings().limits.json_depth;
+        let Ok(Ok(message)) = core::str::from_utf8(frame).map(|text| Message::parse(text, depth)) else { return };
+        let (kind, asked, mirrored) = match message {
+            Message::Request { id, method, params, meta } => {
+                let Route::Call(call) = route else { return };
+                let known = Method::parse(&method);
+                let kind = if known == Some(Method::Initialize) { Kind::Initialize } else { Kind::Request };
+                let version: Option<String> = meta.and_then(|meta| meta.member(keys::PROTOCOL_VERSION)?.decode().ok());
+                let mirrored = version.map(|version| self.mirror(&version, &method, params.as_ref()));
+                let mirrored = match mirrored.transpose() {
+                    Ok(mirrored) => mirrored,
+                    Err(failure) => return self.conn.fail(call, failure),
+                };
+                let known = known.map(|known| known.in_era(if mirrored.is_some() { Era::Modern } else { Era::Legacy }));
+                (kind, asked(call, &id, known), mirrored)
+            }
+            Message::Notification { method, params } => {
+                let known = Method::parse(&method);
+                let modern = self.conn.version().filter(|version| version.era() == Era::Modern);
+                if known == Some(Method::Cancelled) {
+                    let id = params.and_then(|params| params.member("requestId")?.decode::<u64>().ok());
+                    // In the modern era, hanging up is all there is to say.
+                    if self.hang_up(id) || modern.is_some() {
+                        return;
+                    }
+                }
+                let kind = if known == Some(Method::Initialized) { Kind::Initialized } else { Kind::Notification };
+                let mirrored = modern.and_then(|version| self.mirror(version.as_str(), &method, None).ok());
+                (kind, None, mirrored)
+            }
+            // It would complain of a response, which nobody expects an answer to.
+            Message::Error { id: None, .. } => return,
+            Message::Response { .. } | Message::Error { .. } => (Kind::Response, None, None),
+        };
+        let again = asked.as_ref().is_some_and(|asked| self.refreshes.has(asked.call));
+        let post = Post { body: Arc::from(frame), kind, mirrored, asked, again, flow: Flow::default() };
+        match self.gate {
+            Gate::Until(next) if next != kind => self.held.push_back(post),
+            Gate::Until(Kind::Initialize) => {
+                self.gate = Gate::Handshake;
+                self.post(post);
+            }
+            _ => self.post(post),
+        }
+    }
+
+    pub(super) fn post(&mut self, post: Post) {
+        let kind = post.kind;
+        let uri = match &self.way {
+            Way::Streamable => self.options.url.clone(),
+            Way::Old(messages) => messages.clone(),
+        };
+        let id = self.start(Job::Post(post), uri, 0);
+        if kind == Kind::Initialized {
+            self.gate = Gate::Initialized(id);
+        }
+    }
+
+    /// Closes what belongs to a request that is not wanted any more. Whether the server has never heard of it.
+    fn hang_up(&mut self, id: Option<u64>) -> bool {
+        let is_it = |asked: Option<&Asked>| asked.is_some_and(|asked| Some(asked.id) == id);
+        self.pauses.retain(|pause| !is_it(pause.job.asked()));
+        let held = self.held.len();
+        self.held.retain(|post| !is_it(post.asked.as_ref()));
+        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.job.asked())).map(|(id, _)| *id);
+        let Some(id) = found else { return self.held.len() < held };
+        let unheard = self.take_back(id);
+        if unheard {
+            self.exchanges.remove(&id);
+        } else {
+            self.abort(id);
+        }
+        unheard
+    }
+
+    /// What the headers of a request of the modern era say.
+    fn mirror(
+        &self,
+        version: &str,
+        method: &str,
+        params: Option<&RawJson<'_>>,
+    ) -> Result<Vec<(HeaderName, HeaderValue)>, Failure> {
+        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::NoHeader);
+        let mut headers = Vec::from([(PROTOCOL_VERSION, value(version)?), (MCP_METHOD, value(method)?)]);
+        let known = Method::parse(method).map(|known| known.in_era(Era::Modern));
+        let text = |name: &str| params.and_then(|params| params.member(name)?.decode::<String>().ok());
+        let name = known.and_then(Method::mirrored_param).and_then(text);
+        if let Some(name) = &name {
+            headers.push((MCP_NAME, value(&encode_header(name))?));
+        }
+        if let (Some(Method::CallTool), Some(name)) = (known, &name) {
+            let arguments = params.and_then(|params| params.member("arguments"));
+            for param in self.tools.params(name) {
+                if let Some(text) = param.value(arguments.as_ref()).map_err(|_| Failure::NoHeader)? {
+                    let header = HeaderName::from_bytes(param.header().as_bytes()).map_err(|_| Failure::NoHeader)?;
+                    headers.push((header, value(&text)?));
+                }
+            }
+        }
+        Ok(headers)
+    }
+
+    /// The request for a job.
+    pub(super) fn request(&self, job: &Job, uri: &Uri) -> Request<Arc<[u8]>> {
+        let mut request = Request::new(Arc::from(&[][..]));
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() = self.options.headers.clone();
+        let accept = match job {
+            Job::Post(post) => {
+                *request.method_mut() = Verb::POST;
+                *request.body_mut() = post.body.clone();
+                request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
+                Some(BOTH)
+            }
+            Job::Farewell | Job::Done => {
+                *request.method_mut() = Verb::DELETE;
+                None
+            }
+            Job::Resume(_) | Job::Listen(_) | Job::Old(_) => Some(EVENTS),
+        };
+        let headers = request.headers_mut();
+        if let Some(accept) = accept {
+            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
+        }
+        match job {
+            Job::Post(Post { mirrored: Some(mirrored), .. }) => {
+                for (name, value) in mirrored {
+                    headers.append(name, value.clone());
+                }
+            }
+            // They come before, or beside, anything that a session could be named for.
+            Job::Post(Post { kind: Kind::Initialize, .. }) | Job::Old(_) | Job::Done => {}
+            Job::Post(_) | Job::Resume(_) | Job::Listen(_) | Job::Farewell => {
+                if let Some(session) = &self.session {
+                    headers.insert(SESSION_ID, session.clone());
+                }
+                let version = self.conn.version().filter(|version| version.has_version_header());
+                if let (Some(version), Way::Streamable) = (version, &self.way) {
+                    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
+                }
+            }
+        }
+        let last_id = match job {
+            Job::Resume(post) => &*post.flow.last_id,
+            Job::Listen(flow) => &*flow.last_id,
+            Job::Post(_) | Job::Old(_) | Job::Farewell | Job::Done => "",
+        };
+        if !last_id.is_empty()
+            && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())
+        {
+            headers.insert(LAST_EVENT_ID, last_id);
+        }
+        request
+    }
+}
+
+fn asked(call: CallId, id: &RequestId, method: Option<Method>) -> Option<Asked> {
+    Some(Asked { call, id: id.as_u64()?, method })
+}

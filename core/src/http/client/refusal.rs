@@ -1,0 +1,152 @@
+//! Responses that are no answers: redirects, refusals, and the older transport that is tried after some of them.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use http::{StatusCode, header, response::Parts};
+
+use super::{
+    Client, ExchangeId,
+    exchange::{Exchange, Job, Kind, Post, Refused, Why},
+    machine::{Gate, Way},
+    uri::{resolve, same_origin},
+};
+use crate::{
+    codec::Frame,
+    connection::{CloseReason, Event, Failure},
+    protocol::{Era, ProtocolVersion},
+    wire::{ErrorObject, Message, RequestId, encode},
+};
+
+impl Client {
+    pub(super) fn redirected(&mut self, id: ExchangeId, status: StatusCode, location: &str) {
+        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let same_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+        let redirects = exchange.redirects + 1;
+        let target = resolve(&exchange.uri, location)
+            .filter(|target| same_method && same_origin(target, &self.options.url))
+            .filter(|_| redirects <= self.options.limits.redirects);
+        match target {
+            Some(target) => {
+                let until = exchange.until;
+                let Some(job) = self.relieve(id) else { return };
+                let next = self.start(job, target, redirects);
+                if let Some(exchange) = self.exchanges.get_mut(&next) {
+                    exchange.until = until;
+                }
+                if self.gate == Gate::Initialized(id) {
+                    self.gate = Gate::Initialized(next);
+                }
+            }
+            None => {
+                self.deaf |= matches!(exchange.job, Job::Listen(_));
+                if self.gate == Gate::Initialized(id) {
+                    self.open_gate();
+                }
+                self.fail(id, Failure::Redirected(location.to_string()));
+            }
+        }
+    }
+
+    /// A response is no answer to a message.
+    pub(super) fn refused(&mut self, job: Job, refused: Refused) {
+        let Job::Post(post) = job else {
+            if let Job::Old(Some(why)) = job {
+                self.refused(Job::Post(why.post), why.refused);
+            } else {
+                self.unanswered(&job, Failure::StreamLost);
+            }
+            return;
+        };
+        let newest = self.conn.settings().versions.iter().rev().find(|version| version.era() == Era::Legacy);
+        let is_old = newest.is_some_and(|version| ProtocolVersion::takes_for_old_transport(version, refused.status));
+        if post.kind == Kind::Initialize
+            && is_old
+            && self.options.old_transport
+            && self.gate == Gate::Open
+            && matches!(self.way, Way::Streamable)
+        {
+            self.gate = Gate::Handshake;
+            let url = self.options.url.clone();
+            self.start(Job::Old(Some(Box::new(Why { post, refused }))), url, 0);
+            return;
+        }
+        if post.kind == Kind::Initialize && self.gate == Gate::Handshake {
+            self.gate = Gate::Open;
+        }
+        if post.kind == Kind::Initialized {
+            self.open_gate();
+        }
+        self.refused_finally(post, refused);
+    }
+
+    fn refused_finally(&mut self, post: Post, refused: Refused) {
+        let depth = self.conn.settings().limits.json_depth;
+        if self.refresh(&post, &refused.body) {
+            return;
+        }
+        let says_who = matches!(refused.status, 401 | 403);
+        match (post.asked, error_of(&refused.body, depth).filter(|_| !says_who)) {
+            (Some(asked), Some(error)) => {
+                let mut frame = Vec::new();
+                encode::error(&mut frame, Ok(&RequestId::from(asked.id)), &error);
+                let event = self.conn.handle_frame(self.clock, Frame::new(&frame)).map(Event::into_owned);
+                self.events.extend(event);
+            }
+            (Some(asked), None) => {
+                let Refused { status, challenges, body } = refused;
+                let body = String::from_utf8_lossy(&body).into_owned();
+                if self.conn.awaits(asked.id) {
+                    self.conn.fail(asked.call, Failure::Status { status, challenges, body });
+                }
+            }
+            (None, Some(error)) => self.events.push_back(Event::PeerError(error)),
+            (None, None) => {}
+        }
+    }
+
+    // ---- the transport of 2024-11-05 ----
+
+    /// The stream says where messages go.
+    pub(super) fn endpoint(&mut self, id: ExchangeId, data: &[u8]) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let reference = String::from_utf8_lossy(data);
+        let target = resolve(&exchange.uri, &reference).filter(|target| same_origin(target, &self.options.url));
+        let Some(target) = target else {
+            // What is sent there could be read by anybody.
+            let failure = Failure::Redirected(reference.into_owned());
+            return self.end(CloseReason::Failed(failure));
+        };
+        self.way = Way::Old(target);
+        if let Job::Old(why) = &mut exchange.job
+            && let Some(why) = why.take()
+        {
+            self.gate = Gate::Open;
+            self.post(why.post);
+        }
+    }
+
+    /// The stream is none of the old transport: what was refused stays refused.
+    pub(super) fn no_old_transport(&mut self, id: ExchangeId) {
+        if let Some(Exchange { job: Job::Old(Some(why)), .. }) = self.abort(id) {
+            self.refused(Job::Post(why.post), why.refused);
+        }
+    }
+}
+
+pub(super) fn refused(head: &Parts) -> Refused {
+    let challenges = head.headers.get_all(header::WWW_AUTHENTICATE).iter();
+    let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    Refused { status: head.status.as_u16(), challenges, body: Vec::new() }
+}
+
+/// The JSON-RPC error that a body is.
+pub(super) fn error_of(body: &[u8], depth: u32) -> Option<ErrorObject> {
+    match Message::parse(core::str::from_utf8(body).ok()?, depth) {
+        Ok(Message::Error { error, .. }) => Some(error),
+        _ => None,
+    }
+}

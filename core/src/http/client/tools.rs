@@ -1,0 +1,142 @@
+//! Which arguments of which tools belong into headers (2026-07-28): learned from the lists that pass by.
+
+use alloc::{collections::BTreeMap, string::String, vec::Vec};
+
+use crate::{
+    protocol::{HeaderParam, InvalidHeaderParam},
+    wire::{Members, Message, RawJson},
+};
+
+/// What is known of tools.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    known: BTreeMap<String, Vec<HeaderParam>>,
+}
+
+/// What a page of the list of tools says.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    /// The message without the tools that cannot be offered, if there are any.
+    pub(super) rest: Option<String>,
+    /// Those, and why.
+    pub(super) invalid: Vec<(String, InvalidHeaderParam)>,
+    /// Where the next page begins.
+    pub(super) next: Option<String>,
+}
+
+impl Tools {
+    /// The arguments of a tool that belong into headers, as far as is known.
+    pub(super) fn params(&self, tool: &str) -> &[HeaderParam] {
+        self.known.get(tool).map_or(&[], Vec::as_slice)
+    }
+
+    /// Learns from a message that answers `tools/list`, and says what is left of it. What is not well-formed is somebody
+    /// else's concern.
+    pub(super) fn learn(&mut self, text: &str, depth: u32, most: usize) -> Page {
+        let mut page = Page::default();
+        let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return page };
+        page.next = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
+        let Some(tools) = result.member("tools") else { return page };
+        let mut kept: Vec<&str> = Vec::new();
+        for tool in Members::new(tools.get(), depth) {
+            let raw = RawJson::trusted(tool);
+            let name: String = raw.member("name").and_then(|name| name.decode().ok()).unwrap_or_default();
+            let schema = raw.member("inputSchema");
+            match schema.map_or(Ok(Vec::new()), |schema| HeaderParam::of_schema(&schema)) {
+                Ok(params) => {
+                    kept.push(tool);
+                    self.know(name, params, most);
+                }
+                // Whether it is a schema at all is for whoever decodes the tool to find out.
+                Err(InvalidHeaderParam::Schema) => kept.push(tool),
+                Err(why) => {
+                    self.known.remove(&name);
+                    page.invalid.push((name, why));
+                }
+            }
+        }
+        if !page.invalid.is_empty() {
+            let list = ["[", &kept.join(","), "]"].concat();
+            // The list is a piece of the text, so it has a place in it.
+            let at = (tools.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
+            if let (Some(before), Some(behind)) = (text.get(..at), text.get(at + tools.get().len()..)) {
+                page.rest = Some([before, &list, behind].concat());
+            }
+        }
+        page
+    }
+
+    fn know(&mut self, name: String, params: Vec<HeaderParam>, most: usize) {
+        if params.is_empty() {
+            self.known.remove(&name);
+        } else if self.known.len() < most || self.known.contains_key(&name) {
+            self.known.insert(name, params);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn tool(name: &str, annotation: &str) -> String {
+        format!(
+            r#"{{"name":"{name}","inputSchema":{{"type":"object","properties":{{"a":{{"type":"string"{annotation}}}}}}}}}"#
+        )
+    }
+
+    fn list(tools: &[String]) -> String {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"before":[1], "tools" : [ {} ],"nextCursor":"n"}}}}"#,
+            tools.join(" , ")
+        )
+    }
+
+    // req: M-HTTP-062 M-HTTP-077
+    #[test]
+    fn tools_that_cannot_be_offered_are_taken_out_and_the_others_stay() {
+        let mut tools = Tools::default();
+        let good = tool("good", r#","x-mcp-header":"A""#);
+        let plain = tool("plain", "");
+        let bad = tool("bad", r#","x-mcp-header":"a b""#);
+        let page = tools.learn(&list(&[good.clone(), plain.clone()]), 128, 9);
+        assert_eq!((page.rest, page.invalid.len(), page.next.as_deref()), (None, 0, Some("n")));
+        assert_eq!((tools.params("good").len(), tools.params("plain").len(), tools.params("other").len()), (1, 0, 0));
+        let page = tools.learn(&list(&[bad.clone(), good.clone(), bad, plain.clone()]), 128, 9);
+        let expected = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"before":[1], "tools" : [{good},{plain}],"nextCursor":"n"}}}}"#
+        );
+        assert_eq!(page.rest, Some(expected));
+        assert_eq!(page.invalid[0], ("bad".into(), InvalidHeaderParam::Name("\"a b\"".into())));
+        // What was learned last counts.
+        tools.learn(&list(&[tool("good", "")]), 128, 9);
+        assert_eq!(tools.params("good").len(), 0);
+        let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, 9);
+        assert!(page.rest.is_some_and(|rest| rest.contains(r#""tools" : [],"#)));
+    }
+
+    #[test]
+    fn what_is_known_is_bounded() {
+        let mut tools = Tools::default();
+        for number in 0..100 {
+            tools.learn(&list(&[tool(&format!("t{number}"), r#","x-mcp-header":"A""#)]), 128, 10);
+        }
+        assert_eq!(tools.known.len(), 10);
+    }
+
+    #[test]
+    fn whatever_else_comes_is_left_alone() {
+        let mut tools = Tools::default();
+        for text in [
+            "",
+            "[]",
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":7}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[7,null,{"name":7,"inputSchema":7}]}}"#,
+        ] {
+            let page = tools.learn(text, 128, 9);
+            assert!(page.rest.is_none() && page.invalid.is_empty(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Where a reference leads from where one is (RFC 3986, section 5), and whether that is the same place as before.
+
+use alloc::{format, string::String, vec::Vec};
+
+use http::{Uri, uri::Scheme};
+
+/// Where `reference` leads from `base`, fragment left out; `None` if it is no reference, or does not lead to HTTP.
+pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
+    let reference = reference.split('#').next().unwrap_or_default();
+    let (scheme, authority) = (base.scheme_str()?, base.authority()?);
+    let text = if has_scheme(reference) {
+        String::from(reference)
+    } else if reference.starts_with("//") {
+        format!("{scheme}:{reference}")
+    } else {
+        let (path, query) = reference.split_once('?').map_or((reference, None), |(path, query)| (path, Some(query)));
+        let query = query.or(if path.is_empty() { base.query() } else { None });
+        let path = match path {
+            "" => String::from(base.path()),
+            absolute if absolute.starts_with('/') => without_dots(absolute),
+            relative => {
+                let directory = base.path().rsplit_once('/').map_or("", |(directory, _)| directory);
+                without_dots(&format!("{directory}/{relative}"))
+            }
+        };
+        let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+        format!("{scheme}://{authority}{path}{query}")
+    };
+    let uri: Uri = text.parse().ok()?;
+    (is_http(&uri) && !uri.authority()?.as_str().contains('@')).then_some(uri)
+}
+
+/// Whether this is the address of something that speaks HTTP.
+pub(super) fn is_http(uri: &Uri) -> bool {
+    let scheme = uri.scheme();
+    (scheme == Some(&Scheme::HTTP) || scheme == Some(&Scheme::HTTPS)) && uri.host().is_some_and(|host| !host.is_empty())
+}
+
+/// Whether two addresses have the same scheme, host and port.
+pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
+    let port = |uri: &Uri| uri.port_u16().or(if uri.scheme() == Some(&Scheme::HTTPS) { Some(443) } else { Some(80) });
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    a.scheme() == b.scheme() && host(a) == host(b) && port(a) == port(b)
+}
+
+fn has_scheme(reference: &str) -> bool {
+    let Some((scheme, _)) = reference.split_once(':') else { return false };
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+}
+
+/// The path with the segments `.` and `..` carried out.
+fn without_dots(path: &str) -> String {
+    let mut segments: Vec<&str> = Vec::new();
+    let mut rest = path.split('/').skip(1).peekable();
+    while let Some(segment) = rest.next() {
+        let is_last = rest.peek().is_none();
+        match segment {
+            "." | ".." => {
+                if segment == ".." {
+                    segments.pop();
+                }
+                if is_last {
+                    segments.push("");
+                }
+            }
+            segment => segments.push(segment),
+        }
+    }
+    format!("/{}", segments.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    fn resolved(base: &str, reference: &str) -> Option<String> {
+        resolve(&base.parse().expect("a base"), reference).map(|uri| uri.to_string())
+    }
+
+    // req: SSE-005
+    #[test]
+    fn references_lead_where_the_rfc_says() {
+        let base = "http://a.example:81/b/c/d?q";
+        let table = [
+            ("g", "http://a.example:81/b/c/g"),
+            ("./g", "http://a.example:81/b/c/g"),
+            ("g/", "http://a.example:81/b/c/g/"),
+            ("/g", "http://a.example:81/g"),
+            ("//g.example/x", "http://g.example/x"),
+            ("?y", "http://a.example:81/b/c/d?y"),
+            ("g?y", "http://a.example:81/b/c/g?y"),
+            ("g?y/../x", "http://a.example:81/b/c/g?y/../x"),
+            ("", "http://a.example:81/b/c/d?q"),
+            ("#s", "http://a.example:81/b/c/d?q"),
+            ("g#s", "http://a.example:81/b/c/g"),
+            (".", "http://a.example:81/b/c/"),
+            ("./", "http://a.example:81/b/c/"),
+            ("..", "http://a.example:81/b/"),
+            ("../g", "http://a.example:81/b/g"),
+            ("../..", "http://a.example:81/"),
+            ("../../../g", "http://a.example:81/g"),
+            ("/./g", "http://a.example:81/g"),
+            ("/../g", "http://a.example:81/g"),
+            ("g.", "http://a.example:81/b/c/g."),
+            ("..g", "http://a.example:81/b/c/..g"),
+            ("g/../h", "http://a.example:81/b/c/h"),
+            ("http://other.example/", "http://other.example/"),
+            ("HTTPS://other.example/x?y", "https://other.example/x?y"),
+            ("/message?sessionId=a:b/c", "http://a.example:81/message?sessionId=a:b/c"),
+        ];
+        for (reference, expected) in table {
+            assert_eq!(resolved(base, reference).as_deref(), Some(expected), "{reference:?}");
+        }
+        assert_eq!(resolved("http://a.example", "g").as_deref(), Some("http://a.example/g"));
+        assert_eq!(resolved("http://a.example", "?g").as_deref(), Some("http://a.example/?g"));
+        for bad in
+            ["javascript:alert(1)", "file:///etc/passwd", "http://", "http://a b/", "\u{1}", "http://me@x.example/"]
+        {
+            assert_eq!(resolved(base, bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_scheme_host_and_port() {
+        let table = [
+            ("http://a.example/x", "http://A.example:80/y?z", true),
+            ("https://a.example/", "https://a.example:443/", true),
+            ("http://a.example/", "https://a.example/", false),
+            ("http://a.example/", "http://a.example:8080/", false),
+            ("http://a.example/", "http://b.example/", false),
+            ("http://a.example/", "http://a.example.evil.com/", false),
+        ];
+        for (a, b, expected) in table {
+            assert_eq!(same_origin(&a.parse().expect("a uri"), &b.parse().expect("a uri")), expected, "{a} {b}");
+        }
+    }
+}

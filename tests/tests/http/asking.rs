@@ -1,0 +1,444 @@
+//! How a client asks, and what it makes of what comes.
+
+use std::time::Duration;
+
+use http::Response;
+use mcp_proto::{
+    connection::{CloseReason, Event, Failure, Outcome, RequestOptions},
+    protocol::{ProtocolVersion, VersionSet},
+    rpc::CallId,
+};
+use mcp_tests::caller::{
+    Caller, event, header, initialized, json_response, message, options, speaking, stream_response,
+};
+use serde_json::{Value, json};
+
+const SESSIONS: [ProtocolVersion; 3] =
+    [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25];
+
+fn answer(id: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "result": {"resultType": "complete", "tools": []}})
+}
+
+/// A call of the list of tools: the call, its exchange, and its id on the wire.
+fn list(caller: &mut Caller) -> (CallId, mcp_proto::http::client::ExchangeId, Value) {
+    let call = caller.call("tools/list", &json!({}));
+    let (exchange, request) = caller.posted("tools/list");
+    (call, exchange, message(&request)["id"].clone())
+}
+
+#[track_caller]
+fn outcome(caller: &mut Caller, call: CallId) -> Outcome<'static> {
+    let mut events = caller.take_events();
+    assert_eq!(events.len(), 1, "{events:?}");
+    match events.remove(0) {
+        Event::Response { call: ended, outcome } if ended == call => outcome,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn failure(caller: &mut Caller, call: CallId) -> Failure {
+    match outcome(caller, call) {
+        Outcome::Failed(failure) => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+// req: HTTP-008 HTTP-009 HTTP-011 HTTP-036 HTTP-058 HTTP-065 HTTP-066 HTTP-054
+#[test]
+fn a_session_is_asked_with_its_headers() {
+    for version in SESSIONS {
+        let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+        let named = version.has_version_header().then_some(version.as_str());
+        let (exchange, request) = caller.posted("initialize");
+        assert_eq!(request.uri(), "http://server.example/mcp");
+        assert_eq!(header(&request, "content-type"), Some("application/json"));
+        assert_eq!(header(&request, "accept"), Some("application/json, text/event-stream"));
+        assert_eq!((header(&request, "mcp-session-id"), header(&request, "mcp-protocol-version")), (None, None));
+        let response = json_response(200).header("MCP-Session-Id", "s-1");
+        caller.respond(exchange, response, initialized(version.as_str(), &message(&request)["id"]).to_string());
+        // Nothing else goes before the server has taken note.
+        let call = caller.call("tools/list", &json!({}));
+        let (exchange, request) = caller.posted("notifications/initialized");
+        assert_eq!(
+            (header(&request, "mcp-session-id"), header(&request, "mcp-protocol-version")),
+            (Some("s-1"), named)
+        );
+        caller.accept(exchange);
+        let requests = std::mem::take(&mut caller.requests);
+        assert_eq!(requests.len(), 2);
+        for (exchange, request) in requests {
+            assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
+            assert_eq!(header(&request, "mcp-protocol-version"), named);
+            if request.method() == "GET" {
+                assert_eq!(
+                    (header(&request, "accept"), header(&request, "last-event-id")),
+                    (Some("text/event-stream"), None)
+                );
+                assert!(request.body().is_empty());
+            } else {
+                assert!(message(&request).is_object());
+                caller.answer(exchange, &answer(&message(&request)["id"]));
+            }
+        }
+        assert_eq!(caller.take_events().len(), 2, "it is ready, and {call:?} is answered");
+        let now = caller.now;
+        caller.client.close(now);
+        caller.settle();
+        let (exchange, request) = caller.request();
+        assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
+        assert_eq!(header(&request, "mcp-protocol-version"), named);
+        caller.respond(exchange, Response::builder().status(204), "");
+        assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Local)]);
+        assert!(caller.client.is_over());
+    }
+}
+
+// req: HTTP-018 HTTP-020 M-HTTP-016 M-HTTP-095
+#[test]
+fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
+    for modern in [false, true] {
+        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
+        for media_type in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
+            let (call, exchange, id) = list(&mut caller);
+            let response = Response::builder().status(200).header("content-type", media_type);
+            caller.respond(exchange, response, answer(&id).to_string());
+            assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+        }
+        for cut in [1, 7, usize::MAX] {
+            let call = caller.call_with("tools/list", &json!({}), RequestOptions::default());
+            let (exchange, request) = caller.posted("tools/list");
+            let id = message(&request)["id"].clone();
+            let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+                "params": {"progressToken": id, "progress": 1}});
+            let stream = format!(
+                ": hello\n\nevent: ping\ndata: junk\n\nid: 1\ndata: \n\nretry: 5\n\n{}{}",
+                event("2", &progress),
+                event("", &answer(&id))
+            );
+            caller.head(exchange, stream_response());
+            for chunk in stream.as_bytes().chunks(cut.min(stream.len())) {
+                caller.body(exchange, chunk);
+            }
+            let events = caller.take_events();
+            assert!(
+                matches!(&events[..], [Event::Progress { call: a, .. }, Event::Response { call: b, outcome: Outcome::Result(_) }]
+                    if *a == call && *b == call),
+                "{events:?}"
+            );
+            // The rest is read for a while, and then nobody waits for it.
+            caller.body(exchange, ": more\n\n");
+            assert_eq!(caller.aborted, []);
+            caller.advance(Duration::from_secs(1));
+            assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
+        }
+        let (call, exchange, id) = list(&mut caller);
+        let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}});
+        caller.answer(exchange, &error);
+        assert!(matches!(outcome(&mut caller, call), Outcome::Error(error) if error.code.0 == -32603));
+    }
+}
+
+// req: HTTP-015 M-HTTP-014 M-HTTP-079 M-HTTP-089
+#[test]
+fn what_is_no_answer_fails_the_request_and_nothing_else() {
+    let json_error = |id: Option<&Value>, code: i64| {
+        let mut error = json!({"jsonrpc": "2.0", "error": {"code": code, "message": "no"}});
+        if let Some(id) = id {
+            error["id"] = id.clone();
+        }
+        error.to_string()
+    };
+    for modern in [false, true] {
+        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
+        // A success that holds no answer.
+        for (response, body) in [
+            (Response::builder().status(202), ""),
+            (Response::builder().status(204), ""),
+            (Response::builder().status(200), ""),
+            (Response::builder().status(200).header("content-type", "text/html"), "<html>"),
+            (json_response(200), ""),
+            (json_response(200), "{}"),
+            (json_response(200), "junk"),
+            (json_response(200), "[]"),
+            (json_response(201).header("content-type", "text/plain"), "{}"),
+        ] {
+            let (call, exchange, _) = list(&mut caller);
+            caller.respond(exchange, response, body);
+            let events = caller.take_events();
+            let failed = Event::Response { call, outcome: Outcome::Failed(Failure::NoAnswer) };
+            assert_eq!(events.last(), Some(&failed), "{body:?}: {events:?}");
+        }
+        // A refusal that says why, with or without naming what it refuses.
+        for (status, code) in [(400, -32600), (400, -32021), (422, -32602), (500, -32603), (404, -32601)] {
+            for named in [true, false] {
+                if status == 404 && !modern {
+                    continue;
+                }
+                let (call, exchange, id) = list(&mut caller);
+                caller.respond(exchange, json_response(status), json_error(named.then_some(&id), code));
+                let ended = outcome(&mut caller, call);
+                assert!(matches!(&ended, Outcome::Error(error) if error.code.0 == code), "{status}: {ended:?}");
+            }
+        }
+        // A refusal that does not.
+        for (status, body) in
+            [(400, "no"), (409, ""), (413, "too large"), (429, "later"), (431, ""), (500, "<html>"), (503, "{}")]
+        {
+            let (call, exchange, _) = list(&mut caller);
+            caller.respond(exchange, Response::builder().status(status), body);
+            let failed = Failure::Status { status, challenges: Vec::new(), body: body.to_owned() };
+            assert_eq!(failure(&mut caller, call), failed);
+        }
+        // Nothing at all.
+        let (call, exchange, _) = list(&mut caller);
+        caller.fail(exchange);
+        assert_eq!(failure(&mut caller, call), Failure::Network("connection reset".to_owned()));
+        let (call, exchange, id) = list(&mut caller);
+        caller.head(exchange, json_response(200));
+        caller.body(exchange, &answer(&id).to_string()[..20]);
+        caller.fail(exchange);
+        assert_eq!(failure(&mut caller, call), Failure::Network("connection reset".to_owned()));
+        // The client goes on.
+        let (call, exchange, id) = list(&mut caller);
+        caller.answer(exchange, &answer(&id));
+        assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+    }
+}
+
+// req: HTTP-015 HTTP-033
+#[test]
+fn what_needs_no_answer_takes_any_success_and_no_refusal_to_heart() {
+    let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+    let error = r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}"#;
+    for (status, body) in
+        [(200, "{}"), (200, "junk"), (201, ""), (202, ""), (204, ""), (400, "no"), (400, error), (500, "")]
+    {
+        caller.client.connection(mcp_proto::rpc::Timestamp::ZERO).notify_raw("vendor/news", None).expect("it may tell");
+        let (exchange, _) = caller.posted("vendor/news");
+        caller.respond(exchange, json_response(status), body);
+        let events = caller.take_events();
+        assert_eq!(events.len(), usize::from(body == error), "{status}: {events:?}");
+    }
+    assert_eq!(caller.client.usage().exchanges, 1, "only its stream is open");
+}
+
+#[test]
+fn bodies_are_bounded() {
+    let mut config = speaking(VersionSet::ALL);
+    config.settings.limits.frame_bytes = 2000;
+    let mut caller = Caller::new(config, options());
+    let (exchange, request) = caller.posted("server/discover");
+    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    caller.take_events();
+    for head in [json_response(200), stream_response()] {
+        let (call, exchange, _) = list(&mut caller);
+        caller.head(exchange, head);
+        let mut sent = 0;
+        while caller.aborted.is_empty() {
+            caller.body(exchange, if sent == 0 { "data: {\"x\":\"" } else { "xxxxxxxxxx" });
+            sent += 10;
+            assert!(caller.client.usage().bytes <= 2000);
+        }
+        assert!((2000..2100).contains(&sent), "{sent}");
+        assert_eq!(failure(&mut caller, call), Failure::TooLarge);
+        assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
+    }
+    // Of what is no answer, only the beginning is kept.
+    let (call, exchange, _) = list(&mut caller);
+    caller.head(exchange, Response::builder().status(500));
+    let mut sent = 0;
+    while caller.aborted.is_empty() {
+        caller.body(exchange, [b'x'; 1000]);
+        sent += 1000;
+    }
+    assert_eq!(sent, 66_000);
+    let Failure::Status { status: 500, body, .. } = failure(&mut caller, call) else { panic!("it has a status") };
+    assert_eq!(body.len(), 64 << 10);
+    assert_eq!(caller.client.usage().bytes, 0);
+}
+
+// req: M-HTTP-025 M-HTTP-100 M-HTTP-024
+#[test]
+fn a_modern_stream_that_ends_early_is_lost() {
+    let mut caller = Caller::modern();
+    for broken in [false, true] {
+        let (call, exchange, _) = list(&mut caller);
+        caller.head(exchange, stream_response());
+        caller.body(exchange, "id: 5\nretry: 1\ndata: \n\n");
+        if broken {
+            caller.fail(exchange);
+        } else {
+            caller.end(exchange);
+        }
+        assert_eq!(failure(&mut caller, call), Failure::StreamLost);
+        caller.advance(Duration::from_secs(600));
+        assert_eq!(caller.requests.len(), 0, "nobody comes back to it");
+    }
+}
+
+// req: M-CANC-005 M-SUBS-014
+#[test]
+fn a_modern_request_is_cancelled_by_hanging_up() {
+    let mut caller = Caller::modern();
+    for streaming in [false, true] {
+        let (call, exchange, _) = list(&mut caller);
+        if streaming {
+            caller.head(exchange, stream_response());
+        }
+        let now = caller.now;
+        caller.client.connection(now).cancel(call, None).expect("it is in flight");
+        assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
+        assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
+        assert_eq!(caller.requests.len(), 0, "nothing is said of it");
+    }
+    // So is one that takes too long.
+    let call = caller.call_with("tools/list", &json!({}), RequestOptions::within(Duration::from_secs(1)));
+    let (exchange, _) = caller.posted("tools/list");
+    caller.advance(Duration::from_secs(1));
+    assert_eq!(outcome(&mut caller, call), Outcome::TimedOut { total: true });
+    assert_eq!((std::mem::take(&mut caller.aborted), caller.requests.len()), (vec![exchange], 0));
+    assert_eq!(caller.client.usage(), mcp_proto::http::client::Usage::default());
+}
+
+// req: HTTP-033
+#[test]
+fn a_request_of_a_session_is_cancelled_aloud() {
+    for version in SESSIONS {
+        let (mut caller, _) = Caller::in_session(version);
+        let (call, exchange, id) = list(&mut caller);
+        let now = caller.now;
+        caller.client.connection(now).cancel(call, Some("enough")).expect("it is in flight");
+        assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
+        let (told, request) = caller.posted("notifications/cancelled");
+        assert_eq!(message(&request)["params"], json!({"requestId": id, "reason": "enough"}));
+        assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
+        caller.accept(told);
+        // What has not left is taken back, and nothing is said.
+        let conn = caller.client.connection(now);
+        let call = conn.request_raw(now, "tools/list", None, RequestOptions::default()).expect("it may be asked");
+        conn.cancel(call, None).expect("it is in flight");
+        assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
+        assert_eq!((caller.requests.len(), caller.aborted.len()), (0, 0));
+    }
+}
+
+#[test]
+fn slow_requests_hold_nobody_up() {
+    let mut caller = Caller::modern();
+    let slow: Vec<_> = (0..100).map(|_| list(&mut caller)).collect();
+    let (call, exchange, id) = list(&mut caller);
+    caller.answer(exchange, &answer(&id));
+    assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+    for (call, exchange, id) in slow.into_iter().rev() {
+        caller.answer(exchange, &answer(&id));
+        assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+    }
+}
+
+#[test]
+fn there_are_only_so_many_exchanges_at_once() {
+    let mut options = options();
+    options.limits.exchanges = 3;
+    let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+    let (exchange, request) = caller.posted("server/discover");
+    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    for _ in 0..10 {
+        caller.call("tools/list", &json!({}));
+    }
+    let mut seen = 0;
+    while let Some((exchange, request)) = caller.requests.pop() {
+        assert!(caller.client.usage().exchanges <= 3);
+        caller.answer(exchange, &answer(&message(&request)["id"]));
+        seen += 1;
+    }
+    assert_eq!((seen, caller.take_events().len()), (10, 11));
+}
+
+#[test]
+fn redirects_are_followed_to_the_same_place_only() {
+    for (status, location, follows) in [
+        (307, "/other", Some("http://server.example/other")),
+        (308, "other?x=1", Some("http://server.example/other?x=1")),
+        (307, "http://SERVER.example:80/other", Some("http://SERVER.example:80/other")),
+        (301, "/other", None),
+        (302, "/other", None),
+        (303, "/other", None),
+        (307, "https://server.example/other", None),
+        (307, "http://server.example:8080/other", None),
+        (308, "http://evil.example/other", None),
+        (308, "//evil.example/other", None),
+        (308, "http://me@server.example/other", None),
+        (307, "javascript:alert(1)", None),
+    ] {
+        let mut options = options();
+        options.headers.insert("x-secret", "s3cret".parse().expect("a value"));
+        let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+        let (exchange, request) = caller.posted("server/discover");
+        caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+        caller.take_events();
+        let call = caller.call("tools/list", &json!({}));
+        let (exchange, first) = caller.posted("tools/list");
+        caller.respond(exchange, Response::builder().status(status).header("location", location), "");
+        let Some(target) = follows else {
+            assert_eq!(failure(&mut caller, call), Failure::Redirected(location.to_owned()));
+            assert_eq!(caller.requests.len(), 0, "{location}: nothing goes there");
+            continue;
+        };
+        let (exchange, second) = caller.posted("tools/list");
+        assert_eq!(second.uri(), target);
+        assert_eq!((second.method(), second.body(), second.headers()), (first.method(), first.body(), first.headers()));
+        caller.answer(exchange, &answer(&message(&second)["id"]));
+        assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+    }
+    let mut caller = Caller::modern();
+    let call = caller.call("tools/list", &json!({}));
+    for _ in 0..6 {
+        let (exchange, _) = caller.posted("tools/list");
+        caller.respond(exchange, Response::builder().status(307).header("location", "/mcp"), "");
+    }
+    assert_eq!(failure(&mut caller, call), Failure::Redirected("/mcp".to_owned()));
+}
+
+// req: M-DUAL-035 SEC-001
+#[test]
+fn a_challenge_is_shown_or_met() {
+    let challenge = "Bearer resource_metadata=\"https://a.example/.well-known/oauth-protected-resource\"";
+    let refusal = |status: u16| Response::builder().status(status).header("WWW-Authenticate", challenge);
+    for status in [401, 403] {
+        let mut caller = Caller::modern();
+        let (call, exchange, _) = list(&mut caller);
+        caller.respond(exchange, refusal(status), "no");
+        let shown = Failure::Status { status, challenges: vec![challenge.to_owned()], body: "no".to_owned() };
+        assert_eq!(failure(&mut caller, call), shown);
+
+        let mut options = options();
+        options.proves = true;
+        let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+        let (exchange, _) = caller.posted("server/discover");
+        caller.respond(exchange, refusal(status), "");
+        assert_eq!(std::mem::take(&mut caller.proofs), [(exchange, status, vec![challenge.to_owned()])]);
+        let now = caller.now;
+        caller.client.retry(now, exchange);
+        caller.settle();
+        let (exchange, request) = caller.posted("server/discover");
+        caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+        assert_eq!(caller.take_events(), [Event::Ready]);
+        let (call, exchange, _) = list(&mut caller);
+        caller.respond(exchange, refusal(status), "no");
+        let now = caller.now;
+        caller.client.give_up(now, exchange);
+        assert_eq!(failure(&mut caller, call), shown);
+        assert_eq!(caller.proofs.len(), 1);
+    }
+    // It says nothing of the era.
+    let mut caller = Caller::new(speaking(VersionSet::ALL), options());
+    let (exchange, _) = caller.posted("server/discover");
+    caller.respond(exchange, refusal(401), "");
+    let events = caller.take_events();
+    assert!(
+        matches!(&events[..], [Event::Closed(CloseReason::Failed(Failure::Status { status: 401, challenges, .. }))] if challenges.len() == 1),
+        "{events:?}"
+    );
+    assert!(caller.client.is_over());
+}

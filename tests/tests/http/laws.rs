@@ -1,0 +1,336 @@
+//! What holds whatever comes in: nothing panics, nothing grows without bound, the same inputs give the same outputs, and
+//! every exchange has one head and one end.
+
+use std::{fmt::Write as _, time::Duration};
+
+use http::{Request, Response};
+use mcp_proto::{
+    connection::{Event, ServerConfig},
+    http::{
+        Policy,
+        server::{Options, Paths},
+    },
+    protocol::VersionSet,
+    rpc::ReplyKey,
+    wire::{Json, RawJson},
+};
+use mcp_tests::{
+    caller::{Caller, options, speaking},
+    solo::full_server,
+    web::{Asked, Web},
+};
+use proptest::prelude::*;
+
+/// A choice among few, made again and again from one seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % sides
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.roll(from.len())]
+    }
+}
+
+const BODIES: [&str; 22] = [
+    "",
+    "junk",
+    "[]",
+    "{}",
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#,
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-03-26","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#,
+    r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#,
+    r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#,
+    r#"{"jsonrpc":"2.0","id":3,"method":"tools/list"}"#,
+    r#"{"jsonrpc":"2.0","id":"4","method":"tools/call","params":{"name":"t","_meta":{"progressToken":1}}}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}"#,
+    r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":"4"}}"#,
+    r#"{"jsonrpc":"2.0","id":1,"result":{"roots":[]}}"#,
+    r#"{"jsonrpc":"2.0","id":2,"error":{"code":1,"message":"no"}}"#,
+    r#"[{"jsonrpc":"2.0","id":5,"method":"tools/list"},{"jsonrpc":"2.0","id":6,"method":"ping"}]"#,
+    r#"[{"jsonrpc":"2.0","method":"vendor/news"}]"#,
+    r#"{"jsonrpc":"2.0","id":7,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    r#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"name":"t","_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    r#"{"jsonrpc":"2.0","id":9,"method":"subscriptions/listen","params":{"notifications":{"toolsListChanged":true},"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    r#"{"jsonrpc":"2.0","id":10,"method":"tools/list","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2031-01-01","io.modelcontextprotocol/clientCapabilities":{}}}}"#,
+    r#"{"jsonrpc":"2.0","method":"vendor/news"}"#,
+];
+
+fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
+    let uri = match dice.roll(12) {
+        0 => "/sse".to_owned(),
+        1 => format!("/message?sessionId={}", sessions.get(dice.roll(9)).map_or("x", |id| &**id)),
+        2 => "/nowhere".to_owned(),
+        _ => "/mcp".to_owned(),
+    };
+    let method = dice.pick(&["POST", "POST", "POST", "POST", "GET", "GET", "DELETE", "PUT"]);
+    let mut request = Request::builder().method(method).uri(uri);
+    for (name, values) in [
+        ("host", &["localhost", "localhost", "localhost:80", "localhost", "evil.com"][..]),
+        ("content-type", &["application/json", "application/json", "application/json; a=b", "text/plain"]),
+        ("accept", &["application/json, text/event-stream", "*/*", "*/*", "text/event-stream"]),
+        ("mcp-protocol-version", &["", "", "2025-11-25", "2026-07-28", "2026-07-28", "2031-01-01"]),
+        ("mcp-method", &["tools/call", "server/discover", "subscriptions/listen", ""]),
+        ("mcp-name", &["t", "t", "=?base64?dA==?=", "x"]),
+        ("last-event-id", &["", "", "", "g1-0", "1-0", "2-1", "3-99", "x"]),
+        ("origin", &["", "", "", "", "http://localhost", "http://evil.com"]),
+    ] {
+        let value = dice.pick(values);
+        if !value.is_empty() {
+            request = request.header(name, value);
+        }
+    }
+    if let Some(id) = sessions.get(dice.roll(sessions.len() + 2)) {
+        request = request.header("mcp-session-id", id);
+    }
+    request.body(dice.pick(&BODIES).as_bytes().to_vec()).expect("a request")
+}
+
+fn server() -> (ServerConfig, Options) {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    let mut options = Options::new(Policy::loopback());
+    options.paths = Paths::at("/mcp").with_old_transport("/sse", "/message");
+    options.limits.sessions = 5;
+    options.limits.exchanges = 6;
+    options.limits.streams = 2;
+    options.limits.queued_bytes = 2000;
+    options.limits.waiting = 4;
+    options.limits.replay = 8;
+    (config, options)
+}
+
+/// A long conversation with a server, and everything that it said.
+fn talk_to_server(seed: u64, steps: usize) -> String {
+    let mut dice = Dice(seed);
+    let (config, options) = server();
+    let mut web = Web::with(config, options);
+    let (mut sessions, mut asked): (Vec<String>, Vec<Asked>) = (Vec::new(), Vec::new());
+    let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
+    let mut said = String::new();
+    for _ in 0..steps {
+        match dice.roll(10) {
+            0..=4 => {
+                let request = request(&mut dice, &sessions);
+                let one = web.send(request);
+                if let Some(id) = web.reply(one).header("mcp-session-id") {
+                    sessions.push(id.to_owned());
+                }
+                asked.push(one);
+            }
+            5 if !asked.is_empty() => {
+                let one = asked[dice.roll(asked.len())];
+                web.hang_up(one);
+            }
+            6 => web.advance(Duration::from_millis(1 << dice.roll(22))),
+            7 => {
+                let now = web.now;
+                for session in web.sessions.values_mut() {
+                    let _ = session.connection(now).notify_raw("notifications/tools/list_changed", None);
+                    let options = mcp_proto::connection::RequestOptions::default();
+                    let _ = session.connection(now).request_raw(now, "roots/list", None, options);
+                }
+                web.settle();
+            }
+            _ if !keys.is_empty() => {
+                let (session, key) = keys[dice.roll(keys.len())];
+                let now = web.now;
+                if let Some(session) = web.sessions.get_mut(&session) {
+                    let result = Json::parse("{\"content\":[],\"tools\":[]}").expect("JSON");
+                    match dice.roll(5) {
+                        0 => session.connection(now).let_go(key, None),
+                        1 => drop(session.connection(now).respond_raw(key, &RawJson::from(&result))),
+                        2 => session.close(now),
+                        _ => drop(session.connection(now).progress(key, f64::from(1 << dice.roll(30)), None, None)),
+                    }
+                }
+                web.settle();
+            }
+            _ => {}
+        }
+        for (session, event) in std::mem::take(&mut web.events) {
+            let _ = writeln!(said, "{session} {event:?}");
+            if let Event::Request { key, .. } = event {
+                keys.push((session, key));
+            }
+        }
+        assert!(web.endpoint.len() <= 5);
+        for session in web.sessions.values() {
+            let usage = session.usage();
+            assert!(usage.exchanges <= 7 && usage.waiting <= 4 && usage.replay <= 8, "{usage:?}");
+            assert!(usage.queued_bytes == 0, "whoever reads has everything: {usage:?}");
+        }
+    }
+    for one in &asked {
+        let reply = web.reply(*one);
+        let _ = writeln!(
+            said,
+            "{:?} {:?} {}",
+            reply.head.as_ref().map(|head| head.status),
+            reply.ended,
+            String::from_utf8_lossy(&reply.body)
+        );
+    }
+    // Everything is over in the end.
+    let now = web.now;
+    for session in web.sessions.values_mut() {
+        session.close(now);
+    }
+    web.settle();
+    web.advance(Duration::from_secs(6));
+    assert!(web.sessions.is_empty() && web.endpoint.is_empty());
+    for one in asked {
+        let reply = web.reply(one);
+        let hung_up = !reply.ended;
+        assert!(hung_up || reply.head.is_some(), "what has ended has begun");
+    }
+    said
+}
+
+const HEADS: [(u16, &str); 12] = [
+    (200, "application/json"),
+    (200, "application/json"),
+    (200, "text/event-stream"),
+    (200, "text/event-stream"),
+    (202, ""),
+    (200, "text/html"),
+    (307, ""),
+    (400, "application/json"),
+    (401, ""),
+    (404, ""),
+    (405, ""),
+    (503, ""),
+];
+
+fn body(dice: &mut Dice, id: &str) -> String {
+    let message = match dice.roll(9) {
+        0 => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"protocolVersion":"2025-11-25","capabilities":{{"tools":{{}}}},"serverInfo":{{"name":"s","version":"1"}}}}}}"#
+        ),
+        1 => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},"ttlMs":0,"cacheScope":"private"}}}}"#
+        ),
+        2 => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}}}}"#),
+        3 => format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":{},"message":"no"}}}}"#,
+            -32022 + i64::try_from(dice.roll(4)).unwrap_or(0)
+        ),
+        4 => r#"{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}"#.to_owned(),
+        5 => r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#.to_owned(),
+        6 => r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#.to_owned(),
+        7 => "junk".to_owned(),
+        _ => format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"resultType":"input_required","requestState":"s"}}}}"#),
+    };
+    match dice.roll(6) {
+        0 => message,
+        1 => "event: endpoint\ndata: /messages\n\n".to_owned(),
+        2 => format!("id: {}\nretry: 10\ndata: {message}\n\n", dice.roll(3)),
+        3 => "id: 1\ndata: \n\n: x\n\n".to_owned(),
+        4 => format!("data: {message}\n"),
+        _ => format!("data: {message}\n\n"),
+    }
+}
+
+/// A long conversation with a client, and everything that it said.
+fn talk_to_client(seed: u64, steps: usize) -> String {
+    let mut dice = Dice(seed);
+    let mut options = options();
+    options.proves = dice.roll(2) == 0;
+    options.limits.exchanges = 8;
+    let mut caller = Caller::new(speaking(VersionSet::ALL), options);
+    let mut said = String::new();
+    let mut open = Vec::new();
+    caller.settle();
+    for _ in 0..steps {
+        for (exchange, request) in std::mem::take(&mut caller.requests) {
+            let text = String::from_utf8_lossy(request.body()).into_owned();
+            let _ = writeln!(said, "{exchange:?} {} {} {text}", request.method(), request.uri());
+            assert_eq!(request.uri().host(), Some("server.example"), "it goes nowhere else");
+            let id = serde_json::from_str::<serde_json::Value>(&text).ok();
+            let id =
+                id.and_then(|message| message.get("id").map(ToString::to_string)).unwrap_or_else(|| "1".to_owned());
+            open.push((exchange, id));
+        }
+        if !open.is_empty() {
+            let (exchange, id) = open[dice.roll(open.len())].clone();
+            match dice.roll(8) {
+                0 | 1 => {
+                    let (status, media_type) = HEADS[dice.roll(HEADS.len())];
+                    let mut response = Response::builder().status(status);
+                    if !media_type.is_empty() {
+                        response = response.header("content-type", media_type);
+                    }
+                    if dice.roll(3) == 0 {
+                        response = response.header("mcp-session-id", "s-1");
+                    }
+                    if status == 307 {
+                        response = response.header("location", dice.pick(&["/other", "http://evil.example/"]));
+                    }
+                    caller.head(exchange, response);
+                }
+                2..=4 => {
+                    let body = body(&mut dice, &id);
+                    let cut = dice.roll(body.len() + 1);
+                    caller.body(exchange, &body.as_bytes()[..cut]);
+                    caller.body(exchange, &body.as_bytes()[cut..]);
+                }
+                5 => caller.end(exchange),
+                6 => caller.fail(exchange),
+                _ => {
+                    let now = caller.now;
+                    if dice.roll(2) == 0 {
+                        caller.client.retry(now, exchange);
+                    } else {
+                        caller.client.give_up(now, exchange);
+                    }
+                }
+            }
+        }
+        match dice.roll(12) {
+            0 => caller.advance(Duration::from_millis(1 << dice.roll(16))),
+            1 | 2 => {
+                let now = caller.now;
+                let options = mcp_proto::connection::RequestOptions::default();
+                let _ = caller.client.connection(now).request_raw(now, "tools/list", None, options);
+            }
+            3 => {
+                let now = caller.now;
+                let _ = caller.client.connection(now).notify_raw("vendor/news", None);
+            }
+            _ => {}
+        }
+        for event in caller.take_events() {
+            let _ = writeln!(said, "{event:?}");
+        }
+        for exchange in std::mem::take(&mut caller.aborted) {
+            let _ = writeln!(said, "abort {exchange:?}");
+            open.retain(|(found, _)| *found != exchange);
+        }
+        caller.proofs.clear();
+        let usage = caller.client.usage();
+        assert!(usage.bytes < 1 << 20 && usage.actions == 0 && usage.events == 0, "{usage:?}");
+    }
+    let now = caller.now;
+    caller.client.close(now);
+    caller.advance(Duration::from_secs(10));
+    assert!(caller.client.is_over(), "{:?}", caller.client.usage());
+    said
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn a_server_keeps_its_word_to_whomever(seed: u64) {
+        prop_assert_eq!(talk_to_server(seed, 200), talk_to_server(seed, 200));
+    }
+
+    #[test]
+    fn a_client_keeps_its_word_to_whomever(seed: u64) {
+        prop_assert_eq!(talk_to_client(seed, 200), talk_to_client(seed, 200));
+    }
+}

@@ -1,0 +1,218 @@
+//! What a client of 2026-07-28 says in headers, and what it does about servers that do not like it.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{Event, Failure, Outcome, Violation},
+    http::client::ExchangeId,
+    protocol::InvalidHeaderParam,
+};
+use mcp_tests::caller::{Caller, header, json_response, message};
+use serde_json::{Value, json};
+
+fn answer(id: &Value, result: Value) -> Value {
+    let mut result = result;
+    result["resultType"] = json!("complete");
+    json!({"jsonrpc": "2.0", "id": id, "result": result})
+}
+
+fn tool(name: &str, properties: &Value) -> Value {
+    json!({"name": name, "inputSchema": {"type": "object", "properties": properties}})
+}
+
+/// The client lists its tools and is told these. What the application sees of them.
+#[track_caller]
+fn list(caller: &mut Caller, tools: &Value) -> Vec<Value> {
+    caller.call("tools/list", &json!({}));
+    let (exchange, request) = caller.posted("tools/list");
+    caller.answer(
+        exchange,
+        &answer(&message(&request)["id"], json!({"tools": tools, "ttlMs": 0, "cacheScope": "private"})),
+    );
+    let events = caller.take_events();
+    let Some(Event::Response { outcome: Outcome::Result(result), .. }) = events.last() else { panic!("{events:?}") };
+    let result: Value = result.decode().expect("it is JSON");
+    caller.events = events;
+    result["tools"].as_array().expect("a list").clone()
+}
+
+fn call(caller: &mut Caller, name: &str, arguments: &Value) -> (ExchangeId, http::Request<std::sync::Arc<[u8]>>) {
+    caller.call("tools/call", &json!({"name": name, "arguments": arguments}));
+    caller.posted("tools/call")
+}
+
+// req: M-HTTP-007 M-HTTP-008 M-HTTP-009 M-HTTP-029 M-HTTP-030 M-HTTP-036 M-HTTP-037 M-HTTP-038 M-HTTP-039 M-HTTP-094
+// req: M-VERS-001
+#[test]
+fn a_request_repeats_in_headers_what_its_body_says() {
+    let mut caller = Caller::modern();
+    let table = [
+        ("tools/list", json!({}), None),
+        ("tools/call", json!({"name": "pick_apples"}), Some("pick_apples")),
+        ("tools/call", json!({"name": "päck"}), Some("=?base64?cMOkY2s=?=")),
+        ("prompts/get", json!({"name": " x"}), Some("=?base64?IHg=?=")),
+        ("resources/read", json!({"uri": "mem://a b"}), Some("mem://a b")),
+        ("subscriptions/listen", json!({"notifications": {}, "name": "not mirrored"}), None),
+    ];
+    for (method, params, name) in table {
+        caller.call(method, &params);
+        let (_, request) = caller.posted(method);
+        let version = message(&request)["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].clone();
+        assert_eq!((header(&request, "mcp-protocol-version"), version), (Some("2026-07-28"), json!("2026-07-28")));
+        assert_eq!((header(&request, "mcp-method"), header(&request, "mcp-name")), (Some(method), name));
+        assert_eq!(header(&request, "content-type"), Some("application/json"));
+        assert_eq!(header(&request, "accept"), Some("application/json, text/event-stream"));
+        assert_eq!(header(&request, "mcp-session-id"), None);
+    }
+}
+
+// req: M-HTTP-010
+#[test]
+fn a_server_that_asks_is_not_answered() {
+    let mut caller = Caller::modern();
+    let (exchange, _) = call(&mut caller, "t", &json!({}));
+    caller.head(exchange, mcp_tests::caller::stream_response());
+    let ask = json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"});
+    caller.body(exchange, mcp_tests::caller::event("", &ask));
+    assert!(matches!(&caller.take_events()[..], [Event::Violation(Violation::UnexpectedRequest(_))]));
+    assert_eq!(caller.requests.len(), 0);
+}
+
+// req: M-HTTP-050 M-HTTP-051 M-HTTP-059 M-HTTP-060 M-HTTP-061 M-HTTP-077 M-HTTP-078
+#[test]
+fn arguments_go_into_headers_as_the_latest_list_says() {
+    let mut caller = Caller::modern();
+    let arguments = json!({"row": 12, "where": {"name": "café"}, "dry": false, "plain": "x", "none": null});
+    let headers = ["mcp-param-row", "mcp-param-Where", "mcp-param-dry", "mcp-param-none", "mcp-param-plain"];
+    let said = |request: &http::Request<_>| headers.map(|name| header(request, name).map(str::to_owned));
+    // Of a tool that was never listed, nothing is known.
+    let (_, request) = call(&mut caller, "pick", &arguments);
+    assert_eq!(said(&request), [const { None }; 5]);
+    let properties = json!({
+        "row": {"type": "integer", "x-mcp-header": "Row"},
+        "where": {"type": "object", "properties": {"name": {"type": "string", "x-mcp-header": "WHERE"}}},
+        "dry": {"type": ["boolean", "null"], "x-mcp-header": "Dry"},
+        "none": {"type": "string", "x-mcp-header": "None"},
+        "plain": {"type": "string"},
+        "absent": {"type": "string", "x-mcp-header": "Absent"},
+    });
+    list(&mut caller, &json!([tool("pick", &properties), tool("other", &json!({}))]));
+    let (_, request) = call(&mut caller, "pick", &arguments);
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(said(&request), [some("12"), some("=?base64?Y2Fmw6k=?="), some("false"), None, None]);
+    assert_eq!(header(&request, "mcp-param-absent"), None);
+    let (_, request) = call(&mut caller, "other", &arguments);
+    assert_eq!(said(&request), [const { None }; 5]);
+    list(&mut caller, &json!([tool("pick", &json!({"plain": {"type": "string", "x-mcp-header": "Plain"}}))]));
+    let (_, request) = call(&mut caller, "pick", &arguments);
+    assert_eq!(said(&request), [None, None, None, None, some("x")]);
+}
+
+// req: M-HTTP-056
+#[test]
+fn an_argument_without_a_form_in_headers_fails_here() {
+    let mut caller = Caller::modern();
+    list(&mut caller, &json!([tool("pick", &json!({"row": {"type": "integer", "x-mcp-header": "Row"}}))]));
+    caller.take_events();
+    let too_large =
+        caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 9_007_199_254_740_993_u64}}));
+    let failed = Outcome::Failed(Failure::NoHeader);
+    assert_eq!(caller.take_events(), [Event::Response { call: too_large, outcome: failed }]);
+    assert_eq!(caller.requests.len(), 0);
+}
+
+// req: M-HTTP-062 M-HTTP-063
+#[test]
+fn tools_that_cannot_be_offered_are_left_out_aloud() {
+    let mut caller = Caller::modern();
+    let annotated = |kind: &str, name: &str| json!({"a": {"type": kind, "x-mcp-header": name}});
+    let tools = json!([
+        tool("good", &annotated("string", "A")),
+        tool("empty", &annotated("string", "")),
+        tool("number", &annotated("number", "A")),
+        tool("plain", &json!({})),
+        tool(
+            "twice",
+            &json!({"a": {"type": "string", "x-mcp-header": "A"}, "b": {"type": "string", "x-mcp-header": "a"}})
+        ),
+    ]);
+    let seen = list(&mut caller, &tools);
+    assert_eq!(seen, [tools[0].clone(), tools[3].clone()]);
+    let reported: Vec<_> = caller
+        .take_events()
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Violation(Violation::UnusableTool { tool, why }) => Some((tool, why)),
+            _ => None,
+        })
+        .collect();
+    let expected = [
+        ("empty", InvalidHeaderParam::Name("\"\"".to_owned())),
+        ("number", InvalidHeaderParam::Type("A".to_owned())),
+        ("twice", InvalidHeaderParam::Repeated("a".to_owned())),
+    ];
+    assert_eq!(reported, expected.map(|(tool, why)| (tool.to_owned(), why)));
+    // In a session there are no such headers, and no such tools.
+    let (mut caller, _) = Caller::in_session(mcp_proto::protocol::ProtocolVersion::V2025_11_25);
+    assert_eq!(list(&mut caller, &tools), *tools.as_array().expect("a list"));
+}
+
+/// The server refuses the headers of a call.
+fn mismatch(caller: &mut Caller, exchange: ExchangeId, id: &Value) {
+    let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32020, "message": "Header mismatch"}});
+    caller.respond(exchange, json_response(400), error.to_string());
+}
+
+// req: M-HTTP-076
+#[test]
+fn headers_that_are_refused_are_made_anew_once() {
+    let mut caller = Caller::modern();
+    let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+    let (exchange, request) = caller.posted("tools/call");
+    let first = message(&request)["id"].clone();
+    mismatch(&mut caller, exchange, &first);
+    // The list is looked through, page by page, on the client's own behalf.
+    let (exchange, request) = caller.posted("tools/list");
+    let page = json!({"tools": [tool("other", &json!({}))], "nextCursor": "2", "ttlMs": 0, "cacheScope": "private"});
+    caller.answer(exchange, &answer(&message(&request)["id"], page));
+    let (exchange, request) = caller.posted("tools/list");
+    assert_eq!(message(&request)["params"]["cursor"], "2");
+    let pick = tool("pick", &json!({"row": {"type": "integer", "x-mcp-header": "Row"}}));
+    let page = json!({"tools": [pick], "nextCursor": "3", "ttlMs": 0, "cacheScope": "private"});
+    caller.answer(exchange, &answer(&message(&request)["id"], page));
+    let (exchange, request) = caller.posted("tools/call");
+    assert_eq!(header(&request, "mcp-param-row"), Some("12"));
+    assert_ne!(message(&request)["id"], first, "it is a new request");
+    assert_eq!(message(&request)["params"]["arguments"], json!({"row": 12}));
+    assert_eq!(caller.take_events(), [], "the application hears of none of it");
+    let again = message(&request)["id"].clone();
+    mismatch(&mut caller, exchange, &again);
+    let events = caller.take_events();
+    assert!(
+        matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(error) }]
+            if *call == asked && error.code.0 == -32020),
+        "{events:?}"
+    );
+    assert_eq!(caller.requests.len(), 0);
+    // If there is no list to be had, the refusal stands.
+    for silent in [false, true] {
+        let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+        let (exchange, request) = caller.posted("tools/call");
+        mismatch(&mut caller, exchange, &message(&request)["id"]);
+        let (exchange, request) = caller.posted("tools/list");
+        if silent {
+            caller.advance(Duration::from_secs(30));
+        } else {
+            let error =
+                json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32603, "message": "no"}});
+            caller.answer(exchange, &error);
+        }
+        let events = caller.take_events();
+        assert!(
+            matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(_) }] if *call == asked),
+            "{events:?}"
+        );
+    }
+    caller.advance(Duration::from_secs(2));
+    assert_eq!(caller.client.usage(), mcp_proto::http::client::Usage::default());
+}
