@@ -86,9 +86,7 @@ impl Beginning {
     ///
     /// It is if it was never asked, or did not answer in time because it was being started.
     pub(super) const fn may_be_modern(&self) -> bool {
-        let unheard =
-            matches!(self.probe, Probe::Silent) || matches!(self.probe, Probe::Unasked) && !self.opening.again;
-        unheard && self.refused.is_none()
+        matches!(self.probe, Probe::Silent) || matches!(self.probe, Probe::Unasked) && !self.opening.again
     }
 
     /// How to begin with a server that has left before it was any use.

@@ -76,6 +76,16 @@ fn what_is_good_is_not_asked_again_and_what_is_stale_is_at_its_next_use() {
     assert_eq!(client.conn.usage(), Usage::default());
 }
 
+// req: M-CACHE-009
+#[test]
+fn what_counts_is_the_time_in_which_it_is_asked() {
+    let mut client = Client::modern_client();
+    assert!(is_asked(&mut client, &tools(None)));
+    // Nothing has come in meanwhile, and no deadline has passed.
+    client.now = client.now + Duration::from_secs(60);
+    assert!(is_asked(&mut client, &tools(None)));
+}
+
 #[test]
 fn an_answer_that_is_used_again_is_the_same_and_ends_its_own_call() {
     let mut client = Client::modern_client();
@@ -267,6 +277,12 @@ fn a_cursor_that_is_refused_takes_its_whole_list_with_it() {
         assert!(is_asked(&mut client, &tools(page)), "{page:?}");
     }
     assert!(!is_asked(&mut client, &ListPromptsParams::default()));
+    // What is not there says nothing of what is.
+    assert!(is_asked(&mut client, &ReadResourceParams::new("a:b")));
+    let (_, sent) = ask(&mut client, &ReadResourceParams::new("a:c"));
+    client.feed(&refuse(&sent[0], -32602, json!(null)));
+    client.take_events();
+    assert!(!is_asked(&mut client, &ReadResourceParams::new("a:b")));
 }
 
 // req: M-CACHE-017 M-CACHE-018

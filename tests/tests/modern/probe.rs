@@ -202,6 +202,18 @@ fn silence_and_junk_show_an_old_server_after_a_while() {
     }
 }
 
+#[test]
+fn whoever_is_in_a_hurry_does_not_wait_longer_for_an_answer_than_for_the_handshake() {
+    let mut config = speaking(VersionSet::ALL);
+    config.settings.handshake_timeout = Duration::from_millis(200);
+    let mut client = Client::client(config);
+    client.sent_one();
+    client.advance(Duration::from_millis(200));
+    assert_eq!(next(&mut client), NEWEST);
+    client.advance(Duration::from_millis(200));
+    assert_eq!(next(&mut client), Leaves("too late"));
+}
+
 // req: M-DUAL-006
 #[test]
 fn an_answer_just_in_time_counts() {

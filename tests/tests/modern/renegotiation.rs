@@ -25,8 +25,11 @@ fn client() -> Client {
     config.settings.keepalive = Some(Keepalive { interval: Duration::from_secs(1000), missed: 3 });
     let mut client = Solo::client(config);
     let probe = client.sent_one();
-    client.feed(&discovered(&probe["id"], &["2026-07-28"]));
+    let mut found = discovered(&probe["id"], &["2026-07-28"]);
+    found["result"]["ttlMs"] = json!(3_600_000);
+    client.feed(&found);
     assert_eq!(client.take_events(), [Event::Ready]);
+    assert_eq!(client.conn.cache().len(), 1);
     client
 }
 
@@ -119,6 +122,19 @@ fn answers_and_state_go_again_with_the_request() {
     assert_eq!(client.sent(), NOTHING);
 }
 
+// req: M-DUAL-030
+#[test]
+fn what_has_been_answered_with_questions_stays_what_it_is() {
+    let mut client = client();
+    let (asked, first) = call(&mut client);
+    client.feed(&answer(&first, json!({"resultType": "input_required", "requestState": "s"})));
+    let second = client.sent_one();
+    client.feed(&unsupported(&second, json!(["2025-11-25"])));
+    assert_eq!(ended(&mut client).0, asked);
+    assert_eq!(client.sent(), NOTHING);
+    assert!(client.conn.is_ready());
+}
+
 /// A client that begins a session, the call that it does so for, and its `initialize`.
 fn begins_session(version: &str) -> (Client, CallId, Value) {
     let mut client = client();
@@ -170,6 +186,7 @@ fn a_server_that_serves_only_sessions_now_gets_one() {
             "{events:?}"
         );
         assert_eq!(client.conn.usage().calls, 0);
+        assert!(client.conn.cache().is_empty(), "what was good without a session is not in one");
         // The session has its pings again.
         assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.wake), Some(Wake::Keepalive));
     }

@@ -226,6 +226,18 @@ fn a_client_asks_about_tasks_where_both_sides_have_the_extension() {
     assert_eq!(refused, Err(SendError::NotInRevision { method: Method::ExtGetTask, version }));
 }
 
+// req: M-TASK-074
+#[test]
+fn what_is_reserved_for_tasks_is_used_for_nothing_else() {
+    let is_reserved = |method: &Method| {
+        let name = method.as_str();
+        name.starts_with("tasks/") || name == "notifications/tasks" || name.starts_with("notifications/tasks/")
+    };
+    let is_modern = |method: &Method| method.versions().contains(ProtocolVersion::V2026_07_28);
+    let used: Vec<_> = Method::ALL.iter().copied().filter(|method| is_reserved(method) && is_modern(method)).collect();
+    assert_eq!(used, [Method::ExtGetTask, Method::ExtUpdateTask, Method::ExtCancelTask, Method::ExtTaskChanged]);
+}
+
 fn listen(id: impl Into<Value>, filter: &Value, capabilities: &Value) -> Value {
     request(id, "subscriptions/listen", json!({"notifications": filter}), capabilities)
 }
