@@ -128,7 +128,7 @@ pub fn modern(id: &Value, method: &str, mut params: Value) -> Request<Vec<u8>> {
         params["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({});
     }
     let mut request = post("/mcp").header("mcp-protocol-version", "2026-07-28").header("mcp-method", method);
-    if let Some(name) = params.get("name").or_else(|| params.get("uri")).and_then(Value::as_str) {
+    if let Some(name) = ["name", "uri", "taskId"].iter().find_map(|name| params.get(name)?.as_str()) {
         request = request.header("mcp-name", name);
     }
     let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});

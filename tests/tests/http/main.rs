@@ -14,3 +14,4 @@ mod resumption;
 mod session;
 mod stateless;
 mod streams;
+mod tasks;
