@@ -112,8 +112,8 @@ impl fmt::Display for Coverage {
                 write!(f, "\nnot cited, and why:\n{missing}")?;
             }
             let (count, all) = table.totals(&cited);
-            let waiting = table.rows.iter().filter(|row| row.is_testable() && row.needs_http()).count();
-            writeln!(f, "\n{}: covered {count} of {all}; {waiting} more need HTTP", table.name)?;
+            let waiting = table.rows.iter().filter(|row| row.is_testable() && row.needs_oauth()).count();
+            writeln!(f, "\n{}: covered {count} of {all}; {waiting} more need OAuth", table.name)?;
         }
         Ok(())
     }
@@ -138,13 +138,13 @@ mod tests {
             row("PING-002", "PING", "SHOULD"),
             row("LIFE-001", "LIFE", "MUST NOT"),
             row("LIFE-002", "LIFE", "MUST"),
-            row("HTTP-001", "HTTP", "MUST"),
+            row("AUTH-001", "AUTH", "MUST"),
         ];
         let new = vec![row("M-META-001", "META", "MUST"), row("M-META-002", "META", "MUST")];
         Coverage {
             tables: vec![Table { name: "old".into(), rows: old }, Table { name: "new".into(), rows: new }],
             reasons: ["LIFE-001", "LIFE-002", "M-META-002"].map(|id| (id.into(), "untestable".into())).into(),
-            citations: ["PING-001", "PING-001", "PING-002", "HTTP-001", "M-META-001"].map(citation).into(),
+            citations: ["PING-001", "PING-001", "PING-002", "AUTH-001", "M-META-001"].map(citation).into(),
             faults: vec![],
         }
     }
@@ -161,7 +161,7 @@ mod tests {
             LIFE-001 MUST NOT: Text of LIFE-001.\n    no reason given\n\
             LIFE-002 MUST: Text of LIFE-002.\n    untestable\n\
             \n\
-            old: covered 1 of 3; 1 more need HTTP\n\
+            old: covered 1 of 3; 1 more need OAuth\n\
             \n\
             new\n  \
             META       1 of   2\n\
@@ -169,7 +169,7 @@ mod tests {
             not cited, and why:\n\
             M-META-002 MUST: Text of M-META-002.\n    untestable\n\
             \n\
-            new: covered 1 of 2; 0 more need HTTP\n";
+            new: covered 1 of 2; 0 more need OAuth\n";
         assert_eq!(coverage.to_string(), expected);
         assert_eq!(sample().errors(), [""; 0]);
     }
@@ -194,11 +194,11 @@ mod tests {
     fn reasons_that_are_missing_or_not_needed_are_errors() {
         let mut coverage = sample();
         coverage.reasons.remove("LIFE-001");
-        for id in ["PING-001", "PING-002", "HTTP-001", "PING-999"] {
+        for id in ["PING-001", "PING-002", "AUTH-001", "PING-999"] {
             coverage.reasons.insert(id.into(), "once".into());
         }
         let expected = [
-            "uncovered.csv: HTTP-001 is not a row that counts",
+            "uncovered.csv: AUTH-001 is not a row that counts",
             "uncovered.csv: PING-001 is stale, a test cites it",
             "uncovered.csv: PING-002 is not a row that counts",
             "uncovered.csv: PING-999 is not a row that counts",

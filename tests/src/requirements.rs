@@ -20,11 +20,11 @@ pub struct Requirement {
 }
 
 impl Requirement {
-    /// Whether the row counts for the coverage of the protocol over a byte pipe: a MUST or MUST NOT which a library can be
-    /// tested for without HTTP.
+    /// Whether the row counts for the coverage of the protocol: a MUST or MUST NOT which a library can be tested for
+    /// without OAuth.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.is_testable() && !self.needs_http()
+        self.is_testable() && !self.needs_oauth()
     }
 
     /// Whether the row is a MUST or MUST NOT which a library can be tested for, over whatever transport.
@@ -33,28 +33,20 @@ impl Requirement {
         self.level.starts_with("MUST") && !self.text.starts_with("(withdrawn)") && !self.area.ends_with("-HOST")
     }
 
-    /// Whether the row speaks of HTTP alone, so that nothing on a pipe can keep or break it: its area is one of HTTP or of
-    /// OAuth, its sentence begins with it, or every place that it comes from does.
+    /// Whether the row speaks of OAuth alone: its area is that, or every place that it comes from is about it.
     #[must_use]
-    pub fn needs_http(&self) -> bool {
-        HTTP_AREAS.contains(&self.area.trim_end_matches("-HOST"))
-            || HTTP_BEGINNINGS.iter().any(|beginning| self.text.starts_with(beginning))
-            || self.source.split("; ").all(|place| HTTP_SOURCES.iter().any(|source| place.contains(source)))
+    pub fn needs_oauth(&self) -> bool {
+        self.area.trim_end_matches("-HOST") == OAUTH_AREA
+            || self.source.split("; ").all(|place| OAUTH_SOURCES.iter().any(|source| place.contains(source)))
     }
 }
 
-/// Areas of the HTTP transports and of OAuth.
-const HTTP_AREAS: [&str; 3] = ["HTTP", "SSE", "AUTH"];
+/// The area of OAuth.
+const OAUTH_AREA: &str = "AUTH";
 
-/// How a sentence begins that is about HTTP only.
-const HTTP_BEGINNINGS: [&str; 5] =
-    ["On HTTP", "On Streamable HTTP", "Over Streamable HTTP", "HTTP 4", "A connection over HTTP"];
-
-/// Pages and sections of the specification about HTTP, its sessions, bearer tokens and the URLs of OAuth.
-const HTTP_SOURCES: [&str; 6] = [
-    "streamable-http",
+/// Pages and sections of the specification about bearer tokens and the URLs of OAuth.
+const OAUTH_SOURCES: [&str; 4] = [
     "basic/authorization",
-    "security_best_practices#session-hijacking",
     "security_best_practices#token-passthrough",
     "security_best_practices#server-side-request-forgery-ssrf",
     "security_best_practices#oauth-authorization-url-validation",
@@ -135,11 +127,11 @@ mod tests {
         PING-003,PING-HOST,host,MUST,2025-11-25,Shows it.,basic\n\
         HTTP-001,HTTP,server,MUST NOT,2025-11-25,Listens.,basic\n\
         PING-004,PING,both,MUST,2025-11-25,(withdrawn) The text says so nowhere.,basic\n\
-        SEC-002,SEC,server,MUST,2025-11-25,Guesses.,security_best_practices#session-hijacking\n\
+        SEC-002,SEC,server,MUST,2025-11-25,Passes on.,security_best_practices#token-passthrough\n\
         SEC-015,SEC,server,MUST NOT,2025-11-25,Trusts.,security_best_practices#mcp\n\
-        SUBS-001,SUBS,server,MUST,2026-07-28,On HTTP it is a stream.,basic/patterns/subscriptions\n\
-        SUBS-002,SUBS,server,MUST,2026-07-28,It ends by a message (HTTP: by its stream).,basic/x; a/streamable-http#y\n\
-        SUBS-003,SUBS,server,MUST,2026-07-28,The header is there.,b#streamable-http-z; a/streamable-http#y\n";
+        SUBS-001,SUBS,server,MUST,2026-07-28,It ends by a message.,basic/x; basic/authorization#y\n\
+        AUTH-001,AUTH,server,MUST,2026-07-28,It is challenged.,basic/x\n\
+        SUBS-003,SUBS,server,MUST,2026-07-28,The token is there.,basic/authorization#z; basic/authorization#y\n";
 
     #[test]
     fn a_table_is_read_with_its_quotes() {
@@ -156,47 +148,24 @@ mod tests {
     }
 
     #[test]
-    fn only_testable_musts_away_from_http_count() {
+    fn only_testable_musts_away_from_oauth_count() {
         let rows = parse_table(TABLE).expect("a table");
         let counted: Vec<_> = rows.iter().filter(|row| row.counts()).map(|row| row.id.as_str()).collect();
-        assert_eq!(counted, ["PING-001", "SEC-015", "SUBS-002"]);
+        assert_eq!(counted, ["PING-001", "HTTP-001", "SEC-015", "SUBS-001"]);
     }
 
-    /// What is taken for HTTP in areas that are not about it: the list shows that the rule takes no row with it that a pipe
-    /// could keep or break.
+    /// What is taken for OAuth in areas that are not about it: the list shows that the rule takes no row with it that can
+    /// be kept or broken without.
     #[test]
-    fn the_rows_that_wait_for_http_are_these() {
+    fn the_rows_that_wait_for_oauth_are_these() {
         let folder = crate::workspace::root().join("tests/requirements");
         let waiting = |name: &str| -> Vec<String> {
             let rows = read_table(&folder.join(name)).expect(name);
-            let waits =
-                |row: &Requirement| row.is_testable() && row.needs_http() && !HTTP_AREAS.contains(&row.area.as_str());
+            let waits = |row: &Requirement| row.is_testable() && row.needs_oauth() && row.area != OAUTH_AREA;
             rows.into_iter().filter(waits).map(|row| row.id).collect()
         };
-        assert_eq!(
-            waiting("requirements-legacy.csv"),
-            ["LIFE-040", "SEC-001", "SEC-002", "SEC-004", "SEC-005", "SEC-009"]
-        );
-        assert_eq!(
-            waiting("requirements-modern.csv"),
-            [
-                "M-META-008",
-                "M-META-015",
-                "M-CANC-005",
-                "M-CANC-006",
-                "M-PROG-014",
-                "M-SUBS-026",
-                "M-DUAL-012",
-                "M-DUAL-013",
-                "M-DUAL-014",
-                "M-DUAL-026",
-                "M-DUAL-035",
-                "M-DUAL-041",
-                "M-TASK-069",
-                "M-TASK-070",
-                "M-TASK-078",
-            ]
-        );
+        assert_eq!(waiting("requirements-legacy.csv"), ["SEC-004", "SEC-005", "SEC-009"]);
+        assert_eq!(waiting("requirements-modern.csv"), ["M-DUAL-035"]);
     }
 
     #[test]

@@ -259,7 +259,7 @@ fn the_old_transport_carries_everything_that_follows() {
     assert!(caller.client.is_listening());
 }
 
-// req: SSE-013
+// req: SSE-013 LIFE-040
 #[test]
 fn the_old_transport_ends_with_its_stream() {
     for broken in [false, true] {

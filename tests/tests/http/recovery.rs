@@ -225,7 +225,7 @@ fn the_session_is_a_secret() {
     assert!(!printed.contains("s-1"), "{printed}");
 }
 
-// req: HTTP-062 HTTP-063
+// req: HTTP-062 HTTP-063 LIFE-040
 #[test]
 fn leaving_ends_the_session_and_waits_for_nobody() {
     for status in [200, 202, 204, 404, 405, 500] {

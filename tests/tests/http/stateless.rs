@@ -126,7 +126,7 @@ fn with_body(request: http::Request<Vec<u8>>, change: impl FnOnce(&mut Value)) -
 }
 
 // req: M-HTTP-031 M-HTTP-032 M-HTTP-033 M-HTTP-034 M-HTTP-040 M-HTTP-041 M-HTTP-042 M-HTTP-043
-// req: M-HTTP-044 M-HTTP-045 M-HTTP-047 M-HTTP-049 M-HTTP-099
+// req: M-HTTP-044 M-HTTP-045 M-HTTP-047 M-HTTP-049 M-HTTP-099 M-META-008 M-BASE-050
 #[test]
 fn refusals_have_the_status_that_is_prescribed() {
     let id = json!("req-1");
@@ -174,7 +174,7 @@ fn headers_are_read_as_headers_are() {
     }
 }
 
-// req: M-HTTP-095
+// req: M-HTTP-095 M-META-015
 #[test]
 fn errors_of_a_method_have_the_status_of_success() {
     let table = [(-32602, 200), (-32603, 200), (1, 200), (-32601, 404), (-32021, 400), (-32020, 400)];
@@ -273,7 +273,7 @@ fn tell_all(web: &mut Web) {
     web.settle();
 }
 
-// req: M-SUBS-005 M-SUBS-006 M-SUBS-010 M-SUBS-012 M-SUBS-013 M-SUBS-026 M-SUBS-027 M-HTTP-020
+// req: M-SUBS-005 M-SUBS-006 M-SUBS-010 M-SUBS-012 M-SUBS-013 M-SUBS-026 M-SUBS-027 M-HTTP-020 M-PROG-014
 #[test]
 fn a_subscription_is_a_stream_of_its_own() {
     let mut web = web();

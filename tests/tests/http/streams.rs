@@ -313,6 +313,7 @@ fn a_stream_is_let_go_where_clients_come_back() {
     }
 }
 
+// req: LIFE-040
 #[test]
 fn a_server_that_closes_ends_its_streams_and_answers_what_it_can() {
     let mut web = Web::new(full_server());

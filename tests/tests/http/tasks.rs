@@ -6,6 +6,7 @@ use mcp_proto::{
     protocol::{Capability, VersionSet},
 };
 use mcp_tests::{
+    caller::{Caller, discovered, header, message, options, speaking},
     solo::full_server,
     web::{Web, modern},
 };
@@ -31,6 +32,23 @@ fn methods() -> [(&'static str, Value); 3] {
         ("tasks/update", json!({"taskId": "t", "inputResponses": {}})),
         ("tasks/cancel", json!({"taskId": "t"})),
     ]
+}
+
+// req: M-TASK-069
+#[test]
+fn a_client_repeats_the_id_of_a_task_in_a_header() {
+    let mut config = speaking(VersionSet::ALL);
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    let mut caller = Caller::new(config, options());
+    let (exchange, request) = caller.posted("server/discover");
+    let mut found = discovered(&message(&request)["id"]);
+    found["result"]["capabilities"]["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+    caller.answer(exchange, &found);
+    for (method, params) in methods() {
+        caller.call(method, &params);
+        let (_, request) = caller.posted(method);
+        assert_eq!((header(&request, "mcp-method"), header(&request, "mcp-name")), (Some(method), Some("t")));
+    }
 }
 
 // req: M-TASK-070
