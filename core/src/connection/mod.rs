@@ -59,7 +59,7 @@ use crate::{
         At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
         Request, ResourceUpdatedParams,
     },
-    wire::{ErrorObject, RawJson, encode},
+    wire::{ErrorObject, RawJson, RequestId, encode},
 };
 use engine::{Engine, Side};
 use modern::header_mismatch;
@@ -247,6 +247,12 @@ impl Connection<ServerEnd> {
 }
 
 impl<E> Connection<E> {
+    /// The id that the peer has given its request. `None` once the request has been answered.
+    #[must_use]
+    pub fn request_id(&self, key: ReplyKey) -> Option<&RequestId> {
+        self.engine.requests.get(key).map(|(entry, _)| &entry.id)
+    }
+
     // ---- what has happened ----
 
     /// A frame has come in: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from elsewhere.

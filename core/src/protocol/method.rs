@@ -204,6 +204,16 @@ impl Method {
         }
     }
 
+    /// The param that says what a request is about: the name of a tool or a prompt, the URI of a resource, the id of a task.
+    #[must_use]
+    pub const fn subject_param(self) -> Option<&'static str> {
+        match self {
+            Self::Subscribe | Self::Unsubscribe => Some("uri"),
+            Self::GetTask | Self::GetTaskResult | Self::CancelTask => Some("taskId"),
+            _ => self.mirrored_param(),
+        }
+    }
+
     /// The methods whose results a change that is told by this one makes stale (2026-07-28). Of `resources/read`, those of
     /// the resource that has changed.
     #[must_use]
