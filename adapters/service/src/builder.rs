@@ -162,6 +162,27 @@ macro_rules! common_methods {
             self
         }
 
+        /// Runs code around every answer: to refuse requests, to count them, to see how they ended and how long that took.
+        /// Functions and futures are wrapped alike; whoever blocks in it holds up other futures.
+        ///
+        /// It sees each request that this side answers, also those that are answered without a handler, such as lists and calls
+        /// of tools that there are not. It runs the [`Rest`](crate::Rest) or refuses, and what it refuses with is an error of the
+        /// protocol, also for tools. What comes first is outermost. A panic in it fails the one request.
+        ///
+        /// A request that [asks](crate::CallError::InputRequired) comes by again with the answers (2026-07-28). Of a request
+        /// that becomes a task it is the work on the task that is wrapped. The handshake, pings, subscriptions (2026-07-28) and
+        /// what is asked about the tasks of a session (2025-11-25) do not come by; nor do notifications, which nobody can refuse.
+        pub fn around<T>(
+            mut self,
+            f: impl Fn(crate::Incoming<$End>, crate::Rest<$End>) -> T + Send + Sync + 'static,
+        ) -> Self
+        where
+            T: std::future::Future<Output = Result<crate::Ended, crate::Failure>> + Send + 'static,
+        {
+            self.common.custom.wrap(crate::around::layer(f));
+            self
+        }
+
         /// Hears what the peer does wrong, and what it complains of. It should not take long.
         pub fn on_fault(mut self, f: impl Fn(crate::Fault) + Send + Sync + 'static) -> Self {
             self.common.custom.critic = Some(std::sync::Arc::new(f));

@@ -8,7 +8,12 @@ use mcp_proto::{
 };
 use serde_core::{Serialize, de::DeserializeOwned};
 
-use crate::{Context, Failure, Later, Peer, Role, handler::Code, link::Kind};
+use crate::{
+    Context, Failure, Later, Peer, Role,
+    around::{Layer, Layers},
+    handler::Code,
+    link::Kind,
+};
 
 /// Params as they came.
 type Params = Option<RawJson<'static>>;
@@ -46,11 +51,13 @@ pub struct Custom<E: Role> {
     answerers: HashMap<String, Arc<Answerer<E>>>,
     listeners: HashMap<String, Arc<Listener<E>>>,
     pub(crate) critic: Option<Critic>,
+    /// What is around every answer.
+    pub(crate) layers: Layers<E>,
 }
 
 impl<E: Role> Default for Custom<E> {
     fn default() -> Self {
-        Self { answerers: HashMap::new(), listeners: HashMap::new(), critic: None }
+        Self { answerers: HashMap::new(), listeners: HashMap::new(), critic: None, layers: Layers::default() }
     }
 }
 
@@ -106,6 +113,15 @@ impl<E: Role> Custom<E> {
     {
         let run = move |params: &Params, peer| Some(Later::new(f(decode_params(params.as_ref()).ok()?, peer)));
         self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+    }
+
+    /// Puts a piece of middleware inside of all that is there.
+    pub(crate) fn wrap(&mut self, layer: Layer<E>) {
+        Arc::make_mut(&mut self.layers).push(layer);
+    }
+
+    pub(crate) fn has_layers(&self) -> bool {
+        !self.layers.is_empty()
     }
 
     pub(crate) fn answerer(&self, method: &str) -> Option<&Arc<Answerer<E>>> {

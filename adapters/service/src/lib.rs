@@ -69,6 +69,28 @@
 //! [notices](Context::is_cancelled), or is [told](Context::cancelled), and what it waits for through its context ends at once. The
 //! future is dropped only if it is still not done when the connection is gone, and is not work on a task that has another.
 //!
+//! # Around handlers
+//!
+//! What many handlers need, such as checks, measurements and traces, is [put around](ServiceBuilder::around) all of them, be they
+//! functions or futures:
+//!
+//! ```
+//! use mcp_service::{Incoming, Rest, Service, Tool};
+//!
+//! let service = Service::builder("vault", "1.0.0")
+//!     .tool(Tool::new("open", || "open"))
+//!     .around(async |call: Incoming, rest: Rest| {
+//!         if call.name() == Some("open") && call.context().info().principal.is_none() {
+//!             return Err("Nobody knows who you are".into());
+//!         }
+//!         let ended = rest.run().await;
+//!         eprintln!("{} took {:?}: {:?}", call.method(), ended.took(), ended.answered());
+//!         Ok(ended)
+//!     })
+//!     .build()?;
+//! # Ok::<(), mcp_service::RegisterError>(())
+//! ```
+//!
 //! # Tasks
 //!
 //! A call that takes long can become a task: the client has something in hand at once, and comes back for the result. A tool
@@ -111,6 +133,7 @@
 //!   schema as text, and arguments only have to be readable.
 //! - `os`: for adapters, see [`drive`].
 
+mod around;
 mod audience;
 mod builder;
 mod calls;
@@ -149,6 +172,7 @@ mod uri_template;
 mod waiter;
 mod work;
 
+pub use around::{Answered, Ended, Incoming, Rest};
 pub use calls::Calls;
 pub use context::{Context, RequestInfo};
 pub use custom::Fault;

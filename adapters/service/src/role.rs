@@ -6,6 +6,7 @@ use mcp_proto::{
     connection::{Connection, RequestOptions, SendError},
     protocol::MethodName,
     rpc::{CallId, ReplyKey, Timestamp},
+    schema::Meta,
     wire::{ErrorObject, RawJson},
 };
 
@@ -68,4 +69,11 @@ pub struct Asked<'a, E> {
     pub(crate) key: ReplyKey,
     pub(crate) method: MethodName<'a>,
     pub(crate) params: Option<RawJson<'a>>,
+}
+
+impl<E> Asked<'_, E> {
+    /// Its `_meta`, if there is one that can be read.
+    pub(crate) fn meta(&self) -> Option<Meta> {
+        self.params.as_ref()?.member("_meta")?.decode().ok()
+    }
 }

@@ -19,6 +19,7 @@ use mcp_proto::{
 
 use crate::{
     Application, Calls, Context, Fault, Job, Link, Order, Peer, Role, Subscriptions,
+    around::Around,
     context::NO_LONGER_NEEDED,
     link::Kind,
     reply::{Answer, Refusal, Reply, guarded, respond},
@@ -151,17 +152,16 @@ impl<E: Role> fmt::Debug for Session<E> {
 
 impl<E: Role> Shared<E> {
     fn asked(self: &Arc<Self>, asked: Asked<'_, E>) -> Option<Job> {
-        let Asked { link, key, method, params } = match E::asked(self, asked) {
+        let asked = match E::asked(self, asked) {
             Ok(job) => return job,
             Err(asked) => asked,
         };
-        let Some(answerer) = E::custom(&self.home).answerer(method.as_str()).cloned() else {
-            let error = ErrorObject::method_not_found(method.as_str());
-            return self.refuse(link, key, error);
+        let method = asked.method.as_str();
+        let Some(answerer) = E::custom(&self.home).answerer(method).cloned() else {
+            return self.refuse(&asked, ErrorObject::method_not_found(method));
         };
-        let meta = params.as_ref().and_then(|params| params.member("_meta")?.decode().ok());
-        let params = params.map(RawJson::into_owned);
-        Some(self.work(link, key, meta, answerer.kind, move |context| async move {
+        let params = asked.params.clone().map(RawJson::into_owned);
+        Some(self.work(&asked, asked.meta(), answerer.kind, move |context| async move {
             (answerer.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
         }))
     }
@@ -169,10 +169,14 @@ impl<E: Role> Shared<E> {
     /// Answers a request without code of the user, at once if nothing that came before it is still being heard.
     pub(crate) fn answer<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
-        key: ReplyKey,
+        asked: &Asked<'_, E>,
         f: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
     ) -> Option<Job> {
+        let Asked { link, key, .. } = *asked;
+        if E::custom(&self.home).has_layers() {
+            let shared = self.clone();
+            return Some(self.work(asked, asked.meta(), Kind::Async, move |_| async move { f(&shared) }));
+        }
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, link, key));
             return Some(Job::future(Order::Concurrent, async move { reply.send(&f(&shared)).await }));
@@ -186,8 +190,8 @@ impl<E: Role> Shared<E> {
     }
 
     /// Answers a request with an error.
-    pub(crate) fn refuse(self: &Arc<Self>, link: &Arc<dyn Link<E>>, key: ReplyKey, error: ErrorObject) -> Option<Job> {
-        self.answer(link, key, move |_| Refusal::Err(error))
+    pub(crate) fn refuse(self: &Arc<Self>, asked: &Asked<'_, E>, error: ErrorObject) -> Option<Job> {
+        self.answer(asked, move |_| Refusal::Err(error))
     }
 
     /// A job that answers a request with code of the user, which is of this kind.
@@ -195,8 +199,7 @@ impl<E: Role> Shared<E> {
     /// A request that is cancelled goes on until its handler is done: nothing is dropped in the middle of what it does.
     pub(crate) fn work<T, F>(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
-        key: ReplyKey,
+        asked: &Asked<'_, E>,
         meta: Option<Meta>,
         kind: Kind,
         f: impl FnOnce(Context<E>) -> F + Send + 'static,
@@ -205,7 +208,8 @@ impl<E: Role> Shared<E> {
         T: Encode + Send + Sync + 'static,
         F: Future<Output = Answer<T>> + Send + 'static,
     {
-        let work = self.works.begin(key, meta);
+        let Asked { link, key, .. } = *asked;
+        let (work, around) = (self.works.begin(key, meta), Around::of(self, asked));
         let mut reply = Reply::new(self, link, key);
         let context = self.context(link, work);
         Job::of(kind, Order::Concurrent, async move {
@@ -214,7 +218,7 @@ impl<E: Role> Shared<E> {
                 // The answer goes nowhere, but it is what frees the request's place.
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                guarded(async { f(context).await }).await
+                around.run(context, f).await
             };
             reply.send(&answer).await;
         })

@@ -61,10 +61,9 @@ impl Role for ClientEnd {
     }
 
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
-        let Asked { link, key, .. } = asked;
         let host = &shared.home.0;
         let answer = match asked.method.known() {
-            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(link, key, |shared| {
+            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&asked, |shared| {
                 Ok(ListRootsResult::new(shared.home.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
             })),
             Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&asked),
@@ -74,7 +73,7 @@ impl Role for ClientEnd {
             }
             _ => return Err(asked),
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(link, key, error)))
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
     }
 
     fn ready(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>) {
@@ -186,8 +185,8 @@ impl Shared<ClientEnd> {
         // Without a handler there is nothing that could block.
         let kind = kind.unwrap_or(Kind::Async);
         Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
-            Some(task) => self.work_as_task(link, key, meta, task, kind, |_| None, move |context| f(params, context)),
-            None => self.work(link, key, meta, kind, move |context| f(params, context)),
+            Some(task) => self.work_as_task(asked, meta, task, kind, |_| None, move |context| f(params, context)),
+            None => self.work(asked, meta, kind, move |context| f(params, context)),
         })
     }
 }

@@ -35,7 +35,7 @@ pub use questions::PageVisit;
 pub use resource::{IntoResource, Resource, base64};
 pub use result::{IntoToolResult, Structured};
 pub use rounds::Answers;
-pub(crate) use rounds::{Rounds, Seal};
+pub(crate) use rounds::{Finished, Rounds, Seal};
 pub(crate) use tasks::{Permit, Task, Tasks, outlast};
 pub use template::ResourceTemplate;
 pub use tool::Tool;

@@ -66,7 +66,7 @@ impl State {
 macro_rules! page {
     ($shared:ident, $asked:ident, $list:ident, $Params:ident => $Result:ident) => {
         params($asked.params.as_ref()).map(|$Params { cursor, .. }| {
-            $shared.answer($asked.link, $asked.key, move |shared| {
+            $shared.answer(&$asked, move |shared| {
                 let service = &*shared.home.0;
                 let (page, next_cursor) = read(&service.catalog).$list.page(cursor.as_deref(), service.page_size)?;
                 let page: Vec<_> = page.iter().map(|entry| entry.about.clone()).collect();
@@ -109,10 +109,10 @@ impl Role for ServerEnd {
             Method::Unsubscribe => shared.unsubscribe(&asked),
             // The connection notes the level as soon as this is answered.
             Method::SetLevel => params(asked.params.as_ref())
-                .map(|_: SetLevelParams| shared.answer(asked.link, asked.key, |_| Ok(EmptyResult::default()))),
+                .map(|_: SetLevelParams| shared.answer(&asked, |_| Ok(EmptyResult::default()))),
             _ => return Err(asked),
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(asked.link, asked.key, error)))
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
     }
 
     fn is_news(_: &Shared<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
@@ -171,7 +171,7 @@ impl Shared<ServerEnd> {
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
         if let Some(lacking) = self.lacks(asked, tool.requires) {
-            return lacking.map(|result| self.answer(link, key, |_| Ok(result)));
+            return lacking.map(|result| self.answer(asked, |_| Ok(result)));
         }
         let support = tool.about.task_support();
         match (extension, support) {
@@ -192,7 +192,7 @@ impl Shared<ServerEnd> {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
                 let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
-                Ok(Some(self.work_as_task(link, key, meta, task, kind, what_failed, run)))
+                Ok(Some(self.work_as_task(asked, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
             (None, _) => {
@@ -235,10 +235,10 @@ impl Shared<ServerEnd> {
     {
         let Asked { link, key, .. } = *asked;
         let (Some(asker), Some(method)) = (link.run(|conn, _| Asker::of(conn, key)), asked.method.known()) else {
-            return Ok(Some(self.work(link, key, meta, kind, run)));
+            return Ok(Some(self.work(asked, meta, kind, run)));
         };
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
-        Ok(Some(self.work(link, key, meta, kind, move |context| async move {
+        Ok(Some(self.work(asked, meta, kind, move |context| async move {
             let request = context.clone();
             let rounds = request.work.rounds.get_or_init(|| rounds);
             let answer = run(context).await;
@@ -280,7 +280,7 @@ impl Shared<ServerEnd> {
         if found.is_none() {
             return Err(not_found(asked, &uri));
         }
-        Ok(self.answer(asked.link, asked.key, move |shared| {
+        Ok(self.answer(asked, move |shared| {
             shared.state.subscribe(uri, shared.home.0.max_subscriptions).map(|()| EmptyResult::default())
         }))
     }
@@ -288,14 +288,14 @@ impl Shared<ServerEnd> {
     fn unsubscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let UnsubscribeParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        Ok(self.answer(asked.link, asked.key, move |shared| {
+        Ok(self.answer(asked, move |shared| {
             shared.state.unsubscribe(&uri);
             Ok(EmptyResult::default())
         }))
     }
 
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let Asked { link, key, .. } = *asked;
+        let Asked { link, .. } = *asked;
         // In 2024-11-05 anybody may ask.
         if !link.run(|conn, _| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
@@ -304,13 +304,13 @@ impl Shared<ServerEnd> {
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
         let Some(subject) = self.home.0.subject(&reference)? else {
-            return Ok(self.answer(link, key, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
+            return Ok(self.answer(asked, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
         if !subject.has(&name) {
             return Err(ErrorObject::invalid_params(format!("Unknown argument: {name}")));
         }
         let kind = subject.completers().kind(&name);
-        Ok(Some(self.work(link, key, meta, kind, move |context| async move {
+        Ok(Some(self.work(asked, meta, kind, move |context| async move {
             let completing = Completing { value, known, context: context.clone() };
             let completion = subject.completers().complete(&name, completing).await;
             completion.map(CompleteResult::new).map_err(|failure| context.explain(failure))

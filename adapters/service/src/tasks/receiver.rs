@@ -17,8 +17,9 @@ use serde_core::de::DeserializeOwned;
 use super::store::{Effects, tell};
 use crate::{
     Context, Job, Link, Order, Role,
+    around::Around,
     link::Kind,
-    reply::{Answer, Reply, guarded, respond},
+    reply::{Answer, Reply, respond},
     role::Asked,
     session::Shared,
     work::{Origin, Work},
@@ -125,11 +126,9 @@ impl<E: Role> Shared<E> {
     /// Answers a request with a task, and makes a job of the work on it, which is of this kind.
     ///
     /// `fault` finds out from a result whether the task has failed all the same.
-    #[expect(clippy::too_many_arguments, reason = "it is all that there is to know of a task")]
     pub(crate) fn work_as_task<T, F>(
         self: &Arc<Self>,
-        link: &Arc<dyn Link<E>>,
-        key: ReplyKey,
+        asked: &Asked<'_, E>,
         meta: Option<Meta>,
         task: TaskMetadata,
         kind: Kind,
@@ -140,6 +139,8 @@ impl<E: Role> Shared<E> {
         T: Encode + Send + 'static,
         F: Future<Output = Answer<T>> + Send + 'static,
     {
+        let Asked { link, key, .. } = *asked;
+        let around = Around::of(self, asked);
         // It begins at once, so that the peer is told before anything else is said of it.
         let mut begun = self.begin_task(Reply::new(self, link, key), meta.clone(), &task);
         let (shared, link) = (self.clone(), link.clone());
@@ -161,7 +162,7 @@ impl<E: Role> Shared<E> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                guarded(async { f(context).await }).await
+                around.run(context, f).await
             };
             duty.end(answer, fault).await;
         })

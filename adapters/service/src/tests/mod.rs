@@ -1,5 +1,6 @@
 //! Sessions against sessions. What concerns a single file is tested there.
 
+mod around;
 mod asking;
 mod asynchronous;
 mod calls;

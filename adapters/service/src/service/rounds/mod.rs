@@ -72,6 +72,8 @@ struct Asked {
     refused: Option<ErrorObject>,
     /// What the client cannot do.
     lacking: CapabilitySet,
+    /// The request is answered with questions.
+    questions: bool,
 }
 
 /// What becomes of a request that may ask.
@@ -81,6 +83,16 @@ pub(crate) enum Finished<T> {
     Complete(T),
     /// It has to be sent again with answers.
     Questions(Box<InputRequiredResult>),
+}
+
+impl<T> Finished<T> {
+    /// The result, if it is done.
+    pub(crate) const fn complete(&self) -> Option<&T> {
+        match self {
+            Self::Complete(result) => Some(result),
+            Self::Questions(_) => None,
+        }
+    }
 }
 
 impl<T: Encode> Encode for Finished<T> {
@@ -156,6 +168,12 @@ impl Rounds {
         !lock(&self.asked).open.is_empty()
     }
 
+    /// Whether the request is answered with questions, or will be.
+    pub(crate) fn has_asked(&self) -> bool {
+        let asked = lock(&self.asked);
+        asked.questions || !asked.open.is_empty()
+    }
+
     /// An answer does not fit its question.
     pub(super) fn refuse(&self, why: &str) {
         lock(&self.asked).refuse(why);
@@ -173,6 +191,7 @@ impl Rounds {
             }
             let state = State { round: self.round.saturating_add(1), answers: used };
             let request_state = Some(seal.close(&self.scope, &state)?);
+            lock(&self.asked).questions = true;
             let questions = InputRequiredResult { request_state, ..InputRequiredResult::ask(open) };
             return Ok(Finished::Questions(Box::new(questions)));
         }

@@ -11,8 +11,9 @@ use mcp_proto::{
 
 use crate::{
     CallError, Context, Job, Later, Link, Order, Role,
+    around::Around,
     link::Kind,
-    reply::{Answer, Reply, guarded},
+    reply::{Answer, Reply},
     role::Asked,
     service::{Rounds, rounds::Asker},
     session::Shared,
@@ -75,6 +76,7 @@ impl Shared<ServerEnd> {
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
         let work = self.works.begin(*key, meta);
+        let around = Around::of(self, asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (work.info.set(info), work.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
@@ -97,7 +99,7 @@ impl Shared<ServerEnd> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                guarded(async { run(context).await }).await
+                around.run(context, run).await
             };
             duty.end(answer).await;
         });

@@ -31,14 +31,14 @@ impl Shared<ServerEnd> {
         Ok(match method {
             Method::ExtGetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
-                self.answer(asked.link, key, move |shared| {
+                self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
                     Ok(GetTaskResult::from(tasks.show(&*tasks.find(&task_id, owner.as_deref())?)))
                 })
             }
             Method::ExtUpdateTask => {
                 let UpdateTaskParams { task_id, input_responses, .. } = params(raw)?;
-                self.answer(asked.link, key, move |shared| {
+                self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
                     tasks.answer(shared.task_time(&link), &task, &input_responses)?;
@@ -48,7 +48,7 @@ impl Shared<ServerEnd> {
             }
             Method::ExtCancelTask => {
                 let CancelTaskParams { task_id, .. } = params(raw)?;
-                self.answer(asked.link, key, move |shared| {
+                self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
                     let task = tasks.find(&task_id, owner.as_deref())?;
                     tasks.cancel(shared.task_time(&link), &task);
