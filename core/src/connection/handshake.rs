@@ -69,6 +69,10 @@ impl Engine {
         params: Option<RawJson<'_>>,
         origin: Origin,
     ) -> Option<Event<'static>> {
+        if self.phase == Phase::Draining {
+            self.refuse_while_closing(origin, id);
+            return None;
+        }
         if self.phase != Phase::Opening || origin.batch.is_some() {
             let message = "Invalid request: the connection is initialized";
             self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_REQUEST, message));

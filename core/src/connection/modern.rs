@@ -136,7 +136,7 @@ impl Engine {
         origin: Origin,
     ) -> Option<Event<'a>> {
         if self.phase >= Phase::Draining {
-            self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
+            self.refuse_while_closing(origin, &id);
             return None;
         }
         let method = method.in_era(Era::Modern);

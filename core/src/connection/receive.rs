@@ -228,8 +228,7 @@ impl Engine {
             _ => {}
         }
         if self.phase == Phase::Draining {
-            // The peer could not know.
-            self.refuse(origin, Some(&id), &ErrorObject::internal("The connection is closing"));
+            self.refuse_while_closing(origin, &id);
             return None;
         }
         if self.phase == Phase::Opening && self.serves_modern() {
@@ -277,6 +276,11 @@ impl Engine {
             Err(violation) => return self.violation(violation),
         };
         Some(Event::Request { key, method, params })
+    }
+
+    /// Nothing new is begun. The peer could not know.
+    pub(super) fn refuse_while_closing(&mut self, origin: Origin, id: &RequestId) {
+        self.refuse(origin, Some(id), &ErrorObject::internal("The connection is closing"));
     }
 
     /// Enters a request into the table, if there is room for it.

@@ -398,3 +398,21 @@ fn a_server_of_the_old_revisions_ignores_the_claim() {
     server.conn.respond(list, &ListToolsResult::new(vec![])).expect("it is owed");
     assert_eq!(one(server.sent())["result"], json!({"tools": []}));
 }
+
+/// Whoever begins while it closes could not know, in either era.
+#[test]
+fn a_server_that_is_closing_takes_nothing_new_and_finds_no_fault_with_it() {
+    let mut server = dual();
+    server.feed(&request(1, "tools/list", json!({}), json!({})));
+    let key = key(&server.take_events());
+    server.conn.close(server.now);
+    for message in [initialize(), request(2, "tools/list", json!({}), json!({}))] {
+        server.feed(&message);
+        let refused = one(server.sent());
+        assert_eq!((&refused["id"], &refused["error"]["code"]), (&message["id"], &json!(-32603)));
+    }
+    assert_eq!(server.take_events(), []);
+    server.answer(key, &json!({"tools": []}));
+    assert_eq!(one(server.sent())["id"], 1);
+    assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
+}
