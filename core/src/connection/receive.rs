@@ -231,7 +231,7 @@ impl Engine {
             self.refuse_while_closing(origin, &id);
             return None;
         }
-        if self.phase == Phase::Opening && self.serves_modern() {
+        if self.phase == Phase::Opening && self.is_modern_server() {
             self.refuse(origin, Some(&id), &self.names_versions());
             return self.violation(Violation::NotReady(method.into_owned()));
         }

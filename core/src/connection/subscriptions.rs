@@ -160,7 +160,7 @@ impl Engine {
     /// Whether this is for those who listen, if there are any.
     pub(super) fn has_listeners(&self, method: Method) -> Result<bool, SendError> {
         // While it closes, they have all ended. A session may still be told.
-        if !self.serves_modern() || !Method::SUBSCRIBED.contains(&method) || self.phase >= Phase::Draining {
+        if !self.is_modern_server() || !Method::SUBSCRIBED.contains(&method) || self.phase >= Phase::Draining {
             return Ok(false);
         }
         match method.needs(ProtocolVersion::LATEST) {

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::{ClientConfig, ClientEnd, Event, Outcome, RequestOptions, SendError, Violation},
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
-    schema::{CallToolParams, ListToolsParams, PingParams},
+    schema::{CallToolParams, ListToolsParams, PingParams, ToolsListChangedParams},
     wire::{ErrorObject, Json, RequestId},
 };
 use mcp_tests::solo::{Solo, full_client};
@@ -318,4 +318,17 @@ fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
     client.advance(Duration::from_secs(60));
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
+}
+
+/// Whoever speaks 2026-07-28 may serve it or not: that is a matter of the role.
+#[test]
+fn a_client_is_not_taken_for_a_server() {
+    let refused = modern().conn.notify(&ToolsListChangedParams::default());
+    assert_eq!(refused, Err(SendError::WrongDirection(Method::ToolsListChanged)));
+
+    let (mut client, probe) = opened(VersionSet::ALL);
+    client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "error": {"code": -32601, "message": "what?"}}));
+    assert_eq!(one(client.sent())["method"], "initialize");
+    client.feed(&json!({"jsonrpc": "2.0", "id": 1, "method": "roots/list"}));
+    assert_eq!(one(client.sent())["error"]["code"], -32600);
 }
