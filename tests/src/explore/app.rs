@@ -216,9 +216,12 @@ impl App {
 
     /// Whether a call ought to have timed out.
     pub(super) fn overdue(&self, now: Timestamp) -> Option<&Call> {
-        // What waits for its own side, or for nothing but its end, is not idle.
-        let idles = |index: usize| !self.rounds && self.plan.asks[index].method != LISTEN;
-        let due = |(index, call): &(usize, &Call)| if idles(*index) { call.until } else { call.total };
+        // A subscription in force may last, and what waits for its own side is not idle.
+        let due = |(index, call): &(usize, &Call)| match self.plan.asks[*index].method {
+            LISTEN => None,
+            _ if self.rounds => call.total,
+            _ => call.until,
+        };
         let late = |found: &(usize, &Call)| !found.1.over && due(found).is_some_and(|due| due <= now);
         self.calls.iter().enumerate().find(late).map(|(_, call)| call)
     }
