@@ -3,6 +3,7 @@
 //! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
 //! - [`message`]: messages as JSON
 //! - [`monitor`]: what a server may say, held against what it was told
+//! - [`model`]: a peer as the specification has it, to compare with
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
 //! - [`explore`]: every order in which things can happen
 //! - [`simulate`]: runs of one server and many clients, drawn from a number
@@ -22,6 +23,7 @@ pub mod coverage;
 pub mod explore;
 pub mod link;
 pub mod message;
+pub mod model;
 pub mod modern;
 pub mod monitor;
 pub mod net;

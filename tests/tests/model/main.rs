@@ -1,0 +1,45 @@
+//! The real connection beside a plain model of it (`mcp_tests::model`): random lists of steps, and both do the same.
+
+mod sides;
+mod steps;
+
+use mcp_proto::protocol::{ProtocolVersion, Role};
+use proptest::{collection::vec, prelude::*};
+use sides::{Start, with};
+use steps::{Random, random};
+
+/// Every role in every revision, behind the beginning and before it.
+fn starts() -> Vec<Start> {
+    let roles = [Role::Client, Role::Server];
+    let revisions = ProtocolVersion::LEGACY.into_iter().chain([ProtocolVersion::V2026_07_28]);
+    let ready = revisions.flat_map(|revision| roles.map(|role| Start { role, revision, is_ready: true }));
+    let fresh = ProtocolVersion::LEGACY
+        .into_iter()
+        .flat_map(|revision| roles.map(|role| Start { role, revision, is_ready: false }));
+    ready.chain(fresh).collect()
+}
+
+fn play(start: Start, randoms: &[Random]) -> Result<(), TestCaseError> {
+    with(start, |sides| {
+        for random in randoms {
+            for step in random.steps(sides.model()) {
+                sides.step(&step).map_err(TestCaseError::fail)?;
+            }
+        }
+        sides.send_everything().map_err(TestCaseError::fail)
+    })
+}
+
+/// `PROPTEST_CASES=200000 cargo test --release -p mcp-tests --test model` looks longer.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(800)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_connection_does_what_the_model_does(start in prop::sample::select(starts()), steps in vec(random(), 0..60)) {
+        play(start, &steps)?;
+    }
+}

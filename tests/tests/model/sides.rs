@@ -1,0 +1,243 @@
+//! Both sides: the model and the connection, which are put through the same steps.
+
+use std::{fmt::Write as _, time::Duration};
+
+use mcp_proto::{
+    connection::{ClientConfig, Limits, RequestOptions, SendError, ServerConfig, Settings},
+    protocol::{Era, ProtocolVersion, Role, VersionSet},
+    rpc::{CallId, ReplyKey},
+    wire::{ErrorObject, Json, RawJson},
+};
+use mcp_tests::{
+    model::{CALLS, Model, RELISTENS, REQUESTS, ROUNDS, Reply, Seen, Step, params_of, refusal, result_of},
+    modern::discovered,
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+/// What a conversation begins with.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Start {
+    pub(crate) role: Role,
+    pub(crate) revision: ProtocolVersion,
+    /// Behind the handshake or discovery.
+    pub(crate) is_ready: bool,
+}
+
+/// A connection of either role, and the model of it.
+pub(crate) trait Sides {
+    /// The model.
+    fn model(&self) -> &Model;
+
+    /// The same happens to both. If they do not agree, what has happened so far.
+    fn step(&mut self, step: &Step) -> Result<(), String>;
+
+    /// Everything that waits is sent.
+    fn send_everything(&mut self) -> Result<(), String> {
+        while !self.model().sendable().is_empty() {
+            self.step(&Step::Send)?;
+        }
+        self.step(&Step::Send)
+    }
+}
+
+/// Both sides at the beginning of a conversation.
+pub(crate) fn with<R>(start: Start, play: impl FnOnce(&mut dyn Sides) -> R) -> R {
+    let Start { role, revision, is_ready } = start;
+    let model = if is_ready { Model::ready(role, revision) } else { Model::opening(role, revision) };
+    match role {
+        Role::Client => play(&mut Pair::new(client(revision, is_ready), model)),
+        Role::Server => play(&mut Pair::new(server(revision, is_ready), model)),
+    }
+}
+
+fn settle(settings: &mut Settings, revision: ProtocolVersion) {
+    let mut limits = Limits::default();
+    (limits.calls, limits.requests, limits.rounds, limits.relistens) = (CALLS, REQUESTS, ROUNDS, RELISTENS);
+    (settings.limits, settings.versions) = (limits, VersionSet::only(revision));
+}
+
+fn client(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ClientEnd> {
+    let mut config: ClientConfig = full_client();
+    settle(&mut config.settings, revision);
+    match (is_ready, revision.era()) {
+        (true, Era::Legacy) => Solo::ready_client_with(config, revision),
+        (true, Era::Modern) => {
+            let mut solo = Solo::client(config);
+            let probe = solo.sent_one();
+            solo.feed(&discovered(&probe["id"], &[revision.as_str()]));
+            assert!(solo.conn.is_ready());
+            solo.take_events();
+            solo
+        }
+        (false, _) => Solo::client(config),
+    }
+}
+
+fn server(revision: ProtocolVersion, is_ready: bool) -> Solo<mcp_proto::connection::ServerEnd> {
+    let mut config: ServerConfig = full_server();
+    settle(&mut config.settings, revision);
+    if is_ready && revision.era() == Era::Legacy {
+        Solo::ready_server_with(config, revision)
+    } else {
+        Solo::server(config)
+    }
+}
+
+struct Pair<E> {
+    solo: Solo<E>,
+    model: Model,
+    calls: Vec<CallId>,
+    keys: Vec<ReplyKey>,
+    script: String,
+}
+
+impl<E> Sides for Pair<E> {
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        writeln!(self.script, "  {step}").expect("a string takes everything");
+        if *step == Step::Send {
+            return self.send();
+        }
+        let (heard, outcome) = self.model.step(step);
+        let done = self.act(step).map_err(|error| refusal(&error));
+        self.agree("refusal", &outcome.err().map(str::to_owned), &done.err())?;
+        let events = self.solo.take_events();
+        let keys = &mut self.keys;
+        let told: Vec<Seen> = events
+            .into_iter()
+            .map(|event| {
+                Seen::of(event, |key| {
+                    keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                        keys.push(key);
+                        keys.len() - 1
+                    })
+                })
+            })
+            .collect();
+        for event in &heard {
+            writeln!(self.script, "    {event:?}").expect("a string takes everything");
+        }
+        self.agree("events", &heard, &told)?;
+        self.compare_state()
+    }
+}
+
+impl<E> Pair<E> {
+    fn new(solo: Solo<E>, model: Model) -> Self {
+        Self { solo, model, calls: Vec::new(), keys: Vec::new(), script: String::new() }
+    }
+
+    fn agree<T: PartialEq + std::fmt::Debug>(&self, what: &str, model: &T, core: &T) -> Result<(), String> {
+        if model == core {
+            return Ok(());
+        }
+        Err(format!("{what}\n   model: {model:?}\n    core: {core:?}\nafter\n{}", self.script))
+    }
+
+    /// What can be seen of both from outside.
+    fn compare_state(&self) -> Result<(), String> {
+        let conn = &self.solo.conn;
+        let deadline = conn.poll_timeout().map(|deadline| deadline.at.as_nanos() / 1_000_000);
+        self.agree("deadline", &self.model.next_deadline(), &deadline)?;
+        let usage = conn.usage();
+        self.agree("tables", &self.model.holds(), &[usage.calls, usage.requests, usage.outbox_frames])?;
+        self.agree("drained", &self.model.is_drained(), &conn.is_drained())
+    }
+
+    /// The next frame is taken from both.
+    fn send(&mut self) -> Result<(), String> {
+        let possible = self.model.sendable();
+        let mut out = Vec::new();
+        let sent = self.solo.conn.poll_transmit(&mut out).map(|_| plain(serde_json::from_slice(&out).expect("JSON")));
+        let possible: Vec<Value> = possible.into_iter().map(plain).collect();
+        let texts = |frames: &[Value]| frames.iter().map(Value::to_string).collect::<Vec<_>>();
+        let Some(sent) = sent else { return self.agree("frame", &texts(&possible), &Vec::new()) };
+        if !possible.contains(&sent) {
+            return self.agree("frame", &texts(&possible), &texts(&[sent]));
+        }
+        writeln!(self.script, "    {sent}").expect("a string takes everything");
+        self.model.sent(&sent);
+        self.compare_state()
+    }
+
+    fn act(&mut self, step: &Step) -> Result<(), SendError> {
+        let (conn, now) = (&mut self.solo.conn, self.solo.now);
+        match step {
+            Step::Ask { method, progress, idle, total, again } => {
+                let params = Some(params_of(method)).filter(|params| !params.is_null());
+                let params = params.map(|params| Json::new(&params).expect("JSON"));
+                let options = RequestOptions {
+                    idle_timeout: idle.map(Duration::from_millis),
+                    total_timeout: total.map(Duration::from_millis),
+                    progress: *progress,
+                    relisten: *again,
+                    ..RequestOptions::forever()
+                };
+                let call = conn.request_raw(now, method, params.as_ref().map(RawJson::from).as_ref(), options)?;
+                self.calls.push(call);
+            }
+            Step::Cancel(id) => {
+                let call = self.calls.iter().find(|call| call.as_u64() == *id).expect("it was made");
+                conn.cancel(*call, Some("no reason"))?;
+            }
+            Step::Answer(request, Reply::Result) => {
+                let result = Json::new(&result_of(*request)).expect("JSON");
+                conn.respond_raw(self.keys[*request], &RawJson::from(&result))?;
+            }
+            Step::Answer(request, Reply::Error) => {
+                conn.respond_error(self.keys[*request], &ErrorObject::internal("no"))?;
+            }
+            Step::Report(request, progress) => {
+                conn.progress(self.keys[*request], f64::from(*progress), None, None)?;
+            }
+            Step::Notify(method, level) => {
+                let params = level.map_or_else(|| json!({}), |level| json!({"level": level}));
+                let params = Json::new(&params).expect("JSON");
+                conn.notify_raw(method, Some(&RawJson::from(&params)))?;
+            }
+            Step::Close => conn.close(now),
+            Step::Hear(message) => self.solo.feed(message),
+            Step::Eof => conn.handle_eof(now),
+            Step::Break => conn.handle_broken(),
+            Step::Wait(time) => self.solo.advance(Duration::from_millis(*time)),
+            Step::Send => unreachable!("what is sent is compared"),
+        }
+        Ok(())
+    }
+}
+
+/// A frame without what the model knows nothing of: texts for people, who is who, the order in a batch.
+fn plain(mut frame: Value) -> Value {
+    if let Value::Array(members) = &mut frame {
+        members.iter_mut().for_each(|member| *member = plain(member.take()));
+        members.sort_by_key(ToString::to_string);
+        return frame;
+    }
+    if frame["id"].is_null() {
+        frame.as_object_mut().expect("a message").remove("id");
+    }
+    if let Some(code) = frame["error"].get("code").cloned() {
+        frame["error"] = json!({"code": code});
+    }
+    for part in ["params", "result"] {
+        let Some(part) = frame.get_mut(part) else { continue };
+        if part.get("supportedVersions").is_some() {
+            *part = json!("what the server is");
+        } else if let Some(version) = part.get("protocolVersion").cloned() {
+            *part = json!({"protocolVersion": version});
+        }
+        if let Some(object) = part.as_object_mut() {
+            object.remove("reason");
+        }
+        for key in ["protocolVersion", "clientInfo", "clientCapabilities", "serverInfo"] {
+            if let Some(value) = part.pointer_mut(&format!("/_meta/io.modelcontextprotocol~1{key}")) {
+                *value = json!("…");
+            }
+        }
+    }
+    frame
+}
