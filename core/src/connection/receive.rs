@@ -494,8 +494,9 @@ impl Engine {
                 self.stats.late += 1;
                 Some(Event::Late(call))
             }
-            // A server may end a subscription by a result and by taking the request back.
-            Some(listening) if self.listens(listening) => {
+            // A server may end a subscription by a result and by taking the request back; and what it says of a task may
+            // come when nobody waits for it any more.
+            Some(goes_on) if self.listens(goes_on) || self.pursues(goes_on) => {
                 self.stats.late += 1;
                 None
             }

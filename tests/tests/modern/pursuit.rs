@@ -400,6 +400,36 @@ fn a_look_that_fails_is_not_the_end_of_the_task() {
     }
 }
 
+#[test]
+fn what_comes_of_a_look_that_was_given_up_is_late() {
+    // Of a call that has become the task, and of a task whose id was kept.
+    for kept in [false, true] {
+        let mut client = client();
+        let options = RequestOptions { idle_timeout: Some(millis(50)), ..RequestOptions::default() };
+        let look = if kept {
+            client.conn.follow_task(client.now, "t", options).expect("it may be asked");
+            one(client.sent())
+        } else {
+            client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be asked");
+            let request = one(client.sent());
+            answer(&mut client, &request, "task", working());
+            client.take_events();
+            look_after(&mut client, millis(100))
+        };
+        client.advance(millis(50));
+        assert_eq!(one(client.sent())["params"]["requestId"], look["id"]);
+        answer(&mut client, &look, "complete", completed());
+        refuse(&mut client, &look, -32603);
+        assert_eq!((client.take_events(), client.conn.stats().late, client.conn.stats().violations), (vec![], 2, 0));
+        // The next one is what counts.
+        client.advance(Duration::from_secs(2));
+        let look = one(client.sent());
+        answer(&mut client, &look, "complete", completed());
+        assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
+        assert_eq!(client.conn.usage(), Usage::default());
+    }
+}
+
 // req: M-TASK-053 M-TASK-054 M-TASK-057
 #[test]
 fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
