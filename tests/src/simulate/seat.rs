@@ -135,11 +135,6 @@ impl<E: End> Seat<E> {
     }
 
     fn hand_on(&mut self, stage: &mut Stage<'_>, event: Event<'static>) {
-        if let Event::Request { params: Some(params), .. } = &event
-            && let Some(number) = params.member("number").and_then(|number| number.decode().ok())
-        {
-            self.tap.admits(number);
-        }
         self.desk.on_event(stage, &mut self.conn, event);
     }
 

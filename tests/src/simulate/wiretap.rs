@@ -10,12 +10,8 @@ use serde_json::Value;
 struct Asked {
     /// Answers that it may still get.
     owed: u32,
-    /// The number by which the application knows it.
-    number: Option<u64>,
     token: Option<String>,
     progress: Option<f64>,
-    /// The application works on it, or has answered it.
-    is_admitted: bool,
     /// Its cancellation has been handled.
     is_cancelled: bool,
 }
@@ -83,18 +79,9 @@ impl Wiretap {
         let params = &message["params"];
         *asked = Asked {
             owed: asked.owed + 1,
-            number: params["number"].as_u64(),
             token: params["_meta"].get("progressToken").map(Value::to_string),
-            is_admitted: asked.is_admitted && asked.owed > 0,
             ..Asked::default()
         };
-    }
-
-    /// The application has heard of a request.
-    pub fn admits(&mut self, number: u64) {
-        for asked in self.asked.values_mut().filter(|asked| asked.number == Some(number)) {
-            asked.is_admitted = true;
-        }
     }
 
     /// This end has handled a message.
