@@ -223,6 +223,10 @@ impl Monitor {
                     let mut uris = filter["resourceSubscriptions"].as_array().into_iter().flatten();
                     uris.any(|subscribed| subscribed.as_str().is_some_and(|it| uri.starts_with(it)))
                 }
+                "notifications/tasks" => {
+                    let mut tasks = filter["taskIds"].as_array().into_iter().flatten();
+                    tasks.any(|listed| *listed == params["taskId"])
+                }
                 _ => false,
             };
             return expect(wanted, "news that nobody asked for");

@@ -73,6 +73,12 @@ fn everything_happens() {
         "\"method\":\"sampling/createMessage\"",
         "\"nextCursor\"",
         "\"taskId\"",
+        // Tasks of requests without a session.
+        "event    Task",
+        "\"method\":\"tasks/get\"",
+        "\"method\":\"tasks/update\"",
+        "\"method\":\"tasks/cancel\"",
+        "notifications/tasks",
         // News.
         "notifications/subscriptions/acknowledged",
         "io.modelcontextprotocol/subscriptionId",

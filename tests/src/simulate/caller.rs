@@ -10,7 +10,8 @@ use mcp_proto::{
 };
 
 use super::{
-    desk::{Desk, End, Other, attempt, member},
+    desk::{Desk, End, NUMBER, Other, attempt, member},
+    memory::Memory,
     stage::{Deed, Stage},
 };
 
@@ -29,8 +30,10 @@ pub struct Made {
     is_given_up: bool,
     /// It is a subscription that the server has agreed to.
     pub is_acknowledged: bool,
-    /// It asks for a task.
+    /// It asks for a task (2025-11-25).
     pub is_task: bool,
+    /// It has become a task that the connection follows (2026-07-28).
+    pub is_pursued: bool,
     /// The request of the peer that cannot go on without it.
     pub job: Option<ReplyKey>,
     /// How many pages of its list came before.
@@ -62,6 +65,24 @@ const ASKED_BACK: &[(u64, &str)] =
 const PAGES: u64 = 5;
 
 impl Made {
+    /// What was asked.
+    #[must_use]
+    pub const fn method(&self) -> &'static str {
+        self.method
+    }
+
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// When it was asked.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
+        self.at
+    }
+
     /// The peer is at it.
     pub fn progresses(&mut self, now: Timestamp, progress: f64, in_order: bool) {
         assert!(self.options.progress, "progress that nobody asked for");
@@ -84,19 +105,28 @@ impl Made {
         self.options.idle_timeout.map(|idle| self.heard + idle).filter(|_| !self.is_acknowledged)
     }
 
+    /// Whether it may have been sent again meanwhile, so that it has as much time to be answered as at first: with
+    /// answers, after a pause, or because a server says that it does not speak the revision after all.
+    fn may_go_again(&self, is_good: bool) -> bool {
+        !is_good || self.may_ask() || self.method == LISTEN && self.options.relisten
+    }
+
     /// Whether it should have ended.
-    pub fn is_overdue(&self, now: Timestamp, is_modern: bool) -> bool {
+    pub fn is_overdue(&self, now: Timestamp, other: Other, is_modern: bool) -> bool {
         let has_passed = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
-        has_passed(self.total_at()) || !(is_modern && self.may_ask()) && has_passed(self.idle_at())
+        let is_idle = has_passed(self.idle_at()) && !(is_modern && self.may_go_again(other.is_good));
+        has_passed(self.total_at()) || is_idle
     }
 
     /// Confirms that it may end like this.
-    pub fn check_end(&self, now: Timestamp, other: Other, is_modern: bool, outcome: &Outcome<'_>) {
+    pub fn check_end(&self, now: Timestamp, other: Other, is_modern: bool, outcome: &Outcome<'_>, memory: &Memory) {
         match outcome {
             Outcome::Result(result) => {
                 let echoes = !matches!(self.method, "ping" | LISTEN) && result.member("task").is_none();
                 if other.is_good && echoes {
-                    assert_eq!(member(Some(result), "number"), Some(self.number), "the answer of another request");
+                    let number: u64 = member(Some(result), "number").expect("its answers have a number");
+                    let is_known = !self.options.fresh && memory.has(self.at, self.method, number);
+                    assert!(number == self.number || is_known, "{number} answers another request than {self:?}");
                 }
             }
             // It may be longer than the limits allow, or ask more.
@@ -108,7 +138,10 @@ impl Made {
                 let at = if *total { self.total_at() } else { self.idle_at() };
                 assert!(at.is_some_and(|at| at <= now), "it has time left: {self:?}");
             }
-            Outcome::Cancelled => assert!(self.is_given_up || self.method == LISTEN, "nobody has cancelled {self:?}"),
+            Outcome::Cancelled => {
+                let by_server = self.method == LISTEN || self.is_pursued;
+                assert!(self.is_given_up || by_server, "nobody has cancelled {self:?}");
+            }
             Outcome::Failed(why) => panic!("no request travels on its own here: {why:?}"),
             Outcome::Error(_) | Outcome::Closed(_) => {}
         }
@@ -170,18 +203,22 @@ impl Desk {
         let is_task = method == "tools/call"
             && conn.version().is_some_and(|version| version.has_tasks())
             && stage.dice.percent(20);
-        let mut params = format!(r#"{{"number":{number}"#);
+        // Those may be answered from memory: the number must not make a difference.
+        let mut params = match method {
+            "tools/list" | "resources/read" => format!(r#"{{"_meta":{{"{NUMBER}":{number}}}"#),
+            _ => format!(r#"{{"number":{number}"#),
+        };
         match method {
             "logging/setLevel" => params += &format!(r#","level":"{}""#, stage.level().as_str()),
             "resources/subscribe" | "resources/read" => params += r#","uri":"test://a""#,
-            LISTEN => params += &format!(r#","notifications":{}"#, filter(stage)),
+            LISTEN => params += &format!(r#","notifications":{}"#, self.filter(stage)),
             _ if is_task => params += r#","task":{"ttl":60000}"#,
             GET_TASK => {
                 params += &format!(r#","taskId":"{}""#, self.followed.first_key_value().map_or("", |(_, task)| task))
             }
             _ => {}
         }
-        let options = self.options(stage);
+        let options = self.options(stage, method);
         let params = Json::parse(params + "}").expect("it is JSON");
         let made =
             attempt(conn, |conn| conn.request_raw(stage.now, method, Some(&RawJson::from(&params)), options.clone()));
@@ -193,7 +230,6 @@ impl Desk {
                 if stage.dice.percent(self.habits.fickleness) {
                     stage.plan_within(self.habits.patience, Deed::GiveUp(self.who, call));
                 }
-                let options = RequestOptions { progress: options.progress && method != "ping", ..options };
                 let made = Made {
                     method,
                     number,
@@ -204,6 +240,7 @@ impl Desk {
                     is_given_up: false,
                     is_acknowledged: false,
                     is_task,
+                    is_pursued: false,
                     job,
                     pages,
                 };
@@ -226,7 +263,7 @@ impl Desk {
         }
     }
 
-    fn options(&self, stage: &mut Stage<'_>) -> RequestOptions {
+    fn options(&self, stage: &mut Stage<'_>, method: &str) -> RequestOptions {
         let least = self.habits.patience / 20;
         let mut time = |never| {
             let time = least + stage.dice.time(self.habits.patience);
@@ -238,8 +275,10 @@ impl Desk {
         RequestOptions {
             idle_timeout,
             total_timeout,
-            progress: stage.dice.percent(60),
+            progress: stage.dice.percent(60) && !matches!(method, "ping" | LISTEN),
             log_level,
+            fresh: stage.dice.percent(30),
+            relisten: stage.dice.percent(50),
             ..RequestOptions::forever()
         }
     }
@@ -248,6 +287,27 @@ impl Desk {
     pub fn ask_for_tasks<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>) {
         if !self.followed.is_empty() && self.call(stage, conn, GET_TASK, None, 0).is_none() && self.closed.is_none() {
             stage.plan(Duration::from_millis(100), Deed::Step(self.who));
+        }
+    }
+
+    /// Asks to hear of a task.
+    pub fn listen_to<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, task: &str) {
+        self.wanted_task = Some(task.to_owned());
+        self.call(stage, conn, LISTEN, None, 0);
+        self.wanted_task = None;
+    }
+
+    /// What a client listens to.
+    fn filter(&self, stage: &mut Stage<'_>) -> String {
+        const FILTERS: [&str; 4] = [
+            r#""toolsListChanged":true"#,
+            r#""toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["test://a"]"#,
+            r#""promptsListChanged":true"#,
+            "",
+        ];
+        match &self.wanted_task {
+            Some(task) => format!(r#"{{"toolsListChanged":true,"taskIds":["{task}","no such task"]}}"#),
+            None => format!("{{{}}}", stage.dice.pick(&FILTERS)),
         }
     }
 
@@ -273,7 +333,8 @@ impl Desk {
     pub fn change<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, what: u64) {
         let (method, params) = match what % 4 {
             0 => ("notifications/prompts/list_changed", "{}"),
-            1 => ("notifications/resources/updated", r#"{"uri":"test://a/b"}"#),
+            1 if stage.dice.percent(50) => ("notifications/resources/updated", r#"{"uri":"test://a/b"}"#),
+            1 => ("notifications/resources/updated", r#"{"uri":"test://a"}"#),
             _ => ("notifications/tools/list_changed", "{}"),
         };
         let params = Json::parse(params).expect("it is JSON");
@@ -282,6 +343,13 @@ impl Desk {
         if told.is_ok() && what % 4 > 1 && self.is_ready {
             self.heard.changed_at = Some(stage.now);
         }
+    }
+
+    /// What a task of the server has come to.
+    pub fn tell_of_task<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, task: &str) {
+        let params = Json::parse(task).expect("it is JSON");
+        let told = attempt(conn, |conn| conn.notify_raw("notifications/tasks", Some(&RawJson::from(&params))));
+        stage.note(self.who, "tell", format_args!("{task} {told:?}"));
     }
 
     /// Gives up on a request, if it has not ended.
@@ -325,15 +393,4 @@ impl Desk {
             stage.plan(Duration::from_millis(100), Deed::Step(self.who));
         }
     }
-}
-
-/// What a client listens to.
-fn filter(stage: &mut Stage<'_>) -> &'static str {
-    const FILTERS: [&str; 4] = [
-        r#"{"toolsListChanged":true}"#,
-        r#"{"toolsListChanged":true,"promptsListChanged":true,"resourceSubscriptions":["test://a"]}"#,
-        r#"{"promptsListChanged":true}"#,
-        "{}",
-    ];
-    FILTERS[stage.dice.size(0..=3)]
 }

@@ -15,6 +15,7 @@ use mcp_proto::{
 use super::{
     caller::Made,
     handler::{Job, Rounds, Tasks},
+    memory::Memory,
     plan::Habits,
     stage::{Deed, Stage},
     trace::Who,
@@ -27,6 +28,12 @@ pub trait End: Sized {
 
     /// In which revision a request of the peer is made, and what the peer can do for whoever answers it.
     fn context(conn: &Connection<Self>, key: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)>;
+
+    /// Opens a subscription that names tasks.
+    fn accept(conn: &mut Connection<Self>, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError>;
+
+    /// Confirms that no more is remembered than there is room for.
+    fn check_cache(_: &Connection<Self>) {}
 }
 
 impl End for ClientEnd {
@@ -34,6 +41,15 @@ impl End for ClientEnd {
 
     fn context(conn: &Connection<Self>, _: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)> {
         conn.version().map(|version| (version, conn.peer_capabilities()))
+    }
+
+    fn accept(_: &mut Connection<Self>, _: ReplyKey, _: impl FnMut(&str) -> bool) -> Result<(), SendError> {
+        Err(SendError::WrongResult)
+    }
+
+    fn check_cache(conn: &Connection<Self>) {
+        let (cache, limits) = (conn.cache(), &conn.settings().limits);
+        assert!(cache.len() <= limits.cache_entries && cache.bytes() <= limits.cache_bytes, "{cache:?}");
     }
 }
 
@@ -43,6 +59,10 @@ impl End for ServerEnd {
     fn context(conn: &Connection<Self>, key: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)> {
         let context = conn.context(key)?;
         Some((context.version, context.client_capabilities.set()))
+    }
+
+    fn accept(conn: &mut Connection<Self>, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
+        conn.accept_subscription(key, is_there)
     }
 }
 
@@ -94,12 +114,16 @@ pub struct Desk {
     pub tasks: Tasks,
     /// Requests of its own that have become tasks.
     pub followed: BTreeMap<CallId, String>,
+    /// The task that it is about to listen to (2026-07-28).
+    pub wanted_task: Option<String>,
     /// Whether the handshake is over.
     pub is_ready: bool,
     /// Why the connection has ended.
     pub closed: Option<CloseReason>,
     /// What it has said and heard.
     pub heard: Heard,
+    /// What its connection may know without asking.
+    pub memory: Memory,
     /// What it still does of its own.
     pub steps: u64,
 }
@@ -120,9 +144,11 @@ impl Desk {
             rounds: Rounds::default(),
             tasks: Tasks::default(),
             followed: BTreeMap::new(),
+            wanted_task: None,
             is_ready: false,
             closed: None,
             heard: Heard::default(),
+            memory: Memory::default(),
             steps,
         }
     }
@@ -159,6 +185,14 @@ impl Desk {
                     assert!(self.followed.contains_key(&call), "progress of a call that has ended");
                 }
             }
+            Event::Task { call, task } => {
+                let made = self.calls.get_mut(&call).expect("a call that has become a task is open");
+                let is_new = !std::mem::replace(&mut made.is_pursued, true);
+                let task: Option<String> = member(Some(&task), "taskId");
+                if let Some(task) = task.filter(|_| is_new && stage.dice.percent(20)) {
+                    self.listen_to(stage, conn, &task);
+                }
+            }
             Event::Late(call) => assert!(!self.calls.contains_key(&call), "what is late has ended"),
             Event::Notification { method, params } => self.hear(stage, &method, params.as_ref()),
             Event::PeerError(error) => assert!(!self.other.is_good, "a good peer errs: {error}"),
@@ -193,6 +227,7 @@ impl Desk {
     }
 
     fn hear(&mut self, stage: &mut Stage<'_>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) {
+        self.memory.hear(stage.now, method, params);
         match method {
             MethodName::Custom(_) if self.other.is_good => {
                 let number: u64 = member(params, "number").expect("its notifications have a number");
@@ -221,7 +256,10 @@ impl Desk {
         assert!(!self.ended.contains(&call), "a call has ended for the second time");
         let made = self.calls.remove(&call).expect("what ends was begun");
         self.ended.insert(call);
-        made.check_end(stage.now, self.other, is_modern(conn), outcome);
+        made.check_end(stage.now, self.other, is_modern(conn), outcome, &self.memory);
+        if let Outcome::Result(result) = outcome {
+            self.memory.learn(stage.now, &made, result);
+        }
         if made.is_task
             && let Outcome::Result(result) = outcome
             && let Some(task) = result.member("task").and_then(|task| member(Some(&task), "taskId"))
@@ -234,15 +272,17 @@ impl Desk {
     /// Confirms that no call lives longer than it may, when time has been handed in.
     pub fn check_deadlines<E>(&self, conn: &Connection<E>, now: Timestamp) {
         for (call, made) in &self.calls {
-            assert!(!made.is_overdue(now, is_modern(conn)), "{call:?} has run out of time and has not ended: {made:?}");
+            let is_overdue = made.is_overdue(now, self.other, is_modern(conn));
+            assert!(!is_overdue, "{call:?} has run out of time and has not ended: {made:?}");
         }
     }
 
     /// Confirms that the tables of a connection are those of its application.
-    pub fn check_tables<E>(&self, conn: &Connection<E>) {
+    pub fn check_tables<E: End>(&self, conn: &Connection<E>) {
+        E::check_cache(conn);
         let Usage { calls, requests, tasks, .. } = conn.usage();
-        // The handshake and a ping are the core's own.
-        assert!((self.calls.len()..=self.calls.len() + 2).contains(&calls), "{calls} calls");
+        // The handshake, pings and farewells to tasks are the core's own.
+        assert!(calls >= self.calls.len(), "{calls} calls");
         assert!(requests >= self.jobs.len(), "{requests} requests");
         assert!(tasks <= self.followed.len(), "{tasks} tasks");
     }
@@ -275,3 +315,11 @@ pub fn attempt<E, T>(
     }
     result
 }
+
+/// The number by which a request is known. What may be answered from memory has it where it does not matter for that.
+pub fn number_of(params: Option<&RawJson<'_>>) -> Option<u64> {
+    member(params, "number").or_else(|| member(params?.member("_meta").as_ref(), NUMBER))
+}
+
+/// Where that is.
+pub const NUMBER: &str = "com.example/number";

@@ -12,8 +12,9 @@ use mcp_proto::{
 };
 
 use super::{
-    desk::{Desk, End, attempt, member},
+    desk::{Desk, End, attempt, member, number_of},
     stage::{Deed, Stage},
+    tasks::Wanted,
 };
 
 /// How a request is to end.
@@ -31,8 +32,14 @@ pub struct Job {
     /// What the peer wants to see again in the answer.
     number: Option<u64>,
     is_list: bool,
-    /// The task that it asks for.
+    /// The task that it asks for (2025-11-25).
     task: Option<String>,
+    /// What it wants of a task (2026-07-28), and of which.
+    wanted: Option<(Wanted, String)>,
+    /// It is a subscription.
+    listens: bool,
+    /// How long its result is good, in milliseconds (2026-07-28).
+    good: Option<u64>,
     /// The peer does not want the answer any more.
     pub is_cancelled: bool,
     /// The question without whose answer it does not go on.
@@ -57,7 +64,7 @@ pub type Rounds = BTreeMap<u64, (Vec<String>, Option<String>)>;
 pub type Tasks = BTreeMap<u64, Option<TaskProgress>>;
 
 /// What a peer can be asked, and what it needs for that.
-const QUESTIONS: [(&str, Capability); 3] = [
+pub const QUESTIONS: [(&str, Capability); 3] = [
     ("roots/list", Capability::Roots),
     ("sampling/createMessage", Capability::Sampling),
     ("elicitation/create", Capability::ElicitationForm),
@@ -81,16 +88,28 @@ impl Desk {
         self.uncancelled.insert(key);
         let (version, declared) = E::context(conn, key).expect("it is open");
         let stands_alone = E::ROLE == Role::Server && version.era() == Era::Modern;
-        let number = member(params, "number");
-        assert!(number.is_some() || !self.other.is_good, "its requests have a number");
+        let number = number_of(params);
+        let wanted = if stands_alone { wanted(method.as_str(), params) } else { None };
+        assert!(number.is_some() || wanted.is_some() || !self.other.is_good, "its requests have a number");
         let may_ask = matches!(method.as_str(), "tools/call" | "prompts/get" | "resources/read");
         let round = number.filter(|_| stands_alone && may_ask).map(|number| self.next_round(number, params));
         let has_task = method.as_str() == "tools/call" && params.is_some_and(|params| params.member("task").is_some());
-        let is_task = has_task && version.has_tasks() && E::ROLE == Role::Server;
+        let can_be_task = method.as_str() == "tools/call" && number.is_some();
+        let extension = conn.capabilities().contains(Capability::TasksExtension)
+            && declared.contains(Capability::TasksExtension)
+            && stage.dice.percent(50);
+        let is_task = match stands_alone {
+            true => can_be_task && extension,
+            false => has_task && version.has_tasks() && E::ROLE == Role::Server,
+        };
+        let is_cacheable = stands_alone && matches!(method.as_str(), "tools/list" | "resources/read");
         let job = Job {
             number,
             is_list: method.as_str() == "tools/list",
-            task: member(params, "taskId"),
+            task: member::<String>(params, "taskId").filter(|_| !stands_alone),
+            wanted,
+            listens: method.as_str() == "subscriptions/listen",
+            good: is_cacheable.then(|| stage.dice.scale(1, 3_600_000) - 1),
             is_cancelled: false,
             waits_for: None,
             reports: if stage.dice.percent(30) { stage.dice.below(5) } else { 0 },
@@ -240,19 +259,25 @@ impl Desk {
             Ending::Silence if stage.winding_down => Ending::Result,
             ending => ending,
         };
+        if ending == Ending::Result && job.listens {
+            return self.accept(stage, conn, key);
+        }
         match ending {
             Ending::Silence => stage.note(self.who, "silence", format_args!("{key:?}")),
             Ending::Error => self.answer(stage, conn, key, Err(&ErrorObject::internal("it went wrong"))),
-            Ending::Task => self.become_task(stage, conn, key),
+            Ending::Task => self.become_task(stage, conn, key, job),
+            Ending::Result if job.wanted.is_some() => self.answer_about_task(stage, conn, key, job),
             Ending::Result => {
                 let number = job.number.map_or("null".to_owned(), |number| number.to_string());
                 let more = if job.is_list && stage.dice.percent(50) { r#","nextCursor":"more""# } else { "" };
                 let padding = if stage.dice.percent(10) { stage.dice.size(0..=2000) } else { 0 };
                 let padding = "x".repeat(padding);
+                let good =
+                    job.good.map_or_else(String::new, |good| format!(r#","ttlMs":{good},"cacheScope":"private""#));
                 let text = match &job.task {
                     // All tasks are over when somebody asks.
                     Some(task) => format!(r#"{{"number":{number},"taskId":"{task}","status":"completed"}}"#),
-                    None => format!(r#"{{"number":{number},"tools":[],"roots":[],"padding":"{padding}"{more}}}"#),
+                    None => format!(r#"{{"number":{number},"tools":[],"roots":[],"padding":"{padding}"{more}{good}}}"#),
                 };
                 let result = Json::parse(text).expect("it is JSON");
                 self.answer(stage, conn, key, Ok(&result));
@@ -285,7 +310,30 @@ impl Desk {
         }
     }
 
-    fn become_task<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, key: ReplyKey) {
+    /// Opens a subscription that names tasks.
+    fn accept<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, key: ReplyKey) {
+        let accepted = attempt(conn, |conn| E::accept(conn, key, |task| stage.has_task(task)));
+        stage.note(self.who, "accept", format_args!("{key:?} {accepted:?}"));
+        match accepted {
+            Ok(()) => _ = self.jobs.remove(&key),
+            Err(SendError::Busy) => stage.plan(Duration::from_millis(100), Deed::Work(self.who, key)),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn answer_about_task<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, key: ReplyKey, job: &Job) {
+        let Some((wanted, task)) = &job.wanted else { return };
+        match stage.about_task(task, wanted, self.other.is_good) {
+            Ok(result) => self.answer(stage, conn, key, Ok(&Json::parse(result).expect("it is JSON"))),
+            Err(error) => self.answer(stage, conn, key, Err(&error)),
+        }
+    }
+
+    fn become_task<E: End>(&mut self, stage: &mut Stage<'_>, conn: &mut Connection<E>, key: ReplyKey, job: &Job) {
+        if job.round.is_some() {
+            let result = stage.begin_task(job.number.unwrap_or_default(), job.declared);
+            return self.answer(stage, conn, key, Ok(&Json::parse(result).expect("it is JSON")));
+        }
         let number = stage.number();
         let result = CreateTaskResult::new(task(number, TaskStatus::Working));
         let started = attempt(conn, |conn| conn.respond_task(key, &result));
@@ -330,7 +378,20 @@ impl Desk {
     }
 }
 
+/// What a request wants of a task.
+fn wanted(method: &str, params: Option<&RawJson<'_>>) -> Option<(Wanted, String)> {
+    let wanted = match method {
+        "tasks/get" => Wanted::Look,
+        "tasks/update" => Wanted::Update(member(params, "inputResponses").unwrap_or_default()),
+        "tasks/cancel" => Wanted::Cancel,
+        _ => return None,
+    };
+    Some((wanted, member(params, "taskId")?))
+}
+
+/// When everything happens, as far as tasks say so.
+pub const WHEN: &str = "2025-11-25T00:00:00Z";
+
 fn task(number: u64, status: TaskStatus) -> Task {
-    const WHEN: &str = "2025-11-25T00:00:00Z";
     Task::new(number.to_string(), status, WHEN, WHEN)
 }

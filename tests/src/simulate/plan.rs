@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::{ClientConfig, Keepalive, Limits, ServerConfig, Settings},
-    protocol::{ProtocolVersion, VersionSet},
+    protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{ClientCapabilities, ServerCapabilities},
 };
 
@@ -85,6 +85,9 @@ impl Plan {
         if dice.percent(20) {
             server.capabilities = ServerCapabilities { resources: None, logging: None, ..server.capabilities };
         }
+        if dice.percent(80) {
+            server.capabilities = server.capabilities.with(Capability::TasksExtension);
+        }
         server.settings = settings(dice, length, is_tight);
         server.settings.versions = versions(dice);
         let count = dice.within(1..=5);
@@ -101,6 +104,9 @@ impl Actor {
         let mut client = full_client();
         if dice.percent(20) {
             client.capabilities = ClientCapabilities { sampling: None, elicitation: None, ..client.capabilities };
+        }
+        if dice.percent(80) {
+            client.capabilities = client.capabilities.with(Capability::TasksExtension);
         }
         let is_tight = !is_calm && dice.percent(50);
         client.settings = settings(dice, length, is_tight);
@@ -185,6 +191,10 @@ fn tight(dice: &mut Dice) -> Limits {
     limits.tasks = dice.size(1..=4);
     limits.rounds = u32::try_from(dice.within(1..=4)).unwrap_or(1);
     limits.questions = dice.size(1..=4);
+    limits.task_questions = dice.size(1..=4);
+    limits.cache_entries = dice.size(0..=4);
+    limits.cache_bytes = dice.size(0..=2000);
+    limits.relistens = u32::try_from(dice.within(0..=3)).unwrap_or(0);
     limits.subscriptions = dice.size(1..=4);
     limits.drain = dice.time(Duration::from_secs(10));
     limits

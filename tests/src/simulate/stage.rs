@@ -9,6 +9,7 @@ use mcp_proto::{
 
 use super::{
     dice::Dice,
+    tasks::Tasks,
     trace::{Trace, Who},
 };
 
@@ -31,8 +32,10 @@ pub enum Deed {
     Stall(Who, Duration),
     /// What the server offers has changed, for all of its clients.
     Change(u64),
-    /// A task (2025-11-25) goes on.
+    /// A task of a session (2025-11-25) goes on.
     Task(Who, u64),
+    /// A task of the server (2026-07-28) goes on.
+    Advance(u64),
 }
 
 /// The clock, chance, the trace, and what is going to happen.
@@ -43,6 +46,8 @@ pub struct Stage<'a> {
     pub dice: Dice,
     /// What has happened.
     pub trace: Trace<'a>,
+    /// The tasks of the server (2026-07-28).
+    pub tasks: Tasks,
     /// Whether everything is to come to an end: nobody begins anything, and nobody is silent.
     pub winding_down: bool,
     agenda: BTreeMap<(Timestamp, u64), Deed>,
@@ -54,7 +59,16 @@ impl<'a> Stage<'a> {
     /// A stage on which nothing has happened.
     #[must_use]
     pub fn new(dice: Dice, trace: Trace<'a>) -> Self {
-        Self { now: Timestamp::ZERO, dice, trace, winding_down: false, agenda: BTreeMap::new(), planned: 0, numbers: 0 }
+        Self {
+            now: Timestamp::ZERO,
+            dice,
+            trace,
+            tasks: Tasks::default(),
+            winding_down: false,
+            agenda: BTreeMap::new(),
+            planned: 0,
+            numbers: 0,
+        }
     }
 
     /// Adds to the trace what has happened to somebody.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{Client, ClientEnd, Server, ServerEnd, Wake},
+    connection::{Client, ClientEnd, Connection, Server, ServerEnd, Wake},
     protocol::{ProtocolVersion, Role, VersionSet, negotiate},
     rpc::Timestamp,
 };
@@ -209,6 +209,9 @@ impl<'a> World<'a> {
             pair.client.wind_down(&mut self.stage);
             pair.server.wind_down(&mut self.stage);
         }
+        for task in self.stage.all_tasks() {
+            self.stage.plan_within(Duration::from_secs(1), Deed::Advance(task));
+        }
         let far = Timestamp::from_nanos(u64::MAX);
         self.run_until(far, false);
         self.rest();
@@ -292,14 +295,10 @@ impl<'a> World<'a> {
     fn act(&mut self, deed: Deed) {
         match deed {
             Deed::Connect(actor) => self.connect(actor),
-            Deed::Change(what) => {
-                for pair in &mut self.pairs {
-                    if let Some(seat) = pair.touch().server.seat()
-                        && seat.desk.closed.is_none()
-                    {
-                        seat.desk.change(&mut self.stage, &mut seat.conn, what);
-                        seat.take_events(&mut self.stage);
-                    }
+            Deed::Change(what) => self.tell_servers(|desk, stage, conn| desk.change(stage, conn, what)),
+            Deed::Advance(task) => {
+                if let Some(said) = self.stage.advance_task(task) {
+                    self.tell_servers(|desk, stage, conn| desk.tell_of_task(stage, conn, &said));
                 }
             }
             Deed::Vanish(who) => {
@@ -319,6 +318,19 @@ impl<'a> World<'a> {
                     Role::Client => pair.client.act(&mut self.stage, deed, pause),
                     Role::Server => pair.server.act(&mut self.stage, deed, pause),
                 }
+            }
+        }
+    }
+
+    /// Has every connection of the server tell something.
+    fn tell_servers(&mut self, tell: impl Fn(&mut Desk, &mut Stage<'_>, &mut Connection<ServerEnd>)) {
+        for pair in &mut self.pairs {
+            if let Some(seat) = pair.server.seat()
+                && seat.desk.closed.is_none()
+            {
+                tell(&mut seat.desk, &mut self.stage, &mut seat.conn);
+                seat.take_events(&mut self.stage);
+                pair.touch();
             }
         }
     }
