@@ -13,7 +13,7 @@ use mcp_proto::wire::{Defect, Malformed, Members, Message, RawJson, RequestId, S
 use serde::de::IgnoredAny;
 use serde_json::{Value, value::RawValue};
 
-use crate::reference::{self, Expected, depth, integer, text_of};
+use crate::reference::{self, Expected, brackets, depth, integer, text_of};
 
 /// Deeper than `serde_json` builds values.
 const DEPTH: u32 = 128;
@@ -68,11 +68,6 @@ pub fn message(data: &[u8]) {
     {
         array(text, elements);
     }
-}
-
-/// An upper bound of how deeply a text nests, strings included.
-fn brackets(text: &str) -> usize {
-    text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
 }
 
 fn compare(text: &str, value: &Value, parsed: Result<Message<'_>, Malformed>) {

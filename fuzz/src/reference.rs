@@ -195,3 +195,8 @@ pub(crate) fn depth(text: &str) -> usize {
     }
     deepest
 }
+
+/// An upper bound of how deeply a text nests, strings included.
+pub(crate) fn brackets(text: &str) -> usize {
+    text.bytes().filter(|byte| matches!(byte, b'{' | b'[')).count()
+}

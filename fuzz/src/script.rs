@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use crate::{
     app::{App, log_message},
-    reference,
+    reference::{self, brackets},
 };
 
 /// Nothing that comes in breaks a server, makes it grow beyond its limits, or makes it write anything but messages.
@@ -274,7 +274,8 @@ impl<E: Debug> Play<E> {
         loop {
             let Self { conn, app, lines, owed, now, .. } = self;
             let Some(frame) = lines.next_frame() else { return };
-            match ids(frame.bytes()).filter(|_| frame.end() != FrameEnd::Oversized).zip(owed.as_mut()) {
+            let depth = conn.settings().limits.json_depth;
+            match ids(frame.bytes(), depth).filter(|_| frame.end() != FrameEnd::Oversized).zip(owed.as_mut()) {
                 Some((ids, owed)) => ids.into_iter().for_each(|id| *owed.entry(id).or_default() += 1),
                 None => *owed = None,
             }
@@ -396,10 +397,11 @@ impl<E: Debug> Play<E> {
 }
 
 /// Every id in a frame, in a message or in the members of a batch; `None` if there may be others.
-fn ids(frame: &[u8]) -> Option<Vec<RequestId>> {
+fn ids(frame: &[u8], max_depth: u32) -> Option<Vec<RequestId>> {
     let Ok(text) = core::str::from_utf8(frame) else { return Some(Vec::new()) };
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
-        return Some(Vec::new());
+        // It may nest too deeply before it goes wrong, and be refused under the id it has until then.
+        return (brackets(text) <= max_depth as usize).then(Vec::new);
     }
     serde_json::from_str::<Value>(text).ok()?;
     let members: Vec<&serde_json::value::RawValue> = if text.trim_start().starts_with('[') {
