@@ -5,6 +5,7 @@ mod error;
 mod id;
 mod json;
 mod message;
+mod plain;
 mod raw;
 pub(crate) mod scan;
 

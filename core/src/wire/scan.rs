@@ -3,6 +3,8 @@
 use alloc::borrow::Cow;
 use core::ops::Range;
 
+use super::plain::plain;
+
 /// Where and why a text is not the JSON that was expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanError {
@@ -96,21 +98,10 @@ impl<'a> Scanner<'a> {
 
     /// Steps over a string behind its opening quote; whether it has escapes.
     fn skip_string_body(&mut self) -> Scanned<bool> {
-        const BLOCK: usize = 32;
-        let special = |byte: u8| byte < 0x20 || byte == b'"' || byte == b'\\';
         let bytes = self.text.as_bytes();
         let mut escaped = false;
         loop {
-            // A fold without an early exit becomes a few vector instructions.
-            while let Some(block) = bytes.get(self.at..self.at + BLOCK) {
-                if block.iter().fold(false, |any, byte| any | special(*byte)) {
-                    break;
-                }
-                self.at += BLOCK;
-            }
-            while self.peek().is_some_and(|byte| !special(byte)) {
-                self.at += 1;
-            }
+            self.at += plain(&bytes[self.at..]);
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;
