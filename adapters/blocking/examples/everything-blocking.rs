@@ -4,9 +4,9 @@
 //! everything-blocking [--page-size N]
 //! ```
 //!
-//! What it serves is in `shared/everything`.
+//! What it serves is in `adapters/examples/everything`.
 
-#[path = "shared/everything/mod.rs"]
+#[path = "../../examples/everything/mod.rs"]
 mod everything;
 
 use std::{env, error::Error};

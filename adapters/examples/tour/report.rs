@@ -6,7 +6,7 @@ use mcp_blocking::Ending;
 use mcp_proto::connection::Progress;
 use mcp_service::CallError;
 
-use crate::{host::Heard, show};
+use super::{host::Heard, show};
 
 /// Characters of a progress bar.
 const BAR: usize = 24;

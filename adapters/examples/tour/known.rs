@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Duration};
 
-use crate::scripts::{
+use super::scripts::{
     Expect::{self, Contains, Failure, Keep, Kinds, Lacks, Logs, Progress, Refused, Session, Structured, Text},
     Step,
 };

@@ -17,7 +17,7 @@ use mcp_proto::{
 use mcp_service::{CallError, Peer, Pending, Started};
 use serde_json::Value;
 
-use crate::{
+use super::{
     arguments,
     route::Tour,
     scripts::{Script, Step},

@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::Path};
 use mcp_proto::schema::{CallToolResult, ContentBlock};
 use serde_json::Value;
 
-use crate::{known, show};
+use super::{known, show};
 
 /// A call and what has to come of it. In texts, `{name}` stands for what was kept under this name, and `{root}` for the
 /// folder that the server may look at.

@@ -20,7 +20,7 @@ use mcp_proto::{
 };
 use mcp_service::{Failure, Host, Roots, TaskPolicy};
 
-use crate::arguments;
+use super::arguments;
 
 /// What came from the server beside answers.
 #[derive(Clone, Default)]

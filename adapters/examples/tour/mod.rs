@@ -30,12 +30,12 @@ use std::{
 use mcp_blocking::{Client, Command, shutdown_on_signals};
 use mcp_proto::protocol::{ProtocolVersion, VersionSet};
 
-use crate::{host::Heard, report::Report, route::Tour};
+use self::{host::Heard, report::Report, route::Tour};
 
 /// The server that is toured if no other one is named.
 const OURS: &str = "everything-blocking";
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     match tour() {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -18,7 +18,7 @@ use mcp_proto::{
 use mcp_service::{CallError, Listening, Pages, Pending};
 use serde_json::json;
 
-use crate::{
+use super::{
     host::Heard,
     known::{self, Watched},
     report::Report,
