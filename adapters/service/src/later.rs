@@ -83,12 +83,12 @@ impl<T> fmt::Debug for Later<T> {
     }
 }
 
-/// What a future comes to, unless another one is done first.
-pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Option<T> {
+/// What a future comes to, unless another one is done first: then it is an error what that one comes to.
+pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Result<T, U> {
     let (mut future, mut other) = (pin!(future), pin!(other));
     poll_fn(|cx| match future.as_mut().poll(cx) {
-        Poll::Ready(value) => Poll::Ready(Some(value)),
-        Poll::Pending => other.as_mut().poll(cx).map(|_| None),
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending => other.as_mut().poll(cx).map(Err),
     })
     .await
 }

@@ -10,7 +10,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use crate::{CallError, Calls, Later, Link, Pending, pending::decode};
+use crate::{CallError, Calls, Later, Link, Pending, later::unless, pending::decode};
 
 /// The other end of a connection: whom `E` asks and tells things. A client holds a `Peer<ClientEnd>`, which is its
 /// server.
@@ -146,6 +146,13 @@ impl<E: 'static> Peer<E> {
     /// hands, so a server waits for its end.
     pub fn ready(&self) -> Later<Result<(), CloseReason>> {
         self.calls.ready()
+    }
+
+    /// Waits for `time`, which is that of the connection, or says why the connection has ended before that.
+    pub fn sleep(&self, time: Duration) -> Later<Result<(), CloseReason>> {
+        let (link, closed) = (self.link.clone(), self.closed());
+        let until = link.run(|_, now| now) + time;
+        Later::new(async move { unless(link.sleep_until(until), closed).await })
     }
 
     /// Waits until the connection has ended; why it has.

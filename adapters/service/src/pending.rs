@@ -80,9 +80,17 @@ impl<T> Pending<T> {
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub fn wait_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
+    pub fn wait_with(self, on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
+        block_on(self.await_with(on_progress))
+    }
+
+    /// Waits until the request has ended, with a callback for progress that may borrow.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn await_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
         loop {
-            match block_on(poll_fn(|cx| self.waiter.poll(cx))) {
+            match poll_fn(|cx| self.waiter.poll(cx)).await {
                 Step::Progress(progress) => on_progress(progress),
                 step @ (Step::Task(_) | Step::End(_)) => {
                     if let Some(result) = self.step(step) {

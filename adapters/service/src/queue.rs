@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     future::poll_fn,
     sync::{
         Mutex,
@@ -17,7 +18,7 @@ use crate::sync::lock;
 /// Whoever waits takes a place first and looks whether it is there after that; whoever brings it about changes it first
 /// and wakes after that. If both do so under one lock, no wake-up is lost. A place is given back when its owner is dropped.
 #[derive(Default)]
-pub(crate) struct Queue {
+pub struct Queue {
     places: Mutex<Places>,
     /// How many wait, for those who wake and hardly ever find somebody.
     length: AtomicUsize,
@@ -32,8 +33,15 @@ struct Places {
 }
 
 impl Queue {
+    /// Nobody waits yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        let places = Places { next: 0, wakers: BTreeMap::new(), called: false };
+        Self { places: Mutex::new(places), length: AtomicUsize::new(0) }
+    }
+
     /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all).
-    pub(crate) async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
+    pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
         poll_fn(|cx| {
             if let Some(found) = check() {
@@ -47,7 +55,7 @@ impl Queue {
 
     /// Waits until `attempt` succeeds. Only the first in the queue tries, and the next one when it has succeeded or given
     /// up: however many wait, what one of them can have wakes one.
-    pub(crate) async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+    pub async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
         poll_fn(|cx| {
             if !place.take(cx.waker()) {
@@ -64,7 +72,7 @@ impl Queue {
     }
 
     /// Wakes the first one, unless it looks anyway.
-    pub(crate) fn wake_first(&self) {
+    pub fn wake_first(&self) {
         if self.is_empty() {
             return;
         }
@@ -74,7 +82,8 @@ impl Queue {
         }
     }
 
-    pub(crate) fn wake_all(&self) {
+    /// Wakes all.
+    pub fn wake_all(&self) {
         if self.is_empty() {
             return;
         }
@@ -83,13 +92,20 @@ impl Queue {
     }
 
     /// Whether nobody waits. Whoever takes a place later than this was asked looks for himself.
-    pub(crate) fn is_empty(&self) -> bool {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.length.load(Ordering::Relaxed) == 0
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.places).wakers.len()
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("length", &self.length).finish_non_exhaustive()
     }
 }
 

@@ -115,7 +115,7 @@ impl Work {
 
     /// What a future comes to, unless this is cancelled first.
     pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        unless(future, self.cancelled()).await
+        unless(future, self.cancelled()).await.ok()
     }
 }
 

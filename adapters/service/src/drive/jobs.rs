@@ -34,6 +34,8 @@ pub struct Jobs {
     /// Functions and futures that run beside others.
     concurrent: [VecDeque<Waiting>; 2],
     running: [usize; 2],
+    /// How many of those outlive their connection.
+    outliving: [usize; 2],
     /// One runs that nothing may overtake.
     in_sequence: bool,
     /// How many have come.
@@ -59,6 +61,7 @@ impl Default for Jobs {
 pub struct Slot {
     order: Order,
     lane: usize,
+    outlives: bool,
 }
 
 /// The lanes of `concurrent`.
@@ -75,6 +78,7 @@ impl Jobs {
             sequenced: VecDeque::new(),
             concurrent: Default::default(),
             running: [0; 2],
+            outliving: [0; 2],
             in_sequence: false,
             count: 0,
             load: 0,
@@ -123,9 +127,10 @@ impl Jobs {
             Order::Concurrent => &mut self.concurrent[self.oldest()?],
         };
         let Waiting { job, weight, .. } = queue.pop_front()?;
-        let slot = Slot { order: job.order(), lane: self.lane(&job) };
+        let slot = Slot { order: job.order(), lane: self.lane(&job), outlives: job.outlives_connection() };
         self.load -= weight;
         self.running[slot.lane] += 1;
+        self.outliving[slot.lane] += usize::from(slot.outlives);
         self.in_sequence |= slot.order == Order::InSequence;
         Some((job, slot))
     }
@@ -133,6 +138,7 @@ impl Jobs {
     /// A job has ended, or was given up.
     pub fn ended(&mut self, slot: Slot) {
         self.running[slot.lane] -= 1;
+        self.outliving[slot.lane] -= usize::from(slot.outlives);
         self.in_sequence &= slot.order != Order::InSequence;
     }
 
@@ -142,10 +148,16 @@ impl Jobs {
         self.running.iter().sum()
     }
 
-    /// How many of them are futures on a runtime.
+    /// How many of them [outlive](Job::outlives_connection) their connection: nobody waits for these in the end.
+    #[must_use]
+    pub fn outliving(&self) -> usize {
+        self.outliving.iter().sum()
+    }
+
+    /// How many are futures on a runtime and end with their connection.
     #[must_use]
     pub const fn running_futures(&self) -> usize {
-        self.running[FUTURES]
+        self.running[FUTURES] - self.outliving[FUTURES]
     }
 
     /// How many wait.
@@ -293,6 +305,20 @@ mod tests {
             jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
         }
         assert_eq!((begin(&mut jobs).len(), jobs.running_futures()), (2, 0));
+    }
+
+    #[test]
+    fn those_that_outlive_their_connection_are_known() {
+        let begun = Begun::default();
+        let mut jobs = Jobs::new(&options(9, 9));
+        for job in [function, future] {
+            jobs.push(job(&begun, Order::Concurrent, 0), 0).expect("there is room");
+            jobs.push(job(&begun, Order::Concurrent, 1).outliving(), 0).expect("there is room");
+        }
+        let slots = begin(&mut jobs);
+        assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (4, 2, 1));
+        slots.into_iter().for_each(|slot| jobs.ended(slot));
+        assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (0, 0, 0));
     }
 
     #[test]

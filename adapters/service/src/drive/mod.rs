@@ -4,9 +4,15 @@
 //! Applications get these types from the adapter that they use. The rest is for whoever writes an adapter: an adapter has
 //! the I/O, and nothing of what is here.
 
+pub mod bounds;
+#[cfg(all(unix, feature = "os"))]
+mod child;
 mod command;
+mod conversation;
 mod duty;
 mod error;
+mod handle;
+mod hub;
 mod io;
 mod jobs;
 pub mod memory;
@@ -16,20 +22,30 @@ pub mod os;
 mod output;
 mod process;
 mod restart;
+mod runtime;
 #[cfg(all(unix, feature = "signals"))]
 pub mod signals;
 mod supervisor;
 pub mod threads;
 mod watch;
+mod wire;
 
+pub use crate::queue::Queue;
+#[cfg(all(unix, feature = "os"))]
+pub use child::Child;
 pub use command::Command;
+
+/// Calls something off. May be called more than once.
+pub type Stopper = Box<dyn Fn() + Send>;
 pub use duty::Duty;
 pub use error::{Ending, Error};
+pub use handle::{Handle, Transport};
 pub use io::{Messages, Sink, Source};
 pub use jobs::{Jobs, Slot, weight};
 pub use options::Options;
 pub use output::Output;
-pub use process::{Exit, LAST_WORDS, Ladder, Process, Rung, Stderr};
+pub use process::{Exit, Ladder, Process, Rung, Stderr};
 pub use restart::{Restart, Restarts};
+pub use runtime::{Runtime, Timer};
 pub use supervisor::Supervisor;
 pub use watch::Watch;

@@ -89,63 +89,57 @@ pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// A descriptor that is written to without waiting.
+/// Writes to a descriptor without waiting.
 ///
-/// It is not made non-blocking: that would be a property of the open file, which other processes may share.
+/// The descriptor is not made non-blocking: that would be a property of the open file, which other processes may share.
 #[derive(Debug)]
-pub struct Writer<T> {
-    fd: T,
+pub struct Writer {
     /// Whether the kernel knows writes that do not wait, for this kind of file.
-    nowait: AtomicBool,
+    nowait: bool,
 }
 
-impl<T: AsFd> Writer<T> {
-    /// Nothing is written yet.
-    pub const fn new(fd: T) -> Self {
-        Self { fd, nowait: AtomicBool::new(cfg!(target_os = "linux")) }
+impl Default for Writer {
+    fn default() -> Self {
+        Self { nowait: cfg!(target_os = "linux") }
     }
+}
 
+impl Writer {
     /// Writes what can be written without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing; otherwise what the system says.
-    pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        if self.nowait.load(Ordering::Relaxed) {
-            match self.write_now(bytes) {
-                Err(Errno::NOTSUP | Errno::NOSYS) => self.nowait.store(false, Ordering::Relaxed),
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing; otherwise what the system says.
+    pub fn try_write(&mut self, fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
+        if self.nowait {
+            match write_now(&fd, bytes) {
+                Err(Errno::NOTSUP | Errno::NOSYS) => self.nowait = false,
                 Err(Errno::INTR) => return Err(ErrorKind::WouldBlock.into()),
                 written => return Ok(written?),
             }
         }
-        if !is_ready(&self.fd, PollFlags::OUT)? {
+        if !is_ready(&fd, PollFlags::OUT)? {
             return Err(ErrorKind::WouldBlock.into());
         }
         // What is ready takes this much without waiting.
-        Ok(rustix::io::write(&self.fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
-    }
-
-    #[cfg(target_os = "linux")]
-    fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        // The offset says: where the file is.
-        rustix::io::pwritev2(&self.fd, &[IoSlice::new(bytes)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn write_now(&self, bytes: &[u8]) -> Result<usize, Errno> {
-        let _ = IoSlice::new(bytes);
-        Err(Errno::NOTSUP)
-    }
-
-    /// Says aloud that no more will come, on a socket that is still read from.
-    pub fn shut_down(&self) {
-        let _ = rustix::net::shutdown(&self.fd, Shutdown::Write);
+        Ok(rustix::io::write(&fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
     }
 }
 
-impl<T: AsFd> AsFd for Writer<T> {
-    fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
+#[cfg(target_os = "linux")]
+fn write_now(fd: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
+    // The offset says: where the file is.
+    rustix::io::pwritev2(fd, &[IoSlice::new(bytes)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn write_now(_: impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
+    let _ = IoSlice::new(bytes);
+    Err(Errno::NOTSUP)
+}
+
+/// Says aloud that no more will come, on a socket that is still read from.
+pub fn end_output(socket: impl AsFd) {
+    let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
 /// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time.

@@ -16,10 +16,6 @@ use super::{
     command::{OnLine, Patience},
 };
 
-/// How long after the end of its output the exit of a process is waited for, to be told with it, and then the end of
-/// what it says on standard error.
-pub const LAST_WORDS: Duration = Duration::from_millis(250);
-
 /// How long what was killed may take to be gone. Only the kernel can delay it.
 const KILLED: Duration = Duration::from_secs(1);
 

@@ -50,6 +50,13 @@ pub fn hold() {
     }
 }
 
+/// Is not done if this process is about to end. For tasks.
+pub async fn held() {
+    if is_ending() {
+        std::future::pending().await
+    }
+}
+
 /// Has this client closed when a signal comes.
 pub fn register<C: Closing>(client: &Arc<C>) {
     let mut clients = lock(&CLIENTS);

@@ -86,7 +86,7 @@ impl Wake for Watch {
 
 /// Waits until then, even if the connection ends whose time that is.
 pub(crate) async fn outlast<E: 'static>(link: &Arc<dyn Link<E>>, calls: &Arc<Calls<E>>, until: Timestamp) {
-    if unless(link.sleep_until(until), calls.closed()).await.is_none() {
+    if unless(link.sleep_until(until), calls.closed()).await.is_err() {
         // Nobody looks after those who wait for it any more.
         let left = until.saturating_since(link.run(|_, now| now));
         Nap::new(left).await;

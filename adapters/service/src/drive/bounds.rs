@@ -1,0 +1,20 @@
+//! How long is waited for whom, and how much is read at once: the same on every driver.
+
+use std::time::Duration;
+
+/// How much is read at once.
+pub const CHUNK: usize = 64 * 1024;
+
+/// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
+/// call the connection reset, and what it has not read yet would be lost.
+pub const LINGER: Duration = Duration::from_millis(500);
+
+/// How long reading may go on when writing has failed: what the peer has said before it left may be the better reason.
+pub const LAST_READ: Duration = Duration::from_millis(500);
+
+/// How long handlers may take that hear of the end, before they are dropped or left to themselves; and how long that may take.
+pub const LAST_JOBS: Duration = Duration::from_secs(1);
+
+/// How long after the end of its output the exit of a process is waited for, to be told with it, and then the end of
+/// what it says on standard error.
+pub const LAST_WORDS: Duration = Duration::from_millis(250);

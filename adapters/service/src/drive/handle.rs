@@ -1,0 +1,172 @@
+//! What an adapter holds of a connection on a runtime.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{CloseReason, Connection},
+    rpc::Timestamp,
+};
+
+use super::{
+    Messages, Options, Runtime, Sink, Source,
+    conversation::Conversation,
+    hub::Hub,
+    memory::pipe,
+    wire::{Lines, Whole, Wire},
+};
+use crate::{Application, Later, Link, sync::lock};
+
+/// What a connection on a runtime runs over, and how that ends.
+pub struct Transport {
+    io: Io,
+    linger: Duration,
+    end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+enum Io {
+    Bytes(Box<dyn Source>, Box<dyn Sink>),
+    Messages(Box<dyn Messages>),
+}
+
+impl Transport {
+    /// Bytes.
+    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+        Self { io: Io::Bytes(Box::new(source), Box::new(sink)), linger: Duration::ZERO, end: None }
+    }
+
+    /// Bytes in both directions over one stream.
+    pub fn duplex(stream: impl Source + Sink) -> Self {
+        let stream = Arc::new(Mutex::new(stream));
+        Self::new(Half(stream.clone()), Half(stream))
+    }
+
+    /// Whole messages.
+    pub fn messages(messages: impl Messages) -> Self {
+        Self { io: Io::Messages(Box::new(messages)), linger: Duration::ZERO, end: None }
+    }
+
+    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least one.
+    #[must_use]
+    pub fn pair(capacity: usize) -> (Self, Self) {
+        let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
+        (Self::new(from_right, to_right), Self::new(from_left, to_left))
+    }
+
+    /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
+    #[must_use]
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// What to do when the last byte was written and the sink dropped, while the source is still read.
+    #[must_use]
+    pub fn at_end(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.end = Some(Box::pin(end));
+        self
+    }
+}
+
+/// One direction of a stream that has both. Nobody else is under the lock: both belong to one task.
+struct Half<S>(Arc<Mutex<S>>);
+
+impl<S: Source> Source for Half<S> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).poll_read(cx, buffer)
+    }
+}
+
+impl<S: Sink> Sink for Half<S> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_close(cx)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").field("linger", &self.linger).finish_non_exhaustive()
+    }
+}
+
+/// A connection that runs on a runtime. Dropping it begins to close the connection; what is left to do for that is done by
+/// the task of the connection.
+pub struct Handle<E: Send + 'static> {
+    hub: Arc<Hub<E>>,
+}
+
+impl<E: Send + 'static> Handle<E> {
+    /// Runs a connection over a transport.
+    pub fn start<R: Runtime>(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: Transport,
+        options: &Options,
+        runtime: &R,
+    ) -> Self {
+        let hub = Hub::new(connection, options);
+        let Transport { io, linger, end } = transport;
+        let limit = lock(&hub.state).connection.settings().limits.frame_bytes;
+        let wire: Box<dyn Wire> = match io {
+            Io::Bytes(source, sink) => Box::new(Lines::new(source, sink, limit)),
+            Io::Messages(messages) => Box::new(Whole::new(messages)),
+        };
+        let conversation = Conversation::new(hub.clone(), application, wire, runtime.clone());
+        R::detach(runtime.spawn(conversation.run(end, linger)));
+        Self { hub }
+    }
+
+    /// The connection.
+    #[must_use]
+    pub fn link(&self) -> Arc<dyn Link<E>> {
+        self.hub.clone()
+    }
+
+    /// Begins to end the connection, and does not wait.
+    pub fn begin_close(&self) {
+        self.hub.with(&mut |connection, now| connection.close(now));
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone; why it ended. In a handler this does not
+    /// wait: the end waits for handlers, if only for a while.
+    pub fn wait(&self) -> Later<Option<CloseReason>> {
+        let hub = self.hub.clone();
+        Later::new(async move {
+            hub.stage.until(|stage| (stage.over || hub.duty.is_on()).then(|| stage.closed.clone())).await
+        })
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.hub.stage.look(|stage| stage.over)
+    }
+}
+
+impl<E: Send + 'static> Drop for Handle<E> {
+    fn drop(&mut self) {
+        self.begin_close();
+    }
+}
+
+impl<E: Send + 'static> fmt::Debug for Handle<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let phase = lock(&self.hub.state).connection.phase();
+        f.debug_struct("Handle").field("phase", &phase).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,50 @@
+//! What a driver needs of the runtime that it is for.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+/// A runtime: tasks, threads that may block, and time.
+pub trait Runtime: Clone + Send + Sync + 'static {
+    /// A task that runs. Dropping it ends the task, soon.
+    type Task: Send;
+    /// Something to wait for a moment with.
+    type Timer: Timer;
+
+    /// Runs a future.
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;
+
+    /// Lets a task run to its end.
+    fn detach(task: Self::Task);
+
+    /// Runs a function on a thread that may block.
+    fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static);
+
+    /// Something to wait with.
+    fn timer(&self) -> Self::Timer;
+}
+
+/// Something to wait for a moment with.
+pub trait Timer: Send + 'static {
+    /// Ready as soon as it is `at`, or a little later. Each call may name another time, and the last one counts.
+    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// Waits for so long.
+pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
+    let (at, mut timer) = (Instant::now() + time, runtime.timer());
+    poll_fn(|cx| timer.poll_until(at, cx)).await;
+}
+
+/// What a future comes to, unless that takes longer.
+pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut late) = (pin!(future), pin!(sleep(runtime, time)));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
