@@ -10,7 +10,8 @@ use std::{
 };
 
 use mcp_service::drive::{
-    Exit, LAST_WORDS, Process, Rung, Stderr,
+    Exit, Process, Rung, Stderr,
+    bounds::LAST_WORDS,
     os::{Group, Latch},
 };
 

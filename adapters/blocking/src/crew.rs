@@ -193,15 +193,15 @@ impl Crew {
         self.work.notify_all();
     }
 
-    /// Runs what is queued to its end, but waits no longer than `patience` for it, and not for a thread that is `stuck` in
-    /// a read.
+    /// Runs what is queued to its end, but waits no longer than `patience` for it, and neither for a thread that is `stuck` in
+    /// a read nor for those that go on without the connection.
     pub(crate) fn dismiss(&self, patience: Duration, stuck: bool) {
         let until = Instant::now() + patience;
         let mut roster = lock(&self.roster);
         roster.closed = true;
         let intake = roster.intake.take();
         self.work.notify_all();
-        while roster.alive > usize::from(stuck && roster.reading) {
+        while roster.alive > usize::from(stuck && roster.reading) + roster.jobs.outliving() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use mcp_service::drive::os::{Latch, Writer};
+use mcp_service::drive::os::{Latch, Writer, end_output};
 use rustix::{event::PollFlags, io::Errno};
 
 use crate::{Sink, Source, Stopper};
@@ -42,7 +42,8 @@ impl Source for FdSource {
 
 /// Writes to a file descriptor.
 pub(crate) struct FdSink {
-    output: Writer<OwnedFd>,
+    fd: OwnedFd,
+    writer: Writer,
     is_socket: bool,
     latch: Arc<Latch>,
 }
@@ -50,25 +51,25 @@ pub(crate) struct FdSink {
 impl FdSink {
     /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
     pub(crate) fn new(fd: OwnedFd, is_socket: bool) -> io::Result<Self> {
-        Ok(Self { output: Writer::new(fd), is_socket, latch: Latch::new()? })
+        Ok(Self { fd, writer: Writer::default(), is_socket, latch: Latch::new()? })
     }
 }
 
 impl Sink for FdSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
-            match self.output.try_write(bytes) {
+            match self.writer.try_write(&self.fd, bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 written => return written,
             }
-            if !self.latch.wait(&self.output, PollFlags::OUT)? {
+            if !self.latch.wait(&self.fd, PollFlags::OUT)? {
                 return Err(ErrorKind::BrokenPipe.into());
             }
         }
     }
 
     fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.output.try_write(bytes)
+        self.writer.try_write(&self.fd, bytes)
     }
 
     fn stopper(&self) -> Option<Stopper> {
@@ -79,7 +80,7 @@ impl Sink for FdSink {
 impl Drop for FdSink {
     fn drop(&mut self) {
         if self.is_socket {
-            self.output.shut_down();
+            end_output(&self.fd);
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_service::Link;
+use mcp_service::{Link, drive::bounds::LAST_JOBS};
 
 use crate::{
     Stopper,
@@ -12,9 +12,6 @@ use crate::{
     threads::{lock, spawn, wait, wait_for},
     transport::Input,
 };
-
-/// How long handlers may take that hear of the end, before they are left to themselves.
-const LAST_WORDS: Duration = Duration::from_secs(1);
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
@@ -34,12 +31,12 @@ impl<E: Send + 'static> Driver<E> {
         if let Some(stop) = &stop_source {
             stop();
         }
-        let patience = if stop_source.is_some() { LAST_WORDS } else { Duration::ZERO };
+        let patience = if stop_source.is_some() { LAST_JOBS } else { Duration::ZERO };
         let reader_left = self.stage.wait_until(patience, |stage| stage.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.crew.dismiss(LAST_WORDS, !reader_left);
+        self.crew.dismiss(LAST_JOBS, !reader_left);
         self.stage.change(|stage| stage.over = true);
     }
 

@@ -90,10 +90,10 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_service::drive::signals::shutdown_on_signals;
-pub use mcp_service::drive::{Command, Ending, Error, Exit, Options, Restart};
+pub use mcp_service::drive::{Command, Ending, Error, Exit, Options, Restart, Stopper};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
-pub use transport::{MessageSink, MessageSource, Sink, Source, Stopper, Transport};
+pub use transport::{MessageSink, MessageSource, Sink, Source, Transport};
 
 use mcp_service::drive::threads;
 

@@ -3,12 +3,9 @@
 use std::{io, sync::Arc};
 
 use mcp_proto::codec::{Frame, LineDecoder};
-use mcp_service::Link;
+use mcp_service::{Link, drive::bounds::CHUNK};
 
 use crate::{driver::Driver, threads::lock, transport::Input};
-
-/// How much is read at once.
-const CHUNK: usize = 64 * 1024;
 
 /// What is read from, and what of it was not taken in yet.
 pub(crate) struct Reader<E: Send + 'static> {

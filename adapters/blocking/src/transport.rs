@@ -12,16 +12,16 @@ use mcp_service::{
     block_on,
     drive::{
         Sink as _, Source as _,
+        bounds::LINGER,
         memory::{Inlet, Outlet, pipe},
         os::{share_stdio, take_stdio},
     },
 };
 
-use crate::fd::{FdSink, FdSource};
-
-/// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
-/// call the connection reset, and what it has not read yet would be lost.
-const LINGER: Duration = Duration::from_millis(500);
+use crate::{
+    Stopper,
+    fd::{FdSink, FdSource},
+};
 
 /// Where bytes come from.
 pub trait Source: Send + 'static {
@@ -92,13 +92,10 @@ pub trait MessageSink: Send + 'static {
     }
 }
 
-/// Calls off a [`Source`] or a [`Sink`]. May be called more than once.
-pub type Stopper = Box<dyn Fn() + Send>;
-
 /// A pair of streams that a connection can run over.
 ///
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::new`]. Each message is a line
-/// of JSON; the connection begins with the client's `initialize` and ends when either stream does.
+/// of JSON; the connection ends when either stream does.
 pub struct Transport {
     pub(crate) input: Input,
     pub(crate) sink: Box<dyn Sink>,

@@ -1,11 +1,10 @@
 //! Writing what cannot be written at once.
 
-use std::{io, mem, time::Duration};
+use std::{io, mem};
+
+use mcp_service::drive::bounds::LAST_READ;
 
 use crate::{Sink, driver::Driver, threads::wait};
-
-/// How long reading may go on when writing has failed.
-const LAST_READ: Duration = Duration::from_millis(500);
 
 impl<E: 'static> Driver<E> {
     /// Writes whenever somebody else would have had to wait, and closes the sink in the end.

@@ -21,11 +21,13 @@ use mcp_blocking::{Client, Error, Listener, Options, Server, Transport, serve};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
-    schema::{CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage},
+    schema::{
+        CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage, TaskSupport,
+    },
 };
-use mcp_service::{CallError, Context, Failure, Host, Service, Tool};
+use mcp_service::{CallError, Context, Failure, Host, Service, Started, TaskPolicy, Tool};
 use serde_json::json;
-use support::{LONG, raw::Raw, within};
+use support::{Gate, LONG, raw::Raw, within};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
@@ -351,5 +353,39 @@ fn futures_run_where_there_is_no_runtime() {
         for call in calls {
             assert_eq!(call.wait().expect("it is answered").content[0].as_text(), Some("m"));
         }
+    });
+}
+
+#[test]
+fn work_on_a_task_outlives_its_connection() {
+    within(LONG, || {
+        let gate = Gate::default();
+        let hold = gate.clone();
+        let work = move |_: Context| {
+            hold.pass();
+            "done"
+        };
+        let mut policy = TaskPolicy::default();
+        policy.poll_interval = Duration::from_millis(10);
+        let tool = Tool::new("work", work).task_support(TaskSupport::Required);
+        let service = Service::builder("front", "1").task_policy(policy).tool(tool).build().expect("a good name");
+        let host = Host::builder("test", "1").tasks(TaskPolicy::default()).build();
+        let connect = || {
+            let (left, right) = Transport::pair(512);
+            let server = Server::start(&service, right, &Options::default()).expect("threads");
+            (Client::over(left, &host).expect("it serves"), server)
+        };
+        let (client, server) = connect();
+        let tool = client.all_tools().next().expect("there is one").expect("it is listed");
+        let Started::Task(task) = client.run_tool(&tool, ()).expect("it is sent").wait().expect("it is answered")
+        else {
+            panic!("it is a task");
+        };
+        client.close();
+        server.wait();
+        gate.open();
+        let (client, _server) = connect();
+        let result = client.follow_task(task.id()).expect("it is sent").wait().expect("it is answered");
+        assert_eq!(result.content[0].as_text(), Some("done"));
     });
 }

@@ -1,0 +1,51 @@
+//! A server as a child process.
+
+use std::{
+    io,
+    process::{self, ExitStatus},
+};
+
+use async_io::Async;
+use mcp_service::drive::{Child, Runtime, bounds::LAST_WORDS};
+
+use crate::{Command, Transport, driver::Smol, io::Stream};
+
+/// Starts a program. Its standard input and output are the transport.
+pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {
+    let mut started = command.to_std().spawn()?;
+    let child = Child::new(command, started.id());
+    let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
+    let process = child.process().clone();
+    let watching = Smol.spawn(async move { process.ended(wait(started).await.ok()) });
+    let begun = || {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let stderr = stderr.map(Async::new).transpose()?;
+        Ok((Async::new(stdin.ok_or_else(missing)?)?, Async::new(stdout.ok_or_else(missing)?)?, stderr))
+    };
+    let (stdin, stdout, stderr) = begun().inspect_err(|_: &io::Error| {
+        child.kill();
+    })?;
+    let listening = stderr.map(|stderr| {
+        let (child, command) = (child.clone(), command.clone());
+        Smol.spawn(async move { child.listen(&command, Stream::new(stderr)).await })
+    });
+    let end = child.clone();
+    let shut_down = async move {
+        end.shut_down(Smol).await;
+        drop((listening, watching));
+    };
+    let output = child.output(Stream::new(stdout), &Smol);
+    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(LAST_WORDS), child))
+}
+
+/// Waits for the end of a process: without a thread, where the system has descriptors for processes.
+async fn wait(mut started: process::Child) -> io::Result<ExitStatus> {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Pid, PidfdFlags, pidfd_open};
+        if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK) {
+            Async::new_nonblocking(ended)?.readable().await?;
+        }
+    }
+    blocking::unblock(move || started.wait()).await
+}

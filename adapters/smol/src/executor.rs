@@ -1,0 +1,80 @@
+//! What runs the tasks of this crate: one queue, and a thread for each processor.
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+    thread,
+};
+
+use async_task::{Runnable, Task};
+use mcp_service::drive::threads::{self, lock};
+
+/// Tasks that a thread runs before it looks after descriptors and time.
+const BATCH: usize = 64;
+
+static STATE: Mutex<State> = Mutex::new(State { ready: VecDeque::new(), idle: Vec::new(), started: false });
+
+struct State {
+    /// The tasks that can go on.
+    ready: VecDeque<Runnable>,
+    /// The threads that wait for one. The last to come is the first to be woken: its caches are warm.
+    idle: Vec<(usize, Waker)>,
+    started: bool,
+}
+
+/// Sees to it that there are threads.
+///
+/// # Errors
+/// If there are none to be had.
+pub(crate) fn start() -> io::Result<()> {
+    let mut state = lock(&STATE);
+    let wanted = if state.started { 0 } else { thread::available_parallelism().map_or(1, Into::into) };
+    for number in 0..wanted {
+        match threads::spawn("mcp-smol", move || async_io::block_on(poll_fn(|cx| work(number, cx)))) {
+            Ok(_) => state.started = true,
+            // With fewer threads it takes longer; without any, nothing can be run.
+            Err(error) if number == 0 => return Err(error),
+            Err(_) => break,
+        }
+    }
+    Ok(())
+}
+
+/// Runs a future. Dropping the task ends it.
+pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+    let (runnable, task) = async_task::spawn(future, schedule);
+    runnable.schedule();
+    task
+}
+
+fn schedule(runnable: Runnable) {
+    let idle = {
+        let mut state = lock(&STATE);
+        state.ready.push_back(runnable);
+        state.idle.pop()
+    };
+    if let Some((_, thread)) = idle {
+        thread.wake();
+    }
+}
+
+/// Runs tasks, for good. While there are none, the thread looks after descriptors and time.
+fn work(number: usize, cx: &mut Context<'_>) -> Poll<()> {
+    lock(&STATE).idle.retain(|(other, _)| *other != number);
+    for _ in 0..BATCH {
+        let mut state = lock(&STATE);
+        let Some(runnable) = state.ready.pop_front() else {
+            state.idle.push((number, cx.waker().clone()));
+            return Poll::Pending;
+        };
+        drop(state);
+        // A panic is the task's own affair.
+        let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
+    }
+    cx.waker().wake_by_ref();
+    Poll::Pending
+}

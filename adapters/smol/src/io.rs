@@ -1,0 +1,124 @@
+//! Streams of smol, and descriptors, as transports.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::fd::{AsFd, OwnedFd},
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
+
+use async_io::Async;
+use futures_io::{AsyncRead, AsyncWrite};
+use mcp_service::drive::{
+    Sink, Source,
+    os::{Writer, end_output, try_read},
+};
+
+/// A stream of smol, for either direction.
+pub(crate) struct Stream<T>(Pin<Box<T>>);
+
+impl<T> Stream<T> {
+    pub(crate) fn new(stream: T) -> Self {
+        Self(Box::pin(stream))
+    }
+}
+
+impl<T: AsyncRead + Send + 'static> Source for Stream<T> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.as_mut().poll_read(cx, buffer)
+    }
+}
+
+impl<T: AsyncWrite + Send + 'static> Sink for Stream<T> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.as_mut().poll_write(cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.0.as_mut().poll_close(cx)
+    }
+}
+
+/// A socket: the end of what is written has to be said aloud, since it is still read from.
+pub(crate) struct Socket<T>(pub(crate) Async<T>);
+
+impl<T: AsFd + Send + Sync + 'static> Source for Socket<T>
+where
+    for<'a> &'a T: Read,
+{
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.get_ref().read(buffer) {
+                Err(error) if is_passing(&error) => ready!(self.0.poll_readable(cx))?,
+                read => return Poll::Ready(read),
+            }
+        }
+    }
+}
+
+impl<T: AsFd + Send + Sync + 'static> Sink for Socket<T>
+where
+    for<'a> &'a T: Write,
+{
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.get_ref().write(bytes) {
+                Err(error) if is_passing(&error) => ready!(self.0.poll_writable(cx))?,
+                written => return Poll::Ready(written),
+            }
+        }
+    }
+
+    fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        end_output(self.0.get_ref());
+        Poll::Ready(Ok(()))
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// A descriptor that is not ours alone, so it is not made non-blocking: it is asked before it is read or written.
+pub(crate) struct Descriptor {
+    fd: OwnedFd,
+    /// Says when it is ready. Absent for files and whatever else always is.
+    watch: Option<Async<OwnedFd>>,
+    writer: Writer,
+}
+
+impl Descriptor {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let watch = match Async::new_nonblocking(fd.try_clone()?) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
+            watch => Some(watch?),
+        };
+        Ok(Self { fd, watch, writer: Writer::default() })
+    }
+}
+
+impl Source for Descriptor {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match (try_read(&self.fd, buffer), &self.watch) {
+                (Err(error), Some(watch)) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_readable(cx))?,
+                (read, _) => return Poll::Ready(read),
+            }
+        }
+    }
+}
+
+impl Sink for Descriptor {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        loop {
+            match (self.writer.try_write(&self.fd, bytes), &self.watch) {
+                (Err(error), Some(watch)) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_writable(cx))?,
+                (written, _) => return Poll::Ready(written),
+            }
+        }
+    }
+}

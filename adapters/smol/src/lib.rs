@@ -1,0 +1,102 @@
+//! The Model Context Protocol on smol: clients and servers over standard input and output, child processes, TCP, Unix
+//! sockets, and anything else that can be read from and written to.
+//!
+//! A server of one tool, over standard input and output:
+//!
+//! ```no_run
+//! # #[cfg(feature = "schemas")] {
+//! use mcp_smol::mcp_service::{Service, Tool};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Echo {
+//!     /// What to say.
+//!     message: String,
+//! }
+//!
+//! let service = Service::builder("echo", "1.0.0")
+//!     .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
+//!     .build()?;
+//! smol::block_on(mcp_smol::serve_stdio(&service))?;
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A client that starts it and calls the tool:
+//!
+//! ```no_run
+//! # async fn client() -> Result<(), mcp_smol::Error> {
+//! use mcp_smol::{Client, Command, mcp_service::Host};
+//!
+//! let host = Host::builder("my-client", "1.0.0").build();
+//! let client = Client::spawn(Command::new("target/debug/examples/echo-smol"), &host).await?;
+//! let result = client.call_tool("echo", serde_json::json!({"message": "hello"}))?.await?;
+//! assert_eq!(result.content[0].as_text(), Some("hello"));
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What a service offers and what a host answers is written with [`mcp_service`], and the same on every adapter. What a
+//! message means is decided in [`mcp_proto`]. This crate moves the bytes and runs the handlers:
+//!
+//! | over | as a client | as a server |
+//! | --- | --- | --- |
+//! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
+//! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
+//! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
+//! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::over`] | [`serve`], [`Server::start`] |
+//!
+//! A [`Supervisor`] starts a server again when it has ended.
+//!
+//! # What can be relied on
+//!
+//! - **Nobody waits for a handler but who asked for it.** Answers, progress, cancellations and pings get through while all
+//!   handlers are busy, or wait for the peer themselves. Handlers run in bounded numbers ([`Options::handlers`],
+//!   [`Options::async_handlers`]), notifications one after the other and before the requests that came behind them.
+//! - **Nobody waits for a peer that does not read.** Calls time out, are cancelled and dropped without it, and what is kept
+//!   for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//! - **Dropping a future loses nothing.** The connection owns its buffers, and its task reads and writes: whoever gives up
+//!   on a call, on [`Client::close`] or on [`serve`] leaves no byte behind that belongs to somebody else.
+//! - **The end comes, once, and soon.** [`Client::close`], [`Server::close`] and `drop` may be called anywhere, also in
+//!   handlers. They take a bounded time: for answers that are owed ([`Limits::drain`]), for the peer, for a child.
+//! - **Nothing is left.** Not a task, not a descriptor, and of a child not a process of its group. A handler that is a
+//!   future and not done a second after the end is dropped; one that is a function cannot be, and holds nothing up.
+//! - **What is known is told.** A connection that is lost says why: the error of the system, how the process ended, and what it
+//!   said last on standard error.
+//!
+//! [`Limits::drain`]: mcp_proto::connection::Limits::drain
+//!
+//! # Tasks
+//!
+//! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once; one that is done
+//! by then costs no change of tasks, and its answer leaves in one write with those of its neighbours. Others become tasks of
+//! their own. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking). Tasks run on threads of
+//! this crate, one for each processor, which begin with the first connection; so connections go on whatever executor the
+//! application has, and whether it runs or not.
+#![cfg(unix)]
+
+mod child;
+mod client;
+mod driver;
+mod executor;
+mod handle;
+mod io;
+mod listener;
+mod server;
+mod supervisor;
+mod transport;
+
+pub use client::Client;
+pub use handle::Handle;
+pub use listener::{Listener, serve_tcp, serve_unix};
+// The same in every adapter.
+#[cfg(feature = "signals")]
+pub use mcp_service::drive::signals::shutdown_on_signals;
+pub use mcp_service::drive::{Command, Ending, Error, Exit, Messages, Options, Restart, Sink, Source, Stopper};
+pub use server::{Server, serve, serve_stdio, serve_with};
+pub use supervisor::Supervisor;
+pub use transport::Transport;
+
+// What the types of this crate are made of, so that one dependency is enough.
+pub use mcp_proto;
+pub use mcp_service;

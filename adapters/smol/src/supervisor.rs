@@ -1,0 +1,69 @@
+//! A server that is started again when it has ended.
+
+use async_io::Timer;
+use mcp_service::{Host, drive};
+
+use crate::{Client, Command, Error, Options, Restart};
+
+/// Has a server started when it is wanted and does not run: at first, and again when it has ended, as often and as soon as
+/// [`Restart`] allows.
+///
+/// Nothing runs in the background: whoever wants to talk to the server asks for a [`client`](Self::client) each time. What
+/// was asked of a server that has ended is not asked again, but what was [listened](mcp_service::Peer::listen) to there is
+/// listened to again, and the era that it was of is tried first.
+///
+/// ```no_run
+/// # async fn ask() -> Result<(), mcp_smol::Error> {
+/// use mcp_smol::{Command, Supervisor, mcp_service::Host};
+///
+/// let server = Supervisor::new(Command::new("my-server"), &Host::builder("my-client", "1.0.0").build());
+/// let tools = server.client().await?.list_tools(None)?.await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Supervisor {
+    command: Command,
+    host: Host,
+    options: Options,
+    clients: drive::Supervisor<Client>,
+}
+
+impl Supervisor {
+    /// Starts nothing yet.
+    #[must_use]
+    pub fn new(command: Command, host: &Host) -> Self {
+        let clients = drive::Supervisor::new(Restart::default());
+        Self { command, host: host.clone(), options: Options::default(), clients }
+    }
+
+    /// How often the server is started again.
+    #[must_use]
+    pub fn restart(mut self, policy: Restart) -> Self {
+        self.clients = drive::Supervisor::new(policy);
+        self
+    }
+
+    /// How each connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// A client of a server that runs: the last one, or a new one if that has ended. It takes as long as the server takes
+    /// to start, and before that a while if it has ended often.
+    ///
+    /// # Errors
+    /// Why the server could not be started in the first place, or [`Error::GivenUp`].
+    pub async fn client(&self) -> Result<Client, Error> {
+        let start = || async {
+            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            Client::spawn_with(self.command.clone(), &self.host, &options).await
+        };
+        let sleep = |time| async move {
+            Timer::after(time).await;
+        };
+        self.clients.client(start, sleep).await
+    }
+}

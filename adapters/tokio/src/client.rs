@@ -1,0 +1,224 @@
+//! A connection to a server.
+
+use std::{
+    fmt,
+    ops::Deref,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
+
+use mcp_proto::{
+    connection::{Client as Connection, ClientEnd, CloseReason},
+    schema::InitializeResult,
+};
+#[cfg(feature = "signals")]
+use mcp_service::drive::signals;
+use mcp_service::{Host, Later, Peer, drive::Child};
+use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
+
+use crate::{Command, Ending, Error, Handle, Options, Transport, child, driver::Tokio};
+
+/// A connection to a server, ready to be asked.
+///
+/// It is a [`Peer`], which has a method for all that a server can be asked, and more to choose per call:
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # use mcp_tokio::{Client, Command, Error};
+/// # use mcp_service::Host;
+/// # async fn tour() -> Result<(), Error> {
+/// let host = Host::builder("my-client", "1.0.0").build();
+/// let client = Client::spawn(Command::new("my-server").arg("--fast"), &host).await?;
+/// let mut tools = client.all_tools();
+/// while let Some(tool) = tools.try_next().await? {
+///     println!("{}", tool.name);
+/// }
+/// let call = client.within(Duration::from_secs(10)).call_tool("dig", ())?;
+/// let stop = call.canceller(); // for another task; dropping `call` cancels too
+/// let result = call.on_progress(|progress| println!("{}", progress.progress)).await?;
+/// let ending = client.close().await;
+/// # let _ = (stop, result, ending);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// It is cheap to clone and works from any number of tasks at once. When the last clone is dropped, the connection begins to
+/// [close](Self::close), which its task brings to an end as long as the runtime is there. A `Peer` alone does not keep it
+/// open.
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    peer: Peer<ClientEnd>,
+    handle: Handle<ClientEnd>,
+    child: Option<Child>,
+    /// Set when the handshake is over.
+    server: OnceLock<InitializeResult>,
+}
+
+impl Client {
+    /// Starts a program and connects to its standard input and output.
+    ///
+    /// A program that leaves because it was asked for its era, as some old servers do, is started a second time, and then
+    /// it is not asked.
+    ///
+    /// # Errors
+    /// If it cannot be started, or is no server that the host can talk to.
+    pub async fn spawn(command: Command, host: &Host) -> Result<Self, Error> {
+        Self::spawn_with(command, host, &Options::default()).await
+    }
+
+    /// [`spawn`](Self::spawn) with options.
+    ///
+    /// # Errors
+    /// As [`spawn`](Self::spawn).
+    pub async fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self, Error> {
+        let command = &command;
+        let start = || async move {
+            let (transport, child) = child::spawn(command, &Tokio::current()?)
+                .map_err(|error| Error::Spawn { program: command.program(), error })?;
+            Ok((transport, Some(child)))
+        };
+        Self::reach(host, options, start).await
+    }
+
+    /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
+    ///
+    /// # Errors
+    /// If nobody listens there, or not a server that the host can talk to.
+    pub async fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
+        let address = &address;
+        let connect = || async move { Ok((Transport::tcp(TcpStream::connect(address).await?)?, None)) };
+        Self::reach(host, &Options::default(), connect).await
+    }
+
+    /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
+    ///
+    /// # Errors
+    /// As [`connect_tcp`](Self::connect_tcp).
+    pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let connect = || async move { Ok((Transport::unix(UnixStream::connect(path).await?), None)) };
+        Self::reach(host, &Options::default(), connect).await
+    }
+
+    /// Connects over any transport.
+    ///
+    /// # Errors
+    /// If there is no server behind it that the host can talk to.
+    pub async fn over(transport: Transport, host: &Host) -> Result<Self, Error> {
+        Self::over_with(transport, host, &Options::default()).await
+    }
+
+    /// [`over`](Self::over) with options.
+    ///
+    /// # Errors
+    /// As [`over`](Self::over).
+    pub async fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
+        Self::connect(transport, None, host, options).await
+    }
+
+    /// Connects, and once more if what is known then makes a difference.
+    async fn reach<F: Future<Output = Result<(Transport, Option<Child>), Error>>>(
+        host: &Host,
+        options: &Options,
+        transport: impl Fn() -> F,
+    ) -> Result<Self, Error> {
+        let mut options = options.clone();
+        loop {
+            let (transport, child) = transport().await?;
+            match Self::connect(transport, child, host, &options).await {
+                // There is no third time: what a second time comes to leaves nothing to try.
+                Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
+                connected => return connected,
+            }
+        }
+    }
+
+    async fn connect(
+        transport: Transport,
+        child: Option<Child>,
+        host: &Host,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        let connection = |now| Connection::knowing(host.config(), options.opening, now);
+        let handle = Handle::start(connection, session, transport, options)?;
+        let peer = Peer::new(handle.link(), calls);
+        let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
+        #[cfg(feature = "signals")]
+        signals::register(&client.0);
+        let ready = client.ready().await;
+        let server = client.link().run(|connection, _| connection.server().cloned());
+        match (ready, server) {
+            (Ok(()), Some(server)) => {
+                client.0.server.get_or_init(|| server);
+                Ok(client)
+            }
+            _ => Err(Error::Handshake(client.close().await)),
+        }
+    }
+
+    /// What the server said of itself in the handshake.
+    ///
+    /// # Panics
+    /// Never: without a handshake there is no client.
+    #[must_use]
+    pub fn server(&self) -> &InitializeResult {
+        self.0.server.get().expect("the handshake is over")
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
+    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
+    /// with all that it has started. Closing twice is closing once.
+    ///
+    /// In a handler of this connection it does not wait.
+    pub fn close(&self) -> Later<Ending> {
+        self.0.handle.begin_close();
+        self.wait()
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    pub fn wait(&self) -> Later<Ending> {
+        let (ended, child, link) = (self.0.handle.wait(), self.0.child.clone(), self.link().clone());
+        Later::new(async move {
+            let reason = ended.await.unwrap_or(CloseReason::Local);
+            #[cfg(feature = "signals")]
+            signals::held().await;
+            let next_opening = link.run(|connection, _| connection.next_opening());
+            Ending::new(reason, child.and_then(|child| child.exit()), next_opening)
+        })
+    }
+}
+
+impl Deref for Client {
+    type Target = Peer<ClientEnd>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.peer
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "signals")]
+impl signals::Closing for Inner {
+    fn begin_close(&self) {
+        self.handle.begin_close();
+    }
+
+    fn wait(&self) {
+        self.handle.wait().wait();
+    }
+
+    fn kill(&self) {
+        if let Some(child) = &self.child {
+            child.kill();
+        }
+    }
+}
