@@ -42,24 +42,24 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
     builder
         .task_policy(policy)
         .tool(
-            Tool::new("test_task", |job: Job, context: Context| {
-                run(&context, Duration::from_millis(job.ms.into()))?;
+            Tool::new_async("test_task", async |job: Job, context: Context| {
+                run(&context, Duration::from_millis(job.ms.into())).await?;
                 Ok::<_, Failure>(format!("task {} done", job.label))
             })
             .task_support(TaskSupport::Optional)
             .description("Takes its time, as a task or without"),
         )
         .tool(
-            Tool::new("slow_compute", |job: Compute, context: Context| {
-                run(&context, Duration::try_from_secs_f64(job.seconds)?)?;
+            Tool::new_async("slow_compute", async |job: Compute, context: Context| {
+                run(&context, Duration::try_from_secs_f64(job.seconds)?).await?;
                 Ok::<_, Failure>(format!("computed {}", job.label))
             })
             .task_support(TaskSupport::Optional)
             .description("Takes its time and says how far it is, as a task or without"),
         )
         .tool(
-            Tool::new("failing_job", |context: Context| {
-                run(&context, Duration::from_secs(1))?;
+            Tool::new_async("failing_job", async |context: Context| {
+                run(&context, Duration::from_secs(1)).await?;
                 Err::<&str, _>(Failure::new("The job failed, as it always does"))
             })
             .task_support(TaskSupport::Required)
@@ -73,13 +73,13 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             .description("Ends with an error of the protocol"),
         )
         .tool(
-            Tool::new("confirm_delete", confirm)
+            Tool::new_async("confirm_delete", confirm)
                 .task_support(TaskSupport::Optional)
                 .description("Asks the user before it pretends to delete a file"),
         )
         .tool(
-            Tool::new("multi_input", |context: Context| {
-                let answers = context.ask_all([name_question()?, color_question()?]).wait()?;
+            Tool::new_async("multi_input", async |context: Context| {
+                let answers = context.ask_all([name_question()?, color_question()?]).await?;
                 let (name, color) = (text(&answers, "user_name", "name")?, text(&answers, "user_color", "color")?);
                 Ok::<_, Failure>(format!("{name} likes {color}"))
             })
@@ -87,11 +87,11 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             .description("Asks the user for two things at once"),
         )
         .tool(
-            Tool::new("test_tool_with_task", |context: Context| {
-                let answers = context.ask_all([name_question()?]).wait()?;
+            Tool::new_async("test_tool_with_task", async |context: Context| {
+                let answers = context.ask_all([name_question()?]).await?;
                 let name = text(&answers, "user_name", "name")?;
-                context.become_task().wait()?;
-                run(&context, Duration::from_millis(100))?;
+                context.become_task().await?;
+                run(&context, Duration::from_millis(100)).await?;
                 Ok::<_, Failure>(format!("Hello, {name}! This took a while."))
             })
             .task_support(TaskSupport::Required)
@@ -105,19 +105,19 @@ fn color_question() -> Result<Named, Failure> {
 }
 
 /// Works in ten steps, and says after each how far it is.
-fn run(context: &Context, time: Duration) -> Result<(), CallError> {
+async fn run(context: &Context, time: Duration) -> Result<(), CallError> {
     for step in 1..=10_u8 {
-        context.sleep(time / 10).wait()?;
-        context.progress(step.into(), Some(10.0), Some(&format!("step {step} of 10"))).wait()?;
+        context.sleep(time / 10).await?;
+        context.progress(step.into(), Some(10.0), Some(&format!("step {step} of 10"))).await?;
     }
     Ok(())
 }
 
-fn confirm(delete: Delete, context: Context) -> Result<String, Failure> {
+async fn confirm(delete: Delete, context: Context) -> Result<String, Failure> {
     let schema: ElicitSchema = serde_json::from_value(json!({
         "type": "object", "properties": {"confirm": {"type": "boolean", "title": "Delete it"}}, "required": ["confirm"]
     }))?;
-    let answer = context.elicit(format!("Delete {}?", delete.filename), schema).wait()?;
+    let answer = context.elicit(format!("Delete {}?", delete.filename), schema).await?;
     let confirmed =
         answer.content.and_then(|content| Some(serde_json::to_value(content.get("confirm")?).ok()? == true));
     Ok(match (answer.action, confirmed) {

@@ -1,4 +1,6 @@
 //! A service with everything that servers can have: the fixtures of `tests/interop/README.md`, on any adapter.
+//!
+//! Handlers that wait are futures, except in `rounds`, where they are plain functions: both kinds work everywhere.
 
 mod content;
 mod jobs;
@@ -8,10 +10,25 @@ mod resources;
 mod rounds;
 mod tools;
 
+use std::{env, error::Error};
+
 use mcp_service::{RegisterError, Service};
 
+/// The service that the command line asks for.
+pub(crate) fn from_args() -> Result<Service, Box<dyn Error>> {
+    let mut page_size = None;
+    let mut args = env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match (arg.as_str(), args.next()) {
+            ("--page-size", Some(size)) => page_size = Some(size.parse()?),
+            _ => return Err("the only argument that there is: --page-size N".into()),
+        }
+    }
+    Ok(service(page_size)?)
+}
+
 /// The service. With a page size, its lists come in pages of that many.
-pub(crate) fn service(page_size: Option<usize>) -> Result<Service, RegisterError> {
+fn service(page_size: Option<usize>) -> Result<Service, RegisterError> {
     let mut builder = Service::builder("everything", env!("CARGO_PKG_VERSION"))
         .instructions("Everything that a server can have, for clients to be tried with.")
         .subscriptions();

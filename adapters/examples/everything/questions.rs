@@ -37,30 +37,31 @@ struct Lookup {
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
     builder
-        .tool(Tool::new("test_sampling", sampling).description("Asks the client's model"))
+        .tool(Tool::new_async("test_sampling", sampling).description("Asks the client's model"))
         .tool(
-            Tool::new("test_sampling_tools", sampling_tools).description("Asks the client's model and lends it a tool"),
+            Tool::new_async("test_sampling_tools", sampling_tools)
+                .description("Asks the client's model and lends it a tool"),
         )
-        .tool(Tool::new("test_elicitation", elicitation).description("Asks the client's user who it is"))
+        .tool(Tool::new_async("test_elicitation", elicitation).description("Asks the client's user who it is"))
         .tool(
-            Tool::new("test_elicitation_sep1034_defaults", |context: Context| completed(&context, defaults()))
+            Tool::new_async("test_elicitation_sep1034_defaults", |context: Context| completed(context, defaults()))
                 .description("Shows the client's user a form that is filled in already"),
         )
         .tool(
-            Tool::new("test_elicitation_sep1330_enums", |context: Context| completed(&context, enums()))
+            Tool::new_async("test_elicitation_sep1330_enums", |context: Context| completed(context, enums()))
                 .description("Shows the client's user a form with choices of every kind"),
         )
-        .tool(Tool::new("test_url_elicitation", url).description("Sends the client's user to a page"))
-        .tool(Tool::new("test_roots", roots).description("Asks the client for its roots"))
+        .tool(Tool::new_async("test_url_elicitation", url).description("Sends the client's user to a page"))
+        .tool(Tool::new_async("test_roots", roots).description("Asks the client for its roots"))
 }
 
-fn sampling(ask: Ask, context: Context) -> Result<String, Failure> {
+async fn sampling(ask: Ask, context: Context) -> Result<String, Failure> {
     let messages = vec![SamplingMessage::user(ask.prompt.as_str())];
-    let answer = context.sample(CreateMessageParams::new(messages, TOKENS)).wait()?;
+    let answer = context.sample(CreateMessageParams::new(messages, TOKENS)).await?;
     Ok(response(&answer))
 }
 
-fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
+async fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
     let schema = JsonObject::new(&json!({
         "type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]
     }))?;
@@ -70,7 +71,7 @@ fn sampling_tools(ask: Ask, context: Context) -> Result<String, Failure> {
     for _ in 0..ROUNDS {
         let tools = Some(vec![lookup.clone()]);
         let params = CreateMessageParams { tools, ..CreateMessageParams::new(messages.clone(), TOKENS) };
-        let answer = context.sample(params).wait()?;
+        let answer = context.sample(params).await?;
         let uses: Vec<&ToolUseContent> = answer
             .content
             .iter()
@@ -101,7 +102,7 @@ fn response(answer: &CreateMessageResult) -> String {
     format!("LLM response: {}", texts.collect::<Vec<_>>().join("\n"))
 }
 
-fn elicitation(message: Message, context: Context) -> Result<String, Failure> {
+async fn elicitation(message: Message, context: Context) -> Result<String, Failure> {
     let schema = form(json!({
         "type": "object",
         "properties": {
@@ -110,12 +111,12 @@ fn elicitation(message: Message, context: Context) -> Result<String, Failure> {
         },
         "required": ["username", "email"],
     }))?;
-    let answer = context.elicit(message.message, schema).wait()?;
+    let answer = context.elicit(message.message, schema).await?;
     Ok(outcome("User response", &answer))
 }
 
-fn completed(context: &Context, schema: Value) -> Result<String, Failure> {
-    let answer = context.elicit("Please fill in this form", form(schema)?).wait()?;
+async fn completed(context: Context, schema: Value) -> Result<String, Failure> {
+    let answer = context.elicit("Please fill in this form", form(schema)?).await?;
     Ok(outcome("Elicitation completed", &answer))
 }
 
@@ -169,14 +170,14 @@ fn enums() -> Value {
     })
 }
 
-fn url(context: Context) -> Result<String, Failure> {
-    let visit = context.elicit_url("Please sign in", "https://example.com/sign-in").wait()?;
+async fn url(context: Context) -> Result<String, Failure> {
+    let visit = context.elicit_url("Please sign in", "https://example.com/sign-in").await?;
     let action = visit.action.clone();
     // A real server says so when the user comes back from the page.
     visit.complete()?;
     Ok(format!("Url elicitation: action={action}"))
 }
 
-fn roots(context: Context) -> Result<String, Failure> {
-    Ok(serde_json::to_string(&ListRootsResult::new(context.roots().wait()?))?)
+async fn roots(context: Context) -> Result<String, Failure> {
+    Ok(serde_json::to_string(&ListRootsResult::new(context.roots().await?))?)
 }

@@ -70,20 +70,24 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             })
             .description("Always fails"),
         ))
-        .tool(looks(Tool::new("test_tool_with_progress", with_progress).description("Says how far it is, three times")))
-        .tool(looks(Tool::new("test_tool_with_logging", with_logging).description("Logs what it does, three times")))
+        .tool(looks(
+            Tool::new_async("test_tool_with_progress", with_progress).description("Says how far it is, three times"),
+        ))
+        .tool(looks(
+            Tool::new_async("test_tool_with_logging", with_logging).description("Logs what it does, three times"),
+        ))
         .tool(looks(
             Tool::with_schema("json_schema_2020_12_tool", schema_2020_12(), || "The schema is what matters here.")
                 .description("Tool with JSON Schema 2020-12 features"),
         ))
         .tool(looks(Tool::new("greet", |name: Name| format!("Hello, {}!", name.name)).description("Greets somebody")))
-        .tool(looks(Tool::new("test_slow", slow).description("Takes its time, unless it is cancelled")))
+        .tool(looks(Tool::new_async("test_slow", slow).description("Takes its time, unless it is cancelled")))
         .tool(looks(
             Tool::new("test_structured", |Terms { a, b }: Terms| Structured(Sum { sum: a + b }))
                 .output::<Sum>()
                 .description("Adds two numbers"),
         ))
-        .tool(looks(Tool::new("test_ping_client", ping).description("Pings the client")))
+        .tool(looks(Tool::new_async("test_ping_client", ping).description("Pings the client")))
         .tool(Tool::new("test_trigger_tool_change", change_tools).description("Adds a tool, or takes it away again"))
         .tool(
             Tool::new("test_trigger_prompt_change", change_prompts)
@@ -104,29 +108,29 @@ fn several() -> Vec<ContentBlock> {
     ]
 }
 
-fn with_progress(context: Context) -> Result<&'static str, Failure> {
+async fn with_progress(context: Context) -> Result<&'static str, Failure> {
     for progress in [0.0, 50.0, 100.0] {
-        context.progress(progress, Some(100.0), None).wait()?;
-        context.sleep(PAUSE).wait()?;
+        context.progress(progress, Some(100.0), None).await?;
+        context.sleep(PAUSE).await?;
     }
     Ok("All of it is done.")
 }
 
-fn with_logging(context: Context) -> Result<&'static str, Failure> {
+async fn with_logging(context: Context) -> Result<&'static str, Failure> {
     for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        context.log(LoggingLevel::Info, None, said).wait()?;
-        context.sleep(PAUSE).wait()?;
+        context.log(LoggingLevel::Info, None, said).await?;
+        context.sleep(PAUSE).await?;
     }
     Ok("All of it is logged.")
 }
 
-fn slow(wait: Wait, context: Context) -> Result<&'static str, CallError> {
-    context.sleep(Duration::from_millis(wait.ms.into())).wait()?;
+async fn slow(wait: Wait, context: Context) -> Result<&'static str, CallError> {
+    context.sleep(Duration::from_millis(wait.ms.into())).await?;
     Ok("slow done")
 }
 
-fn ping(context: Context) -> Result<&'static str, CallError> {
-    context.peer().request(&PingParams::default())?.wait()?;
+async fn ping(context: Context) -> Result<&'static str, CallError> {
+    context.peer().request(&PingParams::default())?.await?;
     Ok("pong")
 }
 

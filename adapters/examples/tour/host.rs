@@ -2,14 +2,19 @@
 
 use std::{
     env,
+    error::Error,
     ffi::OsString,
+    future::{Future, poll_fn},
     io,
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
 use mcp_proto::{
+    connection::ClientEnd,
     protocol::VersionSet,
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
@@ -18,13 +23,13 @@ use mcp_proto::{
         ToolsListChangedParams,
     },
 };
-use mcp_service::{Failure, Host, Roots, TaskPolicy};
+use mcp_service::{Failure, Host, Peer, Roots, TaskPolicy, drive::Watch};
 
 use super::arguments;
 
 /// What came from the server beside answers.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<(Mutex<Counts>, Condvar)>);
+pub(crate) struct Heard(Arc<Watch<Counts>>);
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
@@ -42,19 +47,28 @@ pub(crate) struct Counts {
 }
 
 impl Heard {
-    pub(crate) fn counts(&self) -> MutexGuard<'_, Counts> {
-        self.0.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn look<R>(&self, f: impl FnOnce(&Counts) -> R) -> R {
+        self.0.look(f)
     }
 
     pub(crate) fn note(&self, f: impl FnOnce(&mut Counts)) {
-        f(&mut self.counts());
-        self.0.1.notify_all();
+        self.0.change(f);
     }
 
     /// Waits until something was heard, but not forever. Whether it was.
-    pub(crate) fn wait(&self, patience: Duration, condition: impl Fn(&Counts) -> bool) -> bool {
-        let waited = self.0.1.wait_timeout_while(self.counts(), patience, |counts| !condition(counts));
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    pub(crate) async fn wait(
+        &self,
+        client: &Peer<ClientEnd>,
+        patience: Duration,
+        condition: impl Fn(&Counts) -> bool,
+    ) -> bool {
+        let mut heard = pin!(self.0.until(|counts| condition(counts).then_some(())));
+        let mut late = client.sleep(patience);
+        poll_fn(|cx| match heard.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => Pin::new(&mut late).poll(cx).map(|_| false),
+        })
+        .await
     }
 }
 
@@ -84,16 +98,17 @@ pub(crate) fn folders(args: &[OsString]) -> io::Result<Vec<PathBuf>> {
 
 /// A host that can do everything, with these folders as its roots.
 pub(crate) fn host(
+    name: &str,
     heard: &Heard,
     folders: &[PathBuf],
     versions: VersionSet,
-) -> Result<Host, Box<dyn std::error::Error>> {
+) -> Result<Host, Box<dyn Error>> {
     let roots = folders.iter().map(|folder| Root::new(uri(folder)));
     let listen = || heard.clone();
     let (sampling, form, page) = (listen(), listen(), listen());
     let (logs, tools, prompts, resources, updates) = (listen(), listen(), listen(), listen(), listen());
     let (tasks, completed, faults) = (listen(), listen(), listen());
-    Ok(Host::builder("tour-blocking", env!("CARGO_PKG_VERSION"))
+    Ok(Host::builder(name, env!("CARGO_PKG_VERSION"))
         .versions(versions)
         .roots(&Roots::new(roots)?)
         .sampling(move |params, _| sample(&sampling, params))

@@ -1,4 +1,4 @@
-//! A client that connects to any server over stdio and tries all that it has.
+//! A client that connects to any server over stdio and tries all that it has, on any adapter.
 //!
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! It lists what there is, calls the tools that look safe, reads, subscribes or listens, completes, sets the log level
-//! and pings, as far as the era has it; it answers what the server asks back. Of some well-known servers it knows what has to come out, and checks it. It
-//! ends with a summary, and with status 1 if either side broke a rule or something came out wrong.
+//! and pings, as far as the era has it; it answers what the server asks back. Of some well-known servers it knows what
+//! has to come out, and checks it. It ends with a summary, and with status 1 if either side broke a rule or something
+//! came out wrong.
 
 mod arguments;
 mod host;
@@ -23,89 +24,123 @@ use std::{
     env,
     error::Error,
     ffi::OsString,
+    fmt, mem,
     path::{Path, PathBuf},
     process::{Command as Build, ExitCode},
 };
 
-use mcp_blocking::{Client, Command, shutdown_on_signals};
-use mcp_proto::protocol::{ProtocolVersion, VersionSet};
+use mcp_proto::{
+    connection::ClientEnd,
+    protocol::{ProtocolVersion, VersionSet},
+    schema::InitializeResult,
+};
+use mcp_service::{
+    Host, Peer,
+    drive::{Command, Ending},
+};
 
-use self::{host::Heard, report::Report, route::Tour};
+use self::{host::Heard, report::Report, route::Visit};
 
-/// The server that is toured if no other one is named.
-const OURS: &str = "everything-blocking";
+/// What a tour needs: whom to start, and who is to talk to it.
+pub(crate) struct Tour {
+    pub(crate) command: Command,
+    pub(crate) host: Host,
+    versions: VersionSet,
+    heard: Heard,
+    report: Report,
+    /// The folder that the server may look at.
+    folder: PathBuf,
+}
 
-pub(crate) fn main() -> ExitCode {
-    match tour() {
+impl Tour {
+    /// The tour that the command line asks for.
+    pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
+        let mut args = env::args_os().skip(1).peekable();
+        let versions = match args.next_if(|arg| arg == "--era") {
+            Some(_) => versions(args.next())?,
+            None => VersionSet::ALL,
+        };
+        let mut command = args.skip_while(|arg| arg == "--").collect::<Vec<_>>();
+        if command.is_empty() {
+            command.push(our_server()?.into());
+        }
+        let (program, args) = command.split_first().ok_or("there is a program")?;
+
+        let mut report = Report::default();
+        report.heading(&format!("tour of {}", Path::new(program).display()));
+        let heard = Heard::default();
+        let mut folders = host::folders(args)?;
+        let host = host::host(&our_name("tour"), &heard, &folders, versions)?;
+        let command = Command::new(program).args(args);
+        Ok(Self { command, host, versions, heard, report, folder: folders.swap_remove(0) })
+    }
+
+    /// What to say if the server cannot be talked to.
+    pub(crate) fn refused(&self, error: impl fmt::Display) -> String {
+        let only_modern = self.versions.intersection(VersionSet::LEGACY).is_empty();
+        let hint = "\nIt may be a server of the legacy era: --era auto finds out";
+        format!("{error}{}", if only_modern { hint } else { "" })
+    }
+
+    /// Tries all that a server has.
+    pub(crate) async fn visit(&mut self, client: &Peer<ClientEnd>, server: &InitializeResult) {
+        let (heard, report, folder) = (self.heard.clone(), mem::take(&mut self.report), self.folder.clone());
+        let mut visit = Visit::new(client.clone(), server.clone(), heard, report, folder);
+        visit.run().await;
+        self.report = visit.report;
+    }
+
+    /// Says how it went, once the connection was closed. Whether all went well.
+    pub(crate) fn sum_up(mut self, ending: &Ending) -> bool {
+        self.report.ended(ending);
+        self.report.summary(&self.heard)
+    }
+}
+
+/// How this program ends after a tour that went well, or not, or could not be begun.
+pub(crate) fn exit(toured: Result<bool, Box<dyn Error>>) -> ExitCode {
+    match toured {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("tour-blocking: {error}");
+            eprintln!("{}: {error}", our_name("tour"));
             ExitCode::FAILURE
         }
     }
 }
 
-/// Whether all went well.
-fn tour() -> Result<bool, Box<dyn Error>> {
-    // Ctrl-C must not leave a server behind.
-    shutdown_on_signals()?;
-    let mut args = env::args_os().skip(1).peekable();
-    let versions = match args.next_if(|arg| arg == "--era") {
-        Some(_) => versions(args.next())?,
-        None => VersionSet::ALL,
-    };
-    let mut command = args.skip_while(|arg| arg == "--").collect::<Vec<_>>();
-    if command.is_empty() {
-        command.push(our_server()?.into());
-    }
-    let (program, args) = command.split_first().ok_or("there is a program")?;
-
-    let mut report = Report::default();
-    report.heading(&format!("tour of {}", Path::new(program).display()));
-    let heard = Heard::default();
-    let mut folders = host::folders(args)?;
-    let host = host::host(&heard, &folders, versions)?;
-    let client = Client::spawn(Command::new(program).args(args), &host).map_err(|error| {
-        let only_modern = versions.intersection(VersionSet::LEGACY).is_empty();
-        format!(
-            "{error}{}",
-            if only_modern { "\nIt may be a server of the legacy era: --era auto finds out" } else { "" }
-        )
-    })?;
-    let mut tour = Tour::new(client, heard, report, folders.swap_remove(0));
-    tour.run();
-    let Tour { client, heard, mut report, .. } = tour;
-    report.ended(&client.close());
-    Ok(report.summary(&heard))
+/// The example of this name on the adapter that this one is on.
+fn our_name(example: &str) -> String {
+    format!("{example}-{}", env!("CARGO_PKG_NAME").trim_start_matches("mcp-"))
 }
 
 /// The revisions of an era.
-fn versions(era: Option<OsString>) -> Result<VersionSet, &'static str> {
+fn versions(era: Option<OsString>) -> Result<VersionSet, String> {
     match era.as_ref().and_then(|era| era.to_str()) {
         Some("auto") => Ok(VersionSet::ALL),
         Some("modern") => Ok(VersionSet::since(ProtocolVersion::V2026_07_28)),
         Some("legacy") => Ok(VersionSet::LEGACY),
-        _ => Err("usage: tour-blocking [--era auto|modern|legacy] [--] [COMMAND ARGS...]"),
+        _ => Err(format!("usage: {} [--era auto|modern|legacy] [--] [COMMAND ARGS...]", our_name("tour"))),
     }
 }
 
-/// The example `everything-blocking`: beside this one, and built if it is not there.
+/// The example `everything-…` of the same adapter: beside this one, and built if it is not there.
 fn our_server() -> Result<PathBuf, Box<dyn Error>> {
-    let path = env::current_exe()?.with_file_name(format!("{OURS}{}", env::consts::EXE_SUFFIX));
+    let name = our_name("everything");
+    let path = env::current_exe()?.with_file_name(format!("{name}{}", env::consts::EXE_SUFFIX));
     if !path.exists() {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
         let mut build = Build::new(cargo);
-        build.args(["build", "--quiet", "--manifest-path", manifest, "--example", OURS]);
-        // This program says which profile and folder it was built in: .../TARGET/PROFILE/examples/tour-blocking.
+        build.args(["build", "--quiet", "--manifest-path", manifest, "--example", &name]);
+        // This program says which profile and folder it was built in: .../TARGET/PROFILE/examples/tour-….
         let folders: Vec<&Path> = path.ancestors().skip(2).take(2).collect();
         if let [profile, target] = folders[..] {
             let name = profile.file_name().and_then(|name| name.to_str()).unwrap_or("debug");
             build.args(["--profile", if name == "debug" { "dev" } else { name }]).arg("--target-dir").arg(target);
         }
         if !build.status()?.success() {
-            return Err(format!("{OURS} cannot be built").into());
+            return Err(format!("{name} cannot be built").into());
         }
     }
     Ok(path)

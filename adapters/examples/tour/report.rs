@@ -2,9 +2,8 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use mcp_blocking::Ending;
 use mcp_proto::connection::Progress;
-use mcp_service::CallError;
+use mcp_service::{CallError, drive::Ending};
 
 use super::{host::Heard, show};
 
@@ -106,7 +105,7 @@ impl Report {
 
     /// The last words. Whether all went well.
     pub(crate) fn summary(&mut self, heard: &Heard) -> bool {
-        let counts = heard.counts().clone();
+        let counts = heard.look(Clone::clone);
         self.heading("summary");
         let Self { calls, refused, skipped, checks, .. } = self;
         let line = format!("{calls} requests ({refused} refused), {skipped} tools not tried, {checks} checks");

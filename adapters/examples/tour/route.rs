@@ -1,21 +1,21 @@
 //! The stops of a tour, one after the other.
 
 use std::{
+    future::Future,
     path::PathBuf,
-    thread,
+    pin::Pin,
     time::{Duration, Instant},
 };
 
-use mcp_blocking::Client;
 use mcp_proto::{
-    connection::SendError,
+    connection::{ClientEnd, SendError},
     protocol::{Capability, Era, ProtocolVersion},
     schema::{
-        DiscoverParams, LoggingLevel, Map, PingParams, Prompt, PromptReference, ResourceTemplateReference,
-        SubscriptionFilter,
+        DiscoverParams, InitializeResult, LoggingLevel, Map, PingParams, Prompt, PromptReference,
+        ResourceTemplateReference, SubscriptionFilter,
     },
 };
-use mcp_service::{CallError, Listening, Pages, Pending};
+use mcp_service::{CallError, Listening, Pages, Peer, Pending};
 use serde_json::json;
 
 use super::{
@@ -34,9 +34,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Requests that are in flight at once.
 const MANY: usize = 100;
 
-/// One tour of one server.
-pub(crate) struct Tour {
-    pub(crate) client: Client,
+/// How long a call has been on its way before it is given up.
+const SOON: Duration = Duration::from_millis(20);
+
+/// One visit to one server.
+pub(crate) struct Visit {
+    pub(crate) client: Peer<ClientEnd>,
+    pub(crate) server: InitializeResult,
     pub(crate) heard: Heard,
     pub(crate) report: Report,
     /// The folder that the server may look at.
@@ -46,8 +50,8 @@ pub(crate) struct Tour {
     listening: Option<Listening>,
 }
 
-/// Whether there is something to do at a stop, and what.
-type Stop = (bool, fn(&mut Tour));
+/// What to do at a stop.
+type Stop = for<'a> fn(&'a mut Visit) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 /// Every list that can change.
 fn lists() -> SubscriptionFilter {
@@ -61,14 +65,20 @@ fn lists() -> SubscriptionFilter {
 }
 
 /// Waits for what was asked for.
-pub(crate) fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallError> {
-    pending?.wait()
+pub(crate) async fn wait<T>(pending: Result<Pending<T>, SendError>) -> Result<T, CallError> {
+    pending?.await
 }
 
-impl Tour {
-    pub(crate) fn new(client: Client, heard: Heard, report: Report, folder: PathBuf) -> Self {
+impl Visit {
+    pub(crate) fn new(
+        client: Peer<ClientEnd>,
+        server: InitializeResult,
+        heard: Heard,
+        report: Report,
+        folder: PathBuf,
+    ) -> Self {
         let era = client.version().map_or(Era::Legacy, ProtocolVersion::era);
-        Self { client, heard, report, folder, era, listening: None }
+        Self { client, server, heard, report, folder, era, listening: None }
     }
 
     /// Whether there is a session, and all that comes with it: pings, a log level, questions between requests, tasks.
@@ -76,26 +86,26 @@ impl Tour {
         self.era == Era::Legacy
     }
 
-    pub(crate) fn run(&mut self) {
+    pub(crate) async fn run(&mut self) {
         let session = self.has_session();
         let subscribes = self.has(Capability::ResourcesSubscribe) || !session && self.watched().is_some();
-        let stops: [Stop; 12] = [
-            (true, Self::who),
-            (session, Self::pings),
-            (session, Self::log_level),
-            (!session, |tour| tour.listening = tour.listen("changes of lists", lists())),
-            (self.has(Capability::Tools), tools::visit),
-            (self.has(Capability::Resources), Self::resources),
-            (self.has(Capability::Resources), Self::templates),
-            (subscribes, Self::subscriptions),
-            (self.has(Capability::Prompts), Self::prompts),
-            (session && self.has(Capability::TasksList), Self::tasks),
-            (true, Self::unknown),
-            (true, Self::cancellation),
+        let stops: [(bool, Stop); 12] = [
+            (true, |visit| Box::pin(visit.who())),
+            (session, |visit| Box::pin(visit.pings())),
+            (session, |visit| Box::pin(visit.log_level())),
+            (!session, |visit| Box::pin(visit.changes())),
+            (self.has(Capability::Tools), |visit| Box::pin(tools::call_them(visit))),
+            (self.has(Capability::Resources), |visit| Box::pin(visit.resources())),
+            (self.has(Capability::Resources), |visit| Box::pin(visit.templates())),
+            (subscribes, |visit| Box::pin(visit.subscriptions())),
+            (self.has(Capability::Prompts), |visit| Box::pin(visit.prompts())),
+            (session && self.has(Capability::TasksList), |visit| Box::pin(visit.tasks())),
+            (true, |visit| Box::pin(visit.unknown())),
+            (true, |visit| Box::pin(visit.cancellation())),
         ];
-        for (has_something, visit) in stops {
+        for (has_something, stop) in stops {
             if has_something && !self.is_over() {
-                visit(self);
+                stop(self).await;
             }
         }
     }
@@ -109,8 +119,8 @@ impl Tour {
         self.client.capabilities().contains(capability)
     }
 
-    fn who(&mut self) {
-        let server = self.client.server().clone();
+    async fn who(&mut self) {
+        let server = self.server.clone();
         let info = &server.server_info;
         let title = info.title.as_deref().map(|title| format!(" ({title})")).unwrap_or_default();
         self.report.line("server", &format!("{} {}{title}", info.name, info.version));
@@ -123,34 +133,37 @@ impl Tour {
         }
     }
 
-    fn pings(&mut self) {
+    async fn pings(&mut self) {
         let start = Instant::now();
-        let ping = wait(self.client.request(&PingParams::default()));
+        let ping = wait(self.client.request(&PingParams::default())).await;
         self.report.call("ping", ping, |_| format!("{:?}", start.elapsed()));
         let start = Instant::now();
         let pings: Vec<_> = (0..MANY).map(|_| self.client.request(&PingParams::default())).collect();
-        let lost: Vec<CallError> = pings.into_iter().filter_map(|ping| wait(ping).err()).collect();
+        let mut lost = Vec::new();
+        for ping in pings {
+            lost.extend(wait(ping).await.err());
+        }
         let name = format!("ping, {MANY} at once");
         self.report.line(&name, &format!("{:?}", start.elapsed()));
         self.report.check(&name, lost.first().map_or(Ok(()), |error| Err(format!("{} lost: {error}", lost.len()))));
     }
 
-    fn log_level(&mut self) {
+    async fn log_level(&mut self) {
         if self.has(Capability::Logging) {
-            let set = wait(self.client.set_log_level(LoggingLevel::Debug));
+            let set = wait(self.client.set_log_level(LoggingLevel::Debug)).await;
             self.report.call("log level", set, |_| LoggingLevel::Debug.as_str().to_owned());
         }
     }
 
     /// All pages of a list.
-    pub(crate) fn list<T>(&mut self, what: &str, pages: Pages<T>) -> Vec<T> {
-        let items: Result<Vec<T>, CallError> = pages.collect();
+    pub(crate) async fn list<T>(&mut self, what: &str, pages: Pages<T>) -> Vec<T> {
+        let items = pages.gather().await;
         let items = self.report.call(&format!("list of {what}"), items, |items| items.len().to_string());
         items.unwrap_or_default()
     }
 
-    fn read(&mut self, uri: &str) {
-        let read = wait(self.client.read_resource(uri));
+    async fn read(&mut self, uri: &str) {
+        let read = wait(self.client.read_resource(uri)).await;
         let read = self
             .report
             .call(uri, read, |read| read.contents.iter().map(show::contents).collect::<Vec<_>>().join(" | "));
@@ -158,32 +171,33 @@ impl Tour {
         self.report.check(uri, if is_there { Ok(()) } else { Err("it should be there".to_owned()) });
     }
 
-    fn resources(&mut self) {
+    async fn resources(&mut self) {
         self.report.heading("resources");
-        for resource in self.list("resources", self.client.all_resources()).iter().take(SOME) {
-            self.read(&resource.uri);
+        for resource in self.list("resources", self.client.all_resources()).await.iter().take(SOME) {
+            self.read(&resource.uri).await;
         }
     }
 
     /// Fills in the templates whose variables the server completes.
-    fn templates(&mut self) {
-        for template in self.list("templates", self.client.all_resource_templates()) {
+    async fn templates(&mut self) {
+        for template in self.list("templates", self.client.all_resource_templates()).await {
             let template = template.uri_template;
             let Some((before, (variable, after))) =
                 template.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)))
             else {
                 continue;
             };
-            let proposals = self.complete(&template, ResourceTemplateReference::new(template.as_str()), variable, &[]);
+            let proposals =
+                self.complete(&template, ResourceTemplateReference::new(template.as_str()), variable, &[]).await;
             let value = proposals.first().map_or("1", String::as_str);
             if !after.contains('{') {
-                self.read(&format!("{before}{value}{after}"));
+                self.read(&format!("{before}{value}{after}")).await;
             }
         }
     }
 
     /// What the server proposes for an argument.
-    fn complete(
+    async fn complete(
         &mut self,
         owner: &str,
         reference: impl Into<mcp_proto::schema::CompletionReference>,
@@ -194,19 +208,23 @@ impl Tour {
             return Vec::new();
         }
         let known: Map<String> = known.iter().cloned().collect();
-        let completed = wait(self.client.complete(reference, argument, "", known));
+        let completed = wait(self.client.complete(reference, argument, "", known)).await;
         let name = format!("{owner} {{{argument}}}");
         let completed = self.report.call(&name, completed, |it| format!("[{}]", it.completion.values.join(", ")));
         completed.map(|completed| completed.completion.values).unwrap_or_default()
     }
 
     fn watched(&self) -> Option<Watched> {
-        known::watched(&self.client.server().server_info.name)
+        known::watched(&self.server.server_info.name)
+    }
+
+    async fn changes(&mut self) {
+        self.listening = self.listen("changes of lists", lists()).await;
     }
 
     /// Asks to hear of changes, which are heard for as long as what comes back is kept.
-    fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
-        match wait(self.client.within(PATIENCE).listen(filter)) {
+    async fn listen(&mut self, name: &str, filter: SubscriptionFilter) -> Option<Listening> {
+        match wait(self.client.within(PATIENCE).listen(filter)).await {
             Ok(listening) => {
                 self.report.line(name, "listening");
                 Some(listening)
@@ -224,46 +242,47 @@ impl Tour {
     }
 
     /// Subscribes to a resource, has it changed if anybody knows how, and leaves again.
-    fn subscriptions(&mut self) {
+    async fn subscriptions(&mut self) {
         let watched = self.watched();
-        let first = self.client.all_resources().next().and_then(Result::ok).map(|resource| resource.uri);
+        let first = self.client.all_resources().try_next().await.ok().flatten().map(|resource| resource.uri);
         let Some(uri) = watched.map(|watched| watched.uri.to_owned()).or(first) else { return };
         let name = format!("subscription to {uri}");
         let mut listening = None;
         if self.has_session() {
-            let subscribed = wait(self.client.subscribe(&uri));
+            let subscribed = wait(self.client.subscribe(&uri)).await;
             if self.report.call(&name, subscribed, |_| "subscribed".to_owned()).is_none() {
                 return;
             }
         } else {
             let uris = Some(vec![uri.clone()]);
             let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
-            listening = self.listen(&name, filter);
+            listening = self.listen(&name, filter).await;
         }
         if let Some(watched) = watched {
-            let touched = wait(self.client.call_tool(watched.tool, ()));
+            let touched = wait(self.client.call_tool(watched.tool, ())).await;
             self.report.call(watched.tool, touched, show::result);
-            let heard = self.heard.wait(watched.patience, |counts| counts.updated.contains(&uri));
+            let heard = self.heard.wait(&self.client, watched.patience, |counts| counts.updated.contains(&uri)).await;
             self.report.check(&name, if heard { Ok(()) } else { Err("no update came".to_owned()) });
             if watched.toggles {
-                let stopped = wait(self.client.call_tool(watched.tool, ()));
+                let stopped = wait(self.client.call_tool(watched.tool, ())).await;
                 self.report.call(watched.tool, stopped, show::result);
             }
         }
         match listening {
             Some(listening) => listening.close(),
             None => {
-                let left = wait(self.client.unsubscribe(&uri));
+                let left = wait(self.client.unsubscribe(&uri)).await;
                 self.report.call(&name, left, |_| "left".to_owned());
             }
         }
     }
 
-    fn prompts(&mut self) {
+    async fn prompts(&mut self) {
         self.report.heading("prompts");
-        for prompt in self.list("prompts", self.client.all_prompts()).into_iter().take(SOME) {
-            let arguments = self.prompt_arguments(&prompt);
-            let filled_in = wait(self.client.get_prompt(&prompt.name, arguments.iter().cloned().collect::<Map<_>>()));
+        for prompt in self.list("prompts", self.client.all_prompts()).await.into_iter().take(SOME) {
+            let arguments = self.prompt_arguments(&prompt).await;
+            let filled_in =
+                wait(self.client.get_prompt(&prompt.name, arguments.iter().cloned().collect::<Map<_>>())).await;
             self.report.call(&prompt.name, filled_in, |filled_in| {
                 filled_in.messages.iter().map(|message| show::block(&message.content)).collect::<Vec<_>>().join(" | ")
             });
@@ -271,11 +290,11 @@ impl Tour {
     }
 
     /// What is required, as the server proposes it.
-    fn prompt_arguments(&mut self, prompt: &Prompt) -> Vec<(String, String)> {
+    async fn prompt_arguments(&mut self, prompt: &Prompt) -> Vec<(String, String)> {
         let mut known = Vec::new();
         for argument in prompt.arguments.iter().flatten().filter(|argument| argument.required == Some(true)) {
             let proposals =
-                self.complete(&prompt.name, PromptReference::new(prompt.name.as_str()), &argument.name, &known);
+                self.complete(&prompt.name, PromptReference::new(prompt.name.as_str()), &argument.name, &known).await;
             let value = proposals.into_iter().next().unwrap_or_else(|| known::text(&argument.name).to_owned());
             known.push((argument.name.clone(), value));
         }
@@ -283,50 +302,50 @@ impl Tour {
     }
 
     /// The tasks that the tools have left behind. They are done, so there is nothing to cancel.
-    fn tasks(&mut self) {
+    async fn tasks(&mut self) {
         self.report.heading("tasks");
-        for task in self.list("tasks", self.client.all_tasks()) {
+        for task in self.list("tasks", self.client.all_tasks()).await {
             self.report.line(&task.task_id, &task.status.to_string());
             let name = format!("cancelling {}", task.task_id);
-            let cancelled = wait(self.client.task::<mcp_proto::schema::CallToolResult>(task.clone()).cancel());
+            let cancelled = wait(self.client.task::<mcp_proto::schema::CallToolResult>(task.clone()).cancel()).await;
             let is_refused = task.status.is_terminal() == matches!(cancelled, Err(CallError::Rpc(_)));
             self.report.check(&name, if is_refused { Ok(()) } else { Err(format!("{cancelled:?}")) });
         }
     }
 
     /// A method that nobody has, and a notification that nobody knows, change nothing.
-    fn unknown(&mut self) {
+    async fn unknown(&mut self) {
         self.report.heading("manners");
-        let refused = wait(self.client.request_raw("tour/no-such-method", None));
+        let refused = wait(self.client.request_raw("tour/no-such-method", None)).await;
         let right = matches!(&refused, Err(CallError::Rpc(error)) if error.code.0 == -32601);
         self.report.line("unknown method", &refused.map_or_else(|error| error.to_string(), |_| "answered".to_owned()));
         self.report.check("unknown method", if right { Ok(()) } else { Err("it is not refused with -32601".into()) });
         let told = self.client.notify_raw("notifications/tour/no-such-thing", None);
         self.report.check("unknown notification", told.map_err(|error| error.to_string()));
         if self.has_session() {
-            let ping = wait(self.client.request(&PingParams::default()));
+            let ping = wait(self.client.request(&PingParams::default())).await;
             self.report.call("ping after that", ping, |_| "answered".to_owned());
         } else {
-            let discovered = wait(self.client.request(&DiscoverParams::default()));
+            let discovered = wait(self.client.request(&DiscoverParams::default())).await;
             self.report.call("server/discover after that", discovered, |found| found.supported_versions.join(", "));
         }
     }
 
     /// Calls a tool that takes its time, if there is one, and gives it up.
-    fn cancellation(&mut self) {
-        let Some(tool) = known::slow(&self.client.server().server_info.name) else { return };
+    async fn cancellation(&mut self) {
+        let Some(tool) = known::slow(&self.server.server_info.name) else { return };
         // A server that goes on all the same must not be kept from ending for long.
         let arguments = json!({"ms": 3_600_000, "duration": 1, "steps": 1});
         let Ok(call) = self.client.call_tool(tool, arguments) else { return };
-        let (start, stop) = (Instant::now(), call.canceller());
-        let other = thread::spawn(move || stop.cancel(Some("the tour is almost over")));
-        let result = call.wait();
+        if self.client.sleep(SOON).await.is_err() {
+            return;
+        }
+        let start = Instant::now();
+        call.cancel(Some("the tour is almost over"));
+        let result = call.await;
         let took = start.elapsed();
         self.report.line(&format!("{tool}, cancelled"), &format!("{took:?}"));
         let right = matches!(result, Err(CallError::Cancelled)) && took < Duration::from_secs(1);
         self.report.check(tool, if right { Ok(()) } else { Err(format!("{result:?} after {took:?}")) });
-        if other.join().is_err() {
-            self.report.fail(tool, "the other thread has panicked");
-        }
     }
 }

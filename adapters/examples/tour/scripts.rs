@@ -81,12 +81,12 @@ impl Script {
     }
 
     /// Checks what came of a step. `logged` waits for log messages.
-    pub(crate) fn check(
+    pub(crate) async fn check(
         &mut self,
         step: &Step,
         result: &CallToolResult,
         progress: Option<usize>,
-        logged: impl Fn(usize) -> bool,
+        logged: impl AsyncFn(usize) -> bool,
     ) -> Result<(), String> {
         let text: Vec<String> = result.content.iter().map(show::block).collect();
         let text = text.join("\n");
@@ -103,7 +103,7 @@ impl Script {
                 Expect::Structured(expected) => is_part(expected, result),
                 Expect::Failure | Expect::Session => true,
                 Expect::Progress(count) => progress.is_none_or(|progress| progress >= count),
-                Expect::Logs(count) => logged(count),
+                Expect::Logs(count) => logged(count).await,
                 Expect::Keep(name, find) => find(&text).map(|found| self.kept.insert(name, found.to_owned())).is_some(),
             };
             if !met {

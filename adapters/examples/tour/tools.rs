@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::{
     arguments,
-    route::Tour,
+    route::Visit,
     scripts::{Script, Step},
     show,
 };
@@ -36,80 +36,86 @@ fn patience() -> RequestOptions {
 /// How long tasks are kept.
 const KEPT: Duration = Duration::from_secs(60);
 
+/// How long a server may take to add tools after what was asked of it.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a server may take to send what it logs.
+const LOG: Duration = Duration::from_secs(2);
+
 /// Rounds after which a list that keeps changing is left alone.
 const ROUNDS: usize = 5;
 
 /// What came of a call: the result, and how often there was progress, if there can have been any.
 type Called = (Result<CallToolResult, CallError>, Option<usize>);
 
-pub(crate) fn visit(tour: &mut Tour) {
-    tour.report.heading("tools");
-    let mut script = Script::of(&tour.client.server().server_info.name, &tour.folder);
+pub(crate) async fn call_them(visit: &mut Visit) {
+    visit.report.heading("tools");
+    let mut script = Script::of(&visit.server.server_info.name, &visit.folder);
     let mut seen = HashSet::new();
     for _ in 0..ROUNDS {
-        let changes = tour.heard.counts().tools_changed;
-        let tools = tour.list("tools", tour.client.all_tools());
+        let changes = visit.heard.look(|counts| counts.tools_changed);
+        let tools = visit.list("tools", visit.client.all_tools()).await;
         let steps = script.steps(|name| tools.iter().any(|tool| tool.name == name) && !seen.contains(name));
         for step in steps {
-            if tour.is_over() {
+            if visit.is_over() {
                 return;
             }
-            if step.needs_session() && !tour.has_session() {
-                tour.report.skip(step.tool, "needs a session");
+            if step.needs_session() && !visit.has_session() {
+                visit.report.skip(step.tool, "needs a session");
             } else if let Some(tool) = tools.iter().find(|tool| tool.name == step.tool) {
-                follow(tour, &mut script, tool, &step);
+                follow(visit, &mut script, tool, &step).await;
             }
         }
         for tool in &tools {
-            if seen.insert(tool.name.clone()) && !script.knows(&tool.name) && !tour.is_over() {
-                try_out(tour, tool);
+            if seen.insert(tool.name.clone()) && !script.knows(&tool.name) && !visit.is_over() {
+                try_out(visit, tool).await;
             }
         }
         // Some servers add tools once they know what the client can do.
-        if !tour.heard.wait(Duration::from_millis(100), |counts| counts.tools_changed > changes) {
+        if !visit.heard.wait(&visit.client, PAUSE, |counts| counts.tools_changed > changes).await {
             return;
         }
     }
 }
 
 /// Makes a call of the script, and checks what comes of it.
-fn follow(tour: &mut Tour, script: &mut Script, tool: &Tool, step: &Step) {
-    let logged = tour.heard.counts().logged;
+async fn follow(visit: &mut Visit, script: &mut Script, tool: &Tool, step: &Step) {
+    let logged = visit.heard.look(|counts| counts.logged);
     let arguments = script.arguments(step);
-    for &as_task in ways(tour, tool) {
-        let (result, progress) = call(tour, tool, &arguments, as_task);
+    for &as_task in ways(visit, tool) {
+        let (result, progress) = call(visit, tool, &arguments, as_task).await;
         let name = title(tool, &arguments, as_task);
         let code = result.as_ref().err().and_then(CallError::rpc).map(|error| error.code.0);
-        let checked = match tour.report.call(&name, result, show::result) {
+        let checked = match visit.report.call(&name, result, show::result) {
             Some(result) => {
-                let heard = tour.heard.clone();
-                let logs = |count| heard.wait(Duration::from_secs(2), |counts| counts.logged >= logged + count);
-                script.check(step, &result, progress, logs)
+                let (heard, client) = (&visit.heard, &visit.client);
+                let logs = async |count| heard.wait(client, LOG, |counts| counts.logged >= logged + count).await;
+                script.check(step, &result, progress, logs).await
             }
             None if step.refused() == code && code.is_some() => Ok(()),
             None => Err("there is no result".to_owned()),
         };
-        tour.report.check(&name, checked);
+        visit.report.check(&name, checked);
     }
 }
 
 /// Calls a tool that nothing is known of, if that looks safe.
-fn try_out(tour: &mut Tour, tool: &Tool) {
+async fn try_out(visit: &mut Visit, tool: &Tool) {
     match arguments::safe(tool) {
         Ok(arguments) => {
-            for &as_task in ways(tour, tool) {
-                let (result, _) = call(tour, tool, &arguments, as_task);
-                tour.report.call(&title(tool, &arguments, as_task), result, show::result);
+            for &as_task in ways(visit, tool) {
+                let (result, _) = call(visit, tool, &arguments, as_task).await;
+                visit.report.call(&title(tool, &arguments, as_task), result, show::result);
             }
         }
-        Err(why) => tour.report.skip(&tool.name, why),
+        Err(why) => visit.report.skip(&tool.name, why),
     }
 }
 
 /// How a tool can be called: by itself, as a task, or both. Without a session that is for the server to say.
-fn ways(tour: &Tour, tool: &Tool) -> &'static [bool] {
+fn ways(visit: &Visit, tool: &Tool) -> &'static [bool] {
     match tool.task_support() {
-        _ if !tour.has_session() => &[false],
+        _ if !visit.has_session() => &[false],
         TaskSupport::Required => &[true],
         TaskSupport::Optional => &[false, true],
         _ => &[false],
@@ -123,21 +129,22 @@ fn title(tool: &Tool, arguments: &Value, as_task: bool) -> String {
     format!("{}{task}{arguments}", tool.name)
 }
 
-fn call(tour: &mut Tour, tool: &Tool, arguments: &Value, as_task: bool) -> Called {
-    let (client, has_session) = (tour.client.with_options(patience()), tour.has_session());
+async fn call(visit: &mut Visit, tool: &Tool, arguments: &Value, as_task: bool) -> Called {
+    let (client, has_session) = (visit.client.with_options(patience()), visit.has_session());
     let mut count = 0;
     let mut on_progress = |progress: Progress<'_>| {
         count += 1;
-        tour.report.progress(&tool.name, &progress);
+        visit.report.progress(&tool.name, &progress);
     };
     let became_task = Arc::new(AtomicBool::new(false));
     let result = if as_task {
-        run_task(&client, tool, arguments, &mut on_progress)
+        run_task(&client, tool, arguments, &mut on_progress).await
     } else {
         let is_task = became_task.clone();
-        let call = call_plainly(&client, tool, arguments, has_session);
-        call.map(|call| call.on_task(move |_| is_task.store(true, Ordering::Relaxed)))
-            .and_then(|call| call.wait_with(on_progress))
+        match call_plainly(&client, tool, arguments, has_session) {
+            Ok(call) => call.on_task(move |_| is_task.store(true, Ordering::Relaxed)).await_with(on_progress).await,
+            Err(error) => Err(error),
+        }
     };
     // Of what has become a task by itself nobody says how far it is.
     (result, Some(count).filter(|_| !became_task.load(Ordering::Relaxed)))
@@ -161,17 +168,17 @@ fn call_plainly(
     Ok(client.request(&params)?)
 }
 
-fn run_task(
+async fn run_task(
     client: &Peer<ClientEnd>,
     tool: &Tool,
     arguments: &Value,
     on_progress: impl FnMut(Progress<'_>),
 ) -> Result<CallToolResult, CallError> {
-    match client.call_tool_as_task(tool, arguments, Some(KEPT))?.wait()? {
+    match client.call_tool_as_task(tool, arguments, Some(KEPT))?.await? {
         Started::Done(result) => Ok(result),
         Started::Task(task) => {
-            task.get()?.wait()?;
-            task.result()?.wait_with(on_progress)
+            task.get()?.await?;
+            task.result()?.await_with(on_progress).await
         }
     }
 }

@@ -7,11 +7,12 @@ use std::{
 
 use libtest_mimic::Trial;
 
-use crate::{fixture::program, run};
+use super::{fixture::program, run};
+use crate::NAME;
 
 pub(crate) fn trials() -> Vec<Trial> {
     // They are built together with the tests, unless only some tests were asked for.
-    let missing = ["tour-blocking", "everything-blocking", "echo-blocking"].iter().any(|name| !example(name).exists());
+    let missing = ["tour", "everything", "echo"].iter().any(|name| !example(name).exists());
     let trials = vec![
         // req: STDIO-008
         Trial::test("the_tour_of_our_server_ends_well", run(ours)),
@@ -22,13 +23,14 @@ pub(crate) fn trials() -> Vec<Trial> {
     trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect()
 }
 
+/// An example on the same adapter.
 fn example(name: &str) -> PathBuf {
     // This program is in the folder `deps` beside the examples.
-    program().ancestors().nth(2).expect("it is in a folder").join("examples").join(name)
+    program().ancestors().nth(2).expect("it is in a folder").join("examples").join(format!("{name}-{NAME}"))
 }
 
 fn tour(args: &[&str]) -> (Output, String) {
-    let output = Command::new(example("tour-blocking")).args(args).output().expect("it can be started");
+    let output = Command::new(example("tour")).args(args).output().expect("it can be started");
     let text = String::from_utf8(output.stdout.clone()).expect("it writes text");
     (output, text)
 }
@@ -45,14 +47,14 @@ fn ours() {
 }
 
 fn smallest() {
-    let (output, text) = tour(&["--", example("echo-blocking").to_str().expect("text")]);
+    let (output, text) = tour(&["--", example("echo").to_str().expect("text")]);
     assert!(output.status.success(), "{text}");
     assert!(text.contains("echo {\"message\":\"tour\"}"), "{text}");
 }
 
 /// Runs the tour of a server with something in front of it or behind it.
 fn bent(script: &str) -> String {
-    let server = example("everything-blocking");
+    let server = example("everything");
     let (output, text) = tour(&["--", "sh", "-c", script, "sh", server.to_str().expect("text")]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     text

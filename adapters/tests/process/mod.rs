@@ -1,4 +1,8 @@
-//! Processes: our own standard streams, children, and what becomes of them. This program is its own other process.
+//! Processes: our own standard streams, children, and what becomes of them, on any adapter. This program is its own other
+//! process.
+//!
+//! The program around it brings the names of its adapter, and `done`, which makes of what an adapter waits for what it
+//! comes to.
 
 mod children;
 mod fixture;
@@ -9,7 +13,7 @@ use std::{env, process::ExitCode};
 
 use libtest_mimic::{Arguments, Failed};
 
-fn main() -> ExitCode {
+pub(crate) fn main() -> ExitCode {
     let mut args = env::args().skip(1);
     if args.next().as_deref() == Some(fixture::FLAG) {
         return fixture::run(&args.next().expect("a role"), &args.collect::<Vec<_>>());

@@ -8,14 +8,14 @@ use std::{
 };
 
 use libtest_mimic::Trial;
-use mcp_blocking::Client;
 use mcp_service::Host;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{
+use super::{
     fixture::{self, FLAG, LONG, command, program},
     run,
 };
+use crate::{Client, done};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -71,12 +71,12 @@ fn pollution() {
     let (found, heard) = (faults.clone(), lines.clone());
     let host = Host::builder("test", "1").on_fault(move |fault| found.lock().expect("no panics").push(fault)).build();
     let command = command("server").on_stderr(move |line| heard.lock().expect("no panics").push(line.to_owned()));
-    let client = Client::spawn(command, &host).expect("it is a server");
+    let client = done(Client::spawn(command, &host)).expect("it is a server");
     for _ in 0..3 {
         let result = client.call_tool("print", ()).expect("it is sent").wait().expect("it is answered");
         assert_eq!(result.content[0].as_text(), Some("read 0, child exit status: 0"), "{result:?}");
     }
-    assert!(client.close().exit.expect("it was a child").success());
+    assert!(done(client.close()).exit.expect("it was a child").success());
     assert_eq!(*faults.lock().expect("no panics"), []);
     let lines = lines.lock().expect("no panics");
     for printed in ["printed", "half a linewritten", "through the device", "from a child"] {
@@ -148,10 +148,10 @@ fn junk() {
     let found = faults.clone();
     let host = Host::builder("test", "1").on_fault(move |_| *found.lock().expect("no panics") += 1).build();
     let script = "echo 'a banner'; printf '\\377\\376\\n'; echo '[1]'; exec \"$@\"";
-    let client = Client::spawn(fixture::shell(script, "server"), &host).expect("it is a server");
+    let client = done(Client::spawn(fixture::shell(script, "server"), &host)).expect("it is a server");
     let result = client.call_tool("echo", serde_json::json!({"text": "hi"})).expect("sent").wait().expect("answered");
     assert_eq!(result.content[0].as_text(), Some("hi"));
-    client.close();
+    done(client.close());
     assert_eq!(*faults.lock().expect("no panics"), 3);
 
     let mut server = server();

@@ -12,7 +12,6 @@ use std::{
 };
 
 use libtest_mimic::Trial;
-use mcp_blocking::{Client, Command, Error, Options, Restart, Supervisor};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::ProtocolVersion,
@@ -21,10 +20,11 @@ use mcp_proto::{
 use mcp_service::{CallError, Host};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{
+use super::{
     fixture::{FLAG, LONG, command, host, is_alive, note, program, read_note, shell, wait_dead},
     run,
 };
+use crate::{Client, Command, DROP_WAITS, Error, Options, Restart, Supervisor, done};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -36,8 +36,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         Trial::test("a_server_that_ignores_the_end_of_its_input_is_told_to_end", run(terminated)),
         // req: STDIO-013
         Trial::test("a_server_that_ignores_that_as_well_is_killed", run(killed)),
-        Trial::test("nothing_is_left_of_a_group_after_close", run(|| group_after(|client| drop(client.close())))),
-        Trial::test("nothing_is_left_of_a_group_after_drop", run(|| group_after(drop))),
+        Trial::test(
+            "nothing_is_left_of_a_group_after_close",
+            run(|| group_after(true, |client| drop(done(client.close())))),
+        ),
+        Trial::test("nothing_is_left_of_a_group_after_drop", run(|| group_after(DROP_WAITS, drop))),
         Trial::test("nothing_is_left_of_a_group_after_a_handshake_that_failed", run(group_after_failure)),
         // req: STDIO-014 LIFE-041
         Trial::test("a_server_that_dies_fails_its_calls_with_what_is_known", run(|| death(true))),
@@ -68,18 +71,18 @@ fn asked_too_much() {
             assert_eq!(line, "unexpected server/discover");
             heard.fetch_add(1, Ordering::SeqCst);
         });
-        let client = Client::spawn(touchy, &host()).expect("it is a server");
+        let client = done(Client::spawn(touchy, &host())).expect("it is a server");
         assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
         assert_eq!(fs::read_to_string(&note).expect("it was noted"), "server/discover\ninitialize\n");
         assert_eq!(said.load(Ordering::SeqCst), 1);
-        assert!(client.close().exit.expect("it was a child").success());
+        assert!(done(client.close()).exit.expect("it was a child").success());
     }
 }
 
 fn twice_at_most() {
     let starts = note("starts");
     let script = format!("echo start >>{}; exec \"$@\"", starts.display());
-    let error = Client::spawn(shell(&script, "usage"), &host()).expect_err("this is no server");
+    let error = done(Client::spawn(shell(&script, "usage"), &host())).expect_err("this is no server");
     assert_eq!(fs::read_to_string(&starts).expect("it was started"), "start\nstart\n");
     let Error::Handshake(ending) = error else { panic!("{error:?}") };
     assert_eq!(ending.exit.expect("it was a child").stderr, ["usage: fixture FILE"]);
@@ -89,26 +92,27 @@ fn twice_at_most() {
 fn known() {
     let noted = note("known");
     let touchy = || command("touchy").arg(&noted).arg("3");
-    let era = Client::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
+    let era = done(Client::spawn(touchy(), &host())).expect("it is a server").version().map(ProtocolVersion::era);
     fs::remove_file(&noted).expect("it was noted");
     let options = Options { opening: Opening::known(era.expect("it is known")), ..Options::default() };
-    let client = Client::spawn_with(touchy(), &host(), &options).expect("it is a server");
+    let client = done(Client::spawn_with(touchy(), &host(), &options)).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
-    client.close();
+    done(client.close());
     // It has become another one meanwhile.
-    let client = Client::spawn_with(command("server"), &host(), &options).expect("it is a server");
+    let client = done(Client::spawn_with(command("server"), &host(), &options)).expect("it is a server");
     assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
 }
 
 fn supervised() {
     let supervisor = Supervisor::new(command("server"), &host());
-    let first = supervisor.client().expect("it is a server");
+    let first = done(supervisor.client()).expect("it is a server");
     let pid = call(&first, "pid");
-    assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
+    assert_eq!(call(&done(supervisor.client()).expect("it runs"), "pid"), pid);
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
     // Those who want it at the same time get the same one.
     let pids: Vec<_> = std::thread::scope(|scope| {
-        let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&supervisor.client().expect("again"), "pid"))).collect();
+        let calls: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| call(&done(supervisor.client()).expect("again"), "pid"))).collect();
         calls.into_iter().map(|call| call.join().expect("no panic")).collect()
     });
     assert!(pids.iter().all(|other| *other == pids[0] && *other != pid), "{pids:?}");
@@ -121,16 +125,16 @@ fn listens_on() {
         .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("somebody waits"))
         .build();
     let supervisor = Supervisor::new(command("server"), &host);
-    let first = supervisor.client().expect("it is a server");
+    let first = done(supervisor.client()).expect("it is a server");
     assert_eq!(first.version(), Some(ProtocolVersion::V2026_07_28));
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let listening = first.listen(filter.clone()).expect("it is sent").wait().expect("it is acknowledged");
     call(&first, "grow");
     heard.recv_timeout(LONG).expect("it was told");
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
-    first.wait();
+    done(first.wait());
     assert!(listening.agreed().is_none() && !listening.is_over());
-    let second = supervisor.client().expect("it is started again");
+    let second = done(supervisor.client()).expect("it is started again");
     // The acknowledgement and the answers of handlers come in any order, so this asks until it is there.
     let until = Instant::now() + LONG;
     while listening.agreed().is_none() {
@@ -148,14 +152,14 @@ fn given_up() {
     policy.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(2) };
     let supervisor = Supervisor::new(command("server"), &host()).restart(policy);
     for _ in 0..3 {
-        let client = supervisor.client().expect("it is started");
+        let client = done(supervisor.client()).expect("it is started");
         assert!(client.call_tool("die", ()).expect("it is sent").wait().is_err());
     }
-    let error = supervisor.client().expect_err("that is too often");
+    let error = done(supervisor.client()).expect_err("that is too often");
     assert!(matches!(&error, Error::GivenUp(why) if matches!(**why, Error::Closed(_))), "{error:?}");
     assert!(error.to_string().contains("SIGABRT"), "{error}");
     // What cannot be started in the first place is not tried again.
-    let error = Supervisor::new(Command::new("/no/such/program"), &host()).client().expect_err("there is none");
+    let error = done(Supervisor::new(Command::new("/no/such/program"), &host()).client()).expect_err("there is none");
     assert!(matches!(error, Error::Spawn { .. }));
 }
 
@@ -173,7 +177,7 @@ fn call(client: &Client, tool: &str) -> String {
 fn arguments() {
     let strange = ["", "a b", "$HOME", "`id`", "; rm -rf /", "\"'\\", "*", "ü\n"];
     let command = command("server").args(strange).env("FIXTURE", "a $b").current_dir("/").env_remove("HOME");
-    let client = Client::spawn(command, &host()).expect("it is a server");
+    let client = done(Client::spawn(command, &host())).expect("it is a server");
     assert_eq!(call(&client, "args"), strange.join("|"));
     assert_eq!(call(&client, "env"), "a $b");
     assert_eq!(call(&client, "dir"), "/");
@@ -181,19 +185,19 @@ fn arguments() {
 }
 
 fn polite() {
-    let client = Client::spawn(command("server"), &host()).expect("it is a server");
+    let client = done(Client::spawn(command("server"), &host())).expect("it is a server");
     let start = Instant::now();
-    let ending = client.close();
+    let ending = done(client.close());
     assert_eq!(ending.reason, CloseReason::Local);
     assert!(ending.exit.expect("it was a child").success());
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
 }
 
 fn terminated() {
-    let client = Client::spawn(command("stubborn").patience(SHORT, LONG), &host()).expect("it is a server");
+    let client = done(Client::spawn(command("stubborn").patience(SHORT, LONG), &host())).expect("it is a server");
     client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     let start = Instant::now();
-    let exit = client.close().exit.expect("it was a child");
+    let exit = done(client.close()).exit.expect("it was a child");
     assert!(exit.to_string().starts_with("signal: 15 (SIGTERM)"), "{exit}");
     assert_eq!(exit.stderr, ["input has ended"]);
     assert!(start.elapsed() >= SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
@@ -201,9 +205,9 @@ fn terminated() {
 
 fn killed() {
     let command = shell("trap '' TERM; exec \"$@\"", "stubborn").patience(SHORT, SHORT);
-    let client = Client::spawn(command, &host()).expect("it is a server");
+    let client = done(Client::spawn(command, &host())).expect("it is a server");
     let start = Instant::now();
-    let exit = client.close().exit.expect("it was a child");
+    let exit = done(client.close()).exit.expect("it was a child");
     assert!(exit.to_string().starts_with("signal: 9 (SIGKILL)"), "{exit}");
     assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
 }
@@ -214,9 +218,10 @@ fn wrapper(note: &str, role: &str) -> Command {
     shell(&script, role).patience(SHORT, SHORT)
 }
 
-fn group_after(end: impl FnOnce(Client)) {
+/// Ends a connection; all that belongs to it is gone after that, or soon.
+fn group_after(at_once: bool, end: impl FnOnce(Client)) {
     let note = note(&format!("group-{}", std::thread::current().name().unwrap_or_default().len()));
-    let client = Client::spawn(wrapper(note.to_str().expect("text"), "server"), &host()).expect("it is a server");
+    let client = done(Client::spawn(wrapper(note.to_str().expect("text"), "server"), &host())).expect("it is a server");
     let server = call(&client, "pid");
     let others = read_note(&note);
     let pids: Vec<&str> = others.split(' ').chain([server.as_str()]).collect();
@@ -225,6 +230,9 @@ fn group_after(end: impl FnOnce(Client)) {
     end(client);
     assert!(start.elapsed() < 2 * SHORT + Duration::from_secs(1), "{:?}", start.elapsed());
     for pid in pids {
+        if !at_once {
+            wait_dead(pid, 2 * SHORT + Duration::from_secs(1));
+        }
         assert!(!is_alive(pid), "{pid} of {others} and {server} is left");
     }
     let _ = fs::remove_file(note);
@@ -232,7 +240,8 @@ fn group_after(end: impl FnOnce(Client)) {
 
 fn group_after_failure() {
     let note = note("failure");
-    let error = Client::spawn(wrapper(note.to_str().expect("text"), "usage"), &host()).expect_err("it is no server");
+    let error =
+        done(Client::spawn(wrapper(note.to_str().expect("text"), "usage"), &host())).expect_err("it is no server");
     assert!(matches!(error, Error::Handshake(_)), "{error}");
     let others = read_note(&note);
     assert!(others.split(' ').all(|pid| !is_alive(pid)), "something of {others} is left");
@@ -240,7 +249,7 @@ fn group_after_failure() {
 }
 
 fn death(pending: bool) {
-    let client = Client::spawn(command("server"), &host()).expect("it is a server");
+    let client = done(Client::spawn(command("server"), &host())).expect("it is a server");
     let pid = call(&client, "pid");
     let calls: Vec<_> =
         (0..if pending { 10 } else { 0 }).map(|_| client.call_tool("wait", ()).expect("sent")).collect();
@@ -262,7 +271,7 @@ fn death(pending: bool) {
     let reason = client.closed().wait();
     assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");
-    let ending = client.close();
+    let ending = done(client.close());
     let signal = if pending { "signal: 6" } else { "signal: 9" };
     assert!(ending.exit.as_ref().expect("it was a child").to_string().starts_with(signal), "{ending}");
     assert!(ending.to_string().contains(signal), "{ending}");
@@ -275,27 +284,27 @@ fn chatter() {
     let command = command("server").on_stderr(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    let client = Client::spawn(command, &host()).expect("it is a server");
+    let client = done(Client::spawn(command, &host())).expect("it is a server");
     // More than ten megabytes, which no pipe holds.
     assert_eq!(call(&client, "chatter"), "said");
-    let exit = client.close().exit.expect("it was a child");
+    let exit = done(client.close()).exit.expect("it was a child");
     assert!(exit.success(), "{exit}");
     assert_eq!(count.load(Ordering::Relaxed), 200_000);
     assert!(exit.stderr.last().expect("the last lines are kept").starts_with("line 199999"));
     assert!(exit.stderr.iter().map(String::len).sum::<usize>() <= 16 * 1024);
 
     for quiet in [Command::discard_stderr, Command::inherit_stderr] {
-        let client = Client::spawn(quiet(crate::fixture::command("server")), &host()).expect("it is a server");
-        assert_eq!(client.close().exit.expect("it was a child").stderr, [""; 0]);
+        let client = done(Client::spawn(quiet(super::fixture::command("server")), &host())).expect("it is a server");
+        assert_eq!(done(client.close()).exit.expect("it was a child").stderr, [""; 0]);
     }
 }
 
 fn no_server() {
-    let error = Client::spawn(command("usage"), &host()).expect_err("it is no server");
+    let error = done(Client::spawn(command("usage"), &host())).expect_err("it is no server");
     let said = error.to_string();
     assert!(said.contains("exit status: 2") && said.contains("usage: fixture FILE"), "{said}");
 
-    let error = Client::spawn(Command::new("/no/such/program"), &host()).expect_err("there is none");
+    let error = done(Client::spawn(Command::new("/no/such/program"), &host())).expect_err("there is none");
     assert!(matches!(&error, Error::Spawn { program, .. } if program == "/no/such/program"), "{error:?}");
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 
@@ -304,7 +313,7 @@ fn no_server() {
     let hasty = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
     let silent = Command::new("sleep").arg("1000").patience(SHORT, SHORT);
-    let error = Client::spawn(silent, &hasty).expect_err("it is no server");
+    let error = done(Client::spawn(silent, &hasty)).expect_err("it is no server");
     assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
     assert!(error.to_string().contains("SIGTERM"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());

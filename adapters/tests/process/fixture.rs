@@ -9,9 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_blocking::{Client, Command, serve_stdio, shutdown_on_signals};
 use mcp_service::{Context, Host, Service, Tool};
 use serde::Deserialize;
+
+use crate::{Client, Command, NAME, done, serve_stdio, shutdown_on_signals};
 
 /// The argument that makes a fixture of this program.
 pub(crate) const FLAG: &str = "--fixture";
@@ -50,7 +51,7 @@ pub(crate) fn host() -> Host {
 
 /// A file that does not exist yet, for a process to say something through.
 pub(crate) fn note(name: &str) -> PathBuf {
-    let path = env::temp_dir().join(format!("mcp-blocking-{}-{name}", process::id()));
+    let path = env::temp_dir().join(format!("mcp-{NAME}-{}-{name}", process::id()));
     let _ = fs::remove_file(&path);
     path
 }
@@ -119,7 +120,7 @@ fn serve(args: &[String]) -> ExitCode {
         }))
         .build()
         .expect("all names differ");
-    match serve_stdio(&service) {
+    match done(serve_stdio(&service)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -188,8 +189,8 @@ fn usage() -> ExitCode {
 fn client(args: &[String]) -> ExitCode {
     let [note, program, args @ ..] = args else { panic!("a file and a program") };
     shutdown_on_signals().expect("signals can be had");
-    let client = Client::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    let client = done(Client::spawn(Command::new(program).args(args), &host())).expect("it is a server");
     fs::write(note, "connected\n").expect("it can be noted");
-    client.wait();
+    done(client.wait());
     ExitCode::SUCCESS
 }

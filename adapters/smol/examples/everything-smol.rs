@@ -1,0 +1,16 @@
+//! A server with everything that servers can have, over standard input and output.
+//!
+//! ```sh
+//! everything-smol [--page-size N]
+//! ```
+//!
+//! What it serves is in `adapters/examples/everything`.
+
+#[path = "../../examples/everything/mod.rs"]
+mod everything;
+
+use std::error::Error;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    Ok(smol::block_on(mcp_smol::serve_stdio(&everything::from_args()?))?)
+}

@@ -1,0 +1,31 @@
+//! A client on smol that connects to any server over stdio and tries all that it has.
+//!
+//! ```sh
+//! cargo run --example tour-smol                       # tours our own server, everything-smol
+//! cargo run --example tour-smol -- COMMAND ARGS...    # tours another one
+//! ```
+//!
+//! What it does there is in `adapters/examples/tour`.
+
+#[path = "../../examples/tour/mod.rs"]
+mod tour;
+
+use std::{error::Error, process::ExitCode};
+
+use mcp_smol::{Client, shutdown_on_signals};
+
+use crate::tour::Tour;
+
+fn main() -> ExitCode {
+    tour::exit(smol::block_on(run()))
+}
+
+/// Whether all went well.
+async fn run() -> Result<bool, Box<dyn Error>> {
+    // Ctrl-C must not leave a server behind.
+    shutdown_on_signals()?;
+    let mut tour = Tour::from_args()?;
+    let client = Client::spawn(tour.command.clone(), &tour.host).await.map_err(|error| tour.refused(error))?;
+    tour.visit(&client, client.server()).await;
+    Ok(tour.sum_up(&client.close().await))
+}

@@ -1,0 +1,32 @@
+//! A client on tokio that connects to any server over stdio and tries all that it has.
+//!
+//! ```sh
+//! cargo run --example tour-tokio                       # tours our own server, everything-tokio
+//! cargo run --example tour-tokio -- COMMAND ARGS...    # tours another one
+//! ```
+//!
+//! What it does there is in `adapters/examples/tour`.
+
+#[path = "../../examples/tour/mod.rs"]
+mod tour;
+
+use std::{error::Error, process::ExitCode};
+
+use mcp_tokio::{Client, shutdown_on_signals};
+
+use crate::tour::Tour;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    tour::exit(run().await)
+}
+
+/// Whether all went well.
+async fn run() -> Result<bool, Box<dyn Error>> {
+    // Ctrl-C must not leave a server behind.
+    shutdown_on_signals()?;
+    let mut tour = Tour::from_args()?;
+    let client = Client::spawn(tour.command.clone(), &tour.host).await.map_err(|error| tour.refused(error))?;
+    tour.visit(&client, client.server()).await;
+    Ok(tour.sum_up(&client.close().await))
+}
