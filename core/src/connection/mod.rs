@@ -155,20 +155,24 @@ impl Connection<ServerEnd> {
         }
     }
 
-    /// How many subscriptions (2026-07-28) a change of this resource concerns. Those of a session are not among them:
-    /// they are the application's.
+    /// The subscriptions (2026-07-28) that a change of this resource concerns, by the requests that opened them: their
+    /// [`context`](Self::context) says whose they are. Those of a session are not among them: they are the application's.
     #[must_use]
-    pub fn listeners(&self, uri: &str) -> usize {
-        self.engine.listeners(uri)
+    pub fn listeners(&self, uri: &str) -> Vec<ReplyKey> {
+        self.engine.listeners(uri).into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Tells whoever listens (2026-07-28) that a resource has changed, but not the session that may be there, too:
-    /// [`notify`](Self::notify) tells both.
+    /// Tells those who listen (2026-07-28) that a resource has changed, of the [`listeners`](Self::listeners) those that
+    /// `may_hear` of it, but not the session that may be there, too: [`notify`](Self::notify) tells all of them.
     ///
     /// # Errors
     /// If it was not declared, or too much waits to be written. Nobody has been told then.
-    pub fn tell_listeners(&mut self, updated: &ResourceUpdatedParams) -> Result<(), SendError> {
-        self.engine.tell_listeners(&updated.uri)
+    pub fn tell_listeners(
+        &mut self,
+        updated: &ResourceUpdatedParams,
+        may_hear: impl FnMut(ReplyKey) -> bool,
+    ) -> Result<(), SendError> {
+        self.engine.tell_listeners(&updated.uri, may_hear)
     }
 
     /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which

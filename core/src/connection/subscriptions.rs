@@ -60,6 +60,14 @@ fn is_well_formed(filter: &SubscriptionFilter) -> bool {
     MEMBERS.iter().all(|member| filter.extra.get(member).is_none())
 }
 
+/// The params of the notification that a resource has changed.
+fn resource_params(uri: &str) -> Vec<u8> {
+    let mut params = b"{\"uri\":".to_vec();
+    encode::text(&mut params, uri);
+    params.push(b'}');
+    params
+}
+
 impl Engine {
     /// Opens a subscription, or leaves it to the application if it names tasks.
     pub(super) fn receive_listen<'a>(
@@ -169,9 +177,18 @@ impl Engine {
         }
     }
 
-    /// Tells whoever listens that a resource has changed.
-    pub(super) fn tell_listeners(&mut self, uri: &str) -> Result<(), SendError> {
-        if self.has_listeners(Method::ResourceUpdated)? { self.tell_of_resource(uri, |_| Ok(())) } else { Ok(()) }
+    /// Tells those who listen that a resource has changed, as far as they may hear of it.
+    pub(super) fn tell_listeners(
+        &mut self,
+        uri: &str,
+        mut may_hear: impl FnMut(ReplyKey) -> bool,
+    ) -> Result<(), SendError> {
+        if !self.has_listeners(Method::ResourceUpdated)? || self.subscriptions.len() == 0 {
+            return Ok(());
+        }
+        let mut listeners = self.listeners(uri);
+        listeners.retain(|(key, _)| may_hear(*key));
+        self.tell(Method::ResourceUpdated, listeners, &resource_params(uri), |_| Ok(()))
     }
 
     /// Tells whoever listens that a resource has changed, and `others` before them. Either all are told, or nobody is.
@@ -183,20 +200,16 @@ impl Engine {
         if self.subscriptions.len() == 0 {
             return others(self);
         }
-        let mut params = b"{\"uri\":".to_vec();
-        encode::text(&mut params, uri);
-        params.push(b'}');
-        self.tell(Method::ResourceUpdated, Some(uri), &params, others)
+        self.tell(Method::ResourceUpdated, self.listeners(uri), &resource_params(uri), others)
     }
 
     fn tell(
         &mut self,
         method: Method,
-        subject: Option<&str>,
+        listeners: Vec<(ReplyKey, RequestId)>,
         params: &[u8],
         others: impl FnOnce(&mut Self) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        let listeners = self.subscriptions.listeners(method, subject);
         if let Some((_, longest)) = listeners.iter().max_by_key(|(_, id)| id.as_json().len()) {
             self.has_room()?;
             if self.is_too_large(method, longest, params) {
@@ -238,12 +251,13 @@ impl Engine {
         }
         let mut text = Vec::new();
         params(&mut text)?;
-        self.tell(Method::ExtTaskChanged, task, &text, |_| Ok(()))
+        let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
+        self.tell(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
     }
 
-    /// How many subscriptions a change of this resource concerns.
-    pub(super) fn listeners(&self, uri: &str) -> usize {
-        self.subscriptions.listeners(Method::ResourceUpdated, Some(uri)).len()
+    /// The subscriptions that a change of this resource concerns.
+    pub(super) fn listeners(&self, uri: &str) -> Vec<(ReplyKey, RequestId)> {
+        self.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
     }
 
     /// Announces a list that changed to whoever listens.

@@ -333,7 +333,7 @@ fn a_subscription_ends_with_its_connection() {
         server.sent();
         server.take_events();
         assert_eq!(server.conn.usage(), Usage::default());
-        assert_eq!(server.conn.listeners("a:b"), 0);
+        assert_eq!(server.conn.listeners("a:b"), []);
         // The next connection of the same process knows nothing of it, and its id is free.
         let mut next = Solo::server(ServerConfig::clone(&config));
         next.conn.notify(&ToolsListChangedParams::default()).expect("it is declared");

@@ -193,6 +193,6 @@ fn what_no_session_can_be_told_is_told_to_nobody() {
     server.sent();
     let news = ResourceUpdatedParams::new(format!("a:/{}", "x".repeat(2000)));
     assert_eq!(server.conn.notify(&news), Err(SendError::TooLarge));
-    assert_eq!(server.conn.tell_listeners(&news), Err(SendError::TooLarge));
+    assert_eq!(server.conn.tell_listeners(&news, |_| true), Err(SendError::TooLarge));
     assert_eq!(told(&mut server), (0, 0));
 }
