@@ -91,6 +91,9 @@
 //! # Ok::<(), mcp_service::RegisterError>(())
 //! ```
 //!
+//! Who gets to see which tool, prompt or resource is said by [one predicate](ServiceBuilder::visible), for lists and requests
+//! alike.
+//!
 //! # Tasks
 //!
 //! A call that takes long can become a task: the client has something in hand at once, and comes back for the result. A tool
@@ -191,8 +194,8 @@ pub use role::Role;
 #[cfg(feature = "schemas")]
 pub use schemars;
 pub use service::{
-    Answers, Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, PageVisit, Prompt,
-    RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,
+    Answers, Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Offer, PageVisit,
+    Prompt, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,
 };
 pub use session::{ClientSession, ServerSession, Session};
 pub use tasks::{Started, TaskHandle, TaskPolicy};

@@ -41,7 +41,8 @@ pub trait Application<E>: Send + Sync + 'static {
 
     /// Takes an event. A driver calls this with every event, in order, outside the lock of the connection.
     ///
-    /// It is quick and runs no user code: what takes time comes back as a job. So responses, progress and
+    /// It is quick and runs no user code but the predicate that says who [sees](crate::ServiceBuilder::visible) what: what
+    /// takes time comes back as a job. So responses, progress and
     /// cancellations reach whoever waits for them however busy all handlers are.
     fn handle(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job>;
 }

@@ -57,10 +57,7 @@ impl<T> Registry<T> {
 
     /// At most `size` things, from behind the cursor on, and the cursor for the next page if there is one.
     pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Arc<T>>, Option<String>), ErrorObject> {
-        let start = match cursor {
-            None => 0,
-            Some(cursor) => self.parse(cursor).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor"))?,
-        };
+        let start = self.start(cursor)?;
         let mut rest = self.items.range(start..);
         let mut page = Vec::new();
         let mut last = start;
@@ -68,8 +65,26 @@ impl<T> Registry<T> {
             page.push(item.clone());
             last = *place;
         }
-        let next = rest.next().map(|_| format!("{}{:x}", self.kind, last + 1));
+        let next = rest.next().map(|_| self.cursor_behind(last));
         Ok((page, next))
+    }
+
+    /// Everything from behind the cursor on, with its place.
+    pub(crate) fn rest(&self, cursor: Option<&str>) -> Result<Vec<(u64, Arc<T>)>, ErrorObject> {
+        let start = self.start(cursor)?;
+        Ok(self.items.range(start..).map(|(place, item)| (*place, item.clone())).collect())
+    }
+
+    /// The cursor for what comes behind a place.
+    pub(crate) fn cursor_behind(&self, place: u64) -> String {
+        format!("{}{:x}", self.kind, place + 1)
+    }
+
+    fn start(&self, cursor: Option<&str>) -> Result<u64, ErrorObject> {
+        match cursor {
+            None => Ok(0),
+            Some(cursor) => self.parse(cursor).ok_or_else(|| ErrorObject::invalid_params("Invalid cursor")),
+        }
     }
 
     /// The place behind a cursor. Only cursors that [`page`](Self::page) has written, or could have, are valid.

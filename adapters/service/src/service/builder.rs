@@ -13,11 +13,11 @@ use mcp_proto::{
 };
 
 use super::{
-    Changes, Inner, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tasks, Tool, catalog::Catalog,
-    resource::hints,
+    Changes, Inner, Offer, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tasks, Tool,
+    catalog::Catalog, resource::hints, visibility::Predicate,
 };
 use crate::{
-    TaskPolicy,
+    RequestInfo, TaskPolicy,
     builder::{Common, common_methods, declared},
 };
 
@@ -33,6 +33,7 @@ pub struct ServiceBuilder {
     state_key: Option<[u8; 32]>,
     state_lifetime: Duration,
     list_hints: CacheHints,
+    visible: Option<Predicate>,
     entries: Changes,
 }
 
@@ -48,6 +49,7 @@ impl ServiceBuilder {
             state_key: None,
             state_lifetime: Duration::from_secs(3600),
             list_hints: hints(Duration::ZERO, CacheScope::Private),
+            visible: None,
             entries: Changes::new(),
         }
     }
@@ -145,6 +147,37 @@ impl ServiceBuilder {
         self
     }
 
+    /// Decides who gets to see a tool, a prompt, a resource or a template. To everybody else it does not exist: it is in no
+    /// list, and a request for it is answered as one for something that was never there. Lists, calls, completions and
+    /// subscriptions all ask this, each time, so it can change its mind; clients hear of that by
+    /// [`Service::visibility_changed`].
+    ///
+    /// ```
+    /// use mcp_service::{Offer, Service, Tool};
+    ///
+    /// let service = Service::builder("vault", "1.0.0")
+    ///     .tool(Tool::new("look", || "gold"))
+    ///     .tool(Tool::new("admin.open", || "open"))
+    ///     .visible(|offer, caller| match offer {
+    ///         Offer::Tool(tool) if tool.name.starts_with("admin.") => {
+    ///             caller.principal.as_ref().is_some_and(|who| who.scopes.iter().any(|scope| scope == "admin"))
+    ///         }
+    ///         _ => true,
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    ///
+    /// It runs wherever requests come in, between those of everybody: it is quick and does not block. If it panics, nothing is
+    /// seen. With it, no list and no resource is good for anybody but who has asked (2026-07-28), whatever
+    /// [`lists_good_for`](Self::lists_good_for) and [`good_for`](Resource::good_for) say.
+    ///
+    /// A change of something is told to everybody, also to those who do not see it; they only find the list as it was.
+    pub fn visible(mut self, f: impl Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
+        self.visible = Some(Predicate::new(f));
+        self
+    }
+
     common_methods!(ServerEnd);
 
     /// The service.
@@ -168,6 +201,7 @@ impl ServiceBuilder {
             tasks: self.tasks,
             seal: Seal::new(key, self.state_lifetime),
             list_hints: self.list_hints,
+            visible: self.visible,
             catalog: RwLock::new(catalog),
             clients: Default::default(),
         })))

@@ -13,6 +13,7 @@ mod session;
 mod tasks;
 mod template;
 mod tool;
+mod visibility;
 
 use std::{
     fmt,
@@ -39,6 +40,7 @@ pub(crate) use rounds::{Finished, Rounds, Seal};
 pub(crate) use tasks::{Permit, Task, Tasks, outlast};
 pub use template::ResourceTemplate;
 pub use tool::Tool;
+pub use visibility::Offer;
 
 use crate::{
     ServerSession, Subscriptions, TaskPolicy,
@@ -50,6 +52,7 @@ use crate::{
 };
 use builder::Offers;
 use catalog::{Catalog, Kind};
+use visibility::Predicate;
 
 /// What a server offers: tools, prompts and resources.
 ///
@@ -88,6 +91,7 @@ pub(crate) struct Inner {
     shared_tasks: Tasks,
     seal: Seal,
     list_hints: CacheHints,
+    visible: Option<Predicate>,
     catalog: RwLock<Catalog>,
     clients: Audience<ServerEnd>,
 }
@@ -176,6 +180,11 @@ impl Service {
         removed
     }
 
+    /// Tells every client to look at all lists again: others may [see](ServiceBuilder::visible) other things from now on.
+    pub fn visibility_changed(&self) {
+        self.tell(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
+    }
+
     /// Tells every client which lists have changed. The core makes one notification out of many.
     fn tell(&self, changed: &[Kind]) {
         self.0.clients.each(|_, link| {
@@ -201,14 +210,19 @@ impl Service {
         let params = ResourceUpdatedParams::new(uri);
         self.0.clients.each(|session, link| {
             let is_subscribed = session.state.is_subscribed(uri);
-            let (listeners, heard) = link.run(|conn, _| {
-                let listeners = conn.listeners(uri);
+            // Whoever cannot see it is not told either. A session was asked when it subscribed.
+            let listeners = link.run(|conn, _| conn.listeners(uri));
+            let listeners: Vec<_> = listeners.into_iter().filter(|key| self.0.may_hear(link, *key, uri)).collect();
+            let sent = link.run(|conn, _| {
                 // A session that has not subscribed must not hear what others on its connection listen to.
-                let sent = if is_subscribed { conn.notify(&params) } else { conn.tell_listeners(&params) };
-                (listeners, sent.is_ok())
+                if is_subscribed {
+                    conn.notify(&params)
+                } else {
+                    conn.tell_listeners(&params, |key| listeners.contains(&key))
+                }
             });
-            if heard {
-                told += listeners + usize::from(is_subscribed);
+            if sent.is_ok() {
+                told += listeners.len() + usize::from(is_subscribed);
             }
         });
         told

@@ -22,18 +22,11 @@ use mcp_proto::{
 
 use super::{
     Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::Asker, tasks::TaskTime,
+    visibility::View,
 };
 use crate::{
-    Context, Job, RequestInfo, Role,
-    custom::Custom,
-    failure::resource_not_found,
-    is_uri,
-    link::Kind,
-    reply::Answer,
-    role::Asked,
-    session::Shared,
-    sync::{lock, read},
-    tasks::params,
+    Context, Job, RequestInfo, Role, custom::Custom, failure::resource_not_found, is_uri, link::Kind, reply::Answer,
+    role::Asked, session::Shared, sync::lock, tasks::params,
 };
 
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
@@ -66,11 +59,12 @@ impl State {
 macro_rules! page {
     ($shared:ident, $asked:ident, $list:ident, $Params:ident => $Result:ident) => {
         params($asked.params.as_ref()).map(|$Params { cursor, .. }| {
+            let view = $shared.home.0.view(&$asked);
             $shared.answer(&$asked, move |shared| {
                 let service = &*shared.home.0;
-                let (page, next_cursor) = read(&service.catalog).$list.page(cursor.as_deref(), service.page_size)?;
+                let (page, next_cursor) = view.page(service, |catalog| &catalog.$list, cursor.as_deref())?;
                 let page: Vec<_> = page.iter().map(|entry| entry.about.clone()).collect();
-                let CacheHints { ttl_ms, scope } = service.list_hints.clone();
+                let CacheHints { ttl_ms, scope } = service.list_hints();
                 Ok($Result { next_cursor, ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..$Result::new(page) })
             })
         })
@@ -166,7 +160,8 @@ impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let extension = self.may_become_task(asked);
         let CallToolParams { name, arguments, task, meta, .. } = call_params(asked.params.as_ref(), asked)?;
-        let tool = read(&self.home.0.catalog).tools.get(&name).cloned();
+        let service = &*self.home.0;
+        let tool = service.view(asked).get(service, |catalog| &catalog.tools, &name);
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
@@ -248,7 +243,8 @@ impl Shared<ServerEnd> {
 
     fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
-        let prompt = read(&self.home.0.catalog).prompts.get(&name).cloned();
+        let service = &*self.home.0;
+        let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context| async move { prompt.run(&arguments, context).await });
@@ -258,15 +254,17 @@ impl Shared<ServerEnd> {
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let ReadResourceParams { uri, meta, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        let found = read(&self.home.0.catalog).find(&uri);
-        match found {
+        let home = self.home.clone();
+        match home.0.view(asked).find(&home.0, &uri) {
             Some(Found::Resource(resource)) => {
-                let (kind, run) = (resource.kind(), move |context| async move { resource.run(context).await });
+                let kind = resource.kind();
+                let run = move |context| async move { Ok(home.0.confined(resource.run(context).await?)) };
                 self.in_rounds(asked, meta, kind, |_| false, run)
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
-                let run = move |context| async move { template.run(&uri, &variables, context).await };
+                let run =
+                    move |context| async move { Ok(home.0.confined(template.run(&uri, &variables, context).await?)) };
                 self.in_rounds(asked, meta, kind, |_| false, run)
             }
             None => Err(not_found(asked, &uri)),
@@ -276,8 +274,8 @@ impl Shared<ServerEnd> {
     fn subscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let SubscribeParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
-        let found = read(&self.home.0.catalog).find(&uri);
-        if found.is_none() {
+        let service = &*self.home.0;
+        if service.view(asked).find(service, &uri).is_none() {
             return Err(not_found(asked, &uri));
         }
         Ok(self.answer(asked, move |shared| {
@@ -303,7 +301,7 @@ impl Shared<ServerEnd> {
         let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
-        let Some(subject) = self.home.0.subject(&reference)? else {
+        let Some(subject) = self.home.0.subject(&self.home.0.view(asked), &reference)? else {
             return Ok(self.answer(asked, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
         if !subject.has(&name) {
@@ -321,19 +319,20 @@ impl Shared<ServerEnd> {
 // The lock of the catalog is never held while something waits for that of a connection.
 impl Inner {
     /// What an argument belongs to; `None` if it belongs to something without arguments.
-    fn subject(&self, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
+    fn subject(&self, view: &View, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
         let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));
-        let catalog = read(&self.catalog);
         match reference {
-            CompletionReference::Prompt(PromptReference { name, .. }) => match catalog.prompts.get(name) {
-                Some(prompt) => Ok(Some(prompt.clone())),
-                None => Err(unknown("prompt", name)),
-            },
-            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
-                if let Some(template) = catalog.templates.get(uri) {
-                    return Ok(Some(template.clone()));
+            CompletionReference::Prompt(PromptReference { name, .. }) => {
+                match view.get(self, |catalog| &catalog.prompts, name) {
+                    Some(prompt) => Ok(Some(prompt)),
+                    None => Err(unknown("prompt", name)),
                 }
-                match catalog.find(uri) {
+            }
+            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
+                if let Some(template) = view.get(self, |catalog| &catalog.templates, uri) {
+                    return Ok(Some(template));
+                }
+                match view.find(self, uri) {
                     Some(Found::Template(template, _)) => Ok(Some(template)),
                     Some(Found::Resource(_)) => Ok(None),
                     None => Err(unknown("resource", uri)),

@@ -20,6 +20,7 @@ mod sessions;
 mod stateless;
 mod tasks;
 mod tools;
+mod visibility;
 
 use mcp_proto::protocol::{Era, ProtocolVersion};
 use serde_json::{Value, json};

@@ -1,0 +1,256 @@
+//! Who sees what.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use mcp_proto::{
+    protocol::{Capability, Era, ProtocolVersion},
+    schema::{CacheScope, PromptArgument, TaskSupport, ToolsListChangedParams},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Completing, Host, Offer, Prompt, RequestInfo, Resource, ResourceTemplate, Service, ServiceBuilder, Tool,
+    testing::Pair,
+};
+
+/// What is secret is for the admin.
+fn is_for(offer: Offer<'_>, caller: &RequestInfo) -> bool {
+    !offer.name().contains("secret") || caller.principal.as_ref().is_some_and(|who| who.id == "admin")
+}
+
+/// Three of each kind that are for everybody, and between them as many that are not.
+fn vault() -> ServiceBuilder {
+    let mut builder = Service::builder("test", "1").page_size(2).subscriptions().visible(is_for);
+    for i in 0..6 {
+        let name = if i % 2 == 0 { format!("t{i}") } else { format!("secret{i}") };
+        builder = builder
+            .tool(Tool::new(&name, || "done").task_support(TaskSupport::Optional))
+            .prompt(
+                Prompt::with_arguments(&name, [PromptArgument::new("a")], || "text")
+                    .complete("a", |_: Completing| vec!["x"]),
+            )
+            .resource(Resource::new(format!("r://{name}"), "r", || "text").good_for(HOUR, CacheScope::Public))
+            .template(
+                ResourceTemplate::new(format!("u://{name}/{{x}}"), "u", || "text").good_for(HOUR, CacheScope::Public),
+            );
+    }
+    builder.lists_good_for(HOUR, CacheScope::Public)
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn pair(service: &Service, version: ProtocolVersion) -> Pair {
+    Pair::new(&Host::builder("client", "1").build(), service, version)
+}
+
+/// What this principal is answered, or somebody whom nobody knows.
+fn ask_as(pair: &Pair, version: ProtocolVersion, who: Option<&str>, method: &str, mut params: Value) -> Value {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    let id = format!("as{}", NEXT.fetch_add(1, Ordering::SeqCst));
+    if version.era() == Era::Modern {
+        params["_meta"] = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+    }
+    let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+    match who {
+        Some(who) => pair.server.input_from(who, line.as_bytes()),
+        None => pair.input_to_server(&line),
+    }
+    let mut answer = pair.await_answer(&id);
+    answer["id"] = Value::Null;
+    answer
+}
+
+// req: TOOL-004 M-TOOL-003
+#[test]
+fn lists_have_full_pages_of_what_is_seen() {
+    let service = vault().build().expect("a good service");
+    for version in ProtocolVersion::ALL {
+        let pair = pair(&service, version);
+        for (method, member, name) in [
+            ("tools/list", "tools", "name"),
+            ("prompts/list", "prompts", "name"),
+            ("resources/list", "resources", "uri"),
+            ("resources/templates/list", "resourceTemplates", "uriTemplate"),
+        ] {
+            let walk = |who: Option<&str>| {
+                let (mut pages, mut params) = (Vec::new(), json!({}));
+                loop {
+                    let page = ask_as(&pair, version, who, method, params)["result"].take();
+                    let items = page[member].as_array().expect("items");
+                    assert!(
+                        items
+                            .iter()
+                            .all(|item| who.is_some() || !item[name].as_str().expect("a name").contains("secret"))
+                    );
+                    pages.push(items.len());
+                    if version.era() == Era::Modern {
+                        assert_eq!((&page["ttlMs"], &page["cacheScope"]), (&json!(3_600_000), &json!("private")));
+                    }
+                    match page.get("nextCursor") {
+                        Some(cursor) => params = json!({ "cursor": cursor }),
+                        None => return pages,
+                    }
+                }
+            };
+            assert_eq!(walk(None), [2, 1], "{version} {method}");
+            assert_eq!(walk(Some("somebody")), [2, 1], "{version} {method}");
+            assert_eq!(walk(Some("admin")), [2, 2, 2], "{version} {method}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_seen_is_not_there() {
+    let service = vault().build().expect("a good service");
+    for version in ProtocolVersion::ALL {
+        let pair = pair(&service, version);
+        let complete = |kind: &str, key: &str, name: &str, argument: &str| {
+            let reference = json!({"type": kind, key: name});
+            json!({"ref": reference, "argument": {"name": argument, "value": ""}})
+        };
+        let mut requests = vec![
+            ("tools/call", json!({"name": "secret1"})),
+            ("prompts/get", json!({"name": "secret1"})),
+            ("resources/read", json!({"uri": "r://secret1"})),
+            ("resources/read", json!({"uri": "u://secret1/a"})),
+            ("completion/complete", complete("ref/prompt", "name", "secret1", "a")),
+            ("completion/complete", complete("ref/resource", "uri", "u://secret1/{x}", "x")),
+        ];
+        if version.era() == Era::Legacy {
+            requests.push(("resources/subscribe", json!({"uri": "r://secret1"})));
+        }
+        if version == ProtocolVersion::V2025_11_25 {
+            requests.push(("tools/call", json!({"name": "secret1", "task": {}})));
+        }
+        for (method, params) in requests {
+            let of_nothing: Value =
+                serde_json::from_str(&params.to_string().replace("secret1", "missin9")).expect("JSON");
+            for who in [None, Some("somebody")] {
+                let answer = ask_as(&pair, version, who, method, params.clone());
+                assert!(answer.get("error").is_some(), "{version} {method} {answer}");
+                let like_nothing = ask_as(&pair, version, who, method, of_nothing.clone());
+                let answer = answer.to_string().replace("secret1", "missin9");
+                assert_eq!(answer, like_nothing.to_string(), "{version} {method}");
+            }
+            let mine = ask_as(&pair, version, Some("admin"), method, params);
+            assert!(mine.get("error").is_none(), "{version} {method} {mine}");
+            if version.era() == Era::Modern && method == "resources/read" {
+                assert_eq!(mine["result"]["cacheScope"], "private");
+            }
+        }
+    }
+}
+
+#[test]
+fn without_a_predicate_results_are_as_public_as_they_say() {
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("t", || "done"))
+        .resource(Resource::new("r://a", "r", || "text").good_for(HOUR, CacheScope::Public))
+        .lists_good_for(HOUR, CacheScope::Public);
+    let version = ProtocolVersion::V2026_07_28;
+    let pair = pair(&service.build().expect("a good service"), version);
+    for (method, params) in [("tools/list", json!({})), ("resources/read", json!({"uri": "r://a"}))] {
+        assert_eq!(ask_as(&pair, version, None, method, params)["result"]["cacheScope"], "public");
+    }
+}
+
+#[test]
+fn a_template_behind_what_is_not_seen_is_found() {
+    let service = Service::builder("test", "1")
+        .resource(Resource::new("r://secret", "r", || "resource"))
+        .template(ResourceTemplate::new("{+any}secret", "u", || "first"))
+        .template(ResourceTemplate::new("r://{x}", "u", || "second"))
+        .visible(is_for)
+        .build()
+        .expect("a good service");
+    let version = ProtocolVersion::V2025_11_25;
+    let pair = pair(&service, version);
+    let read = |who: Option<&str>| {
+        let answer = ask_as(&pair, version, who, "resources/read", json!({"uri": "r://secret"}));
+        answer["result"]["contents"][0]["text"].clone()
+    };
+    assert_eq!((read(None), read(Some("admin"))), (json!("second"), json!("resource")));
+}
+
+#[test]
+fn whoever_does_not_see_a_resource_is_not_told_of_it() {
+    let service = vault().build().expect("a good service");
+    let version = ProtocolVersion::V2026_07_28;
+    let pair = pair(&service, version);
+    let listen = |who: &str, id: &str| {
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": {
+            "notifications": {"resourceSubscriptions": ["r://secret1", "r://t0", "r://unknown"]},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        }});
+        pair.server.input_from(who, line.to_string().as_bytes());
+    };
+    listen("admin", "a");
+    listen("somebody", "b");
+    pair.settle();
+    pair.server.take_lines();
+    let told = |uri: &str| {
+        let told = service.resource_updated(uri);
+        pair.settle();
+        let lines = pair.server.take_lines();
+        assert_eq!(lines.len(), told);
+        let ids = lines.iter().map(|line| line["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(told("r://t0"), [json!("a"), json!("b")]);
+    assert_eq!(told("r://secret1"), [json!("a")]);
+    assert_eq!(told("r://unknown"), [json!("a"), json!("b")], "nothing is hidden where nothing is");
+}
+
+#[test]
+fn a_predicate_can_change_its_mind() {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let opens = is_open.clone();
+    let heard = Arc::new(AtomicUsize::new(0));
+    let hears = heard.clone();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("door", || "open"))
+        .visible(move |_, _| opens.load(Ordering::SeqCst))
+        .build()
+        .expect("a good service");
+    let host = Host::builder("client", "1").on(move |_: ToolsListChangedParams, _| {
+        hears.fetch_add(1, Ordering::SeqCst);
+    });
+    let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
+    assert!(pair.to_server().capabilities().contains(Capability::Tools), "there are some, for somebody");
+    let tools = || pair.ask("tools/list", json!({})).expect("a list")["tools"].as_array().map(Vec::len);
+    assert_eq!(tools(), Some(0));
+    is_open.store(true, Ordering::SeqCst);
+    service.visibility_changed();
+    pair.settle();
+    assert_eq!((heard.load(Ordering::SeqCst), tools()), (1, Some(1)));
+}
+
+#[test]
+fn a_predicate_that_panics_shows_nothing_and_one_may_look_at_the_service() {
+    let service = Service::builder("test", "1").tool(Tool::new("t", || "done")).visible(|_, _| panic!("undecided"));
+    let pair = pair(&service.build().expect("a good service"), ProtocolVersion::V2025_11_25);
+    assert_eq!(pair.ask("tools/list", json!({})), Ok(json!({"tools": []})));
+    assert!(pair.ask("tools/call", json!({"name": "t"})).is_err());
+
+    let cell: Arc<std::sync::OnceLock<Service>> = Arc::default();
+    let inside = cell.clone();
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("t", || "done"))
+        .visible(move |_, _| inside.get().is_some_and(|service| !service.remove_tool("other")));
+    let service = service.build().expect("a good service");
+    cell.get_or_init(|| service.clone());
+    let pair = self::pair(&service, ProtocolVersion::V2025_11_25);
+    assert!(pair.ask("tools/call", json!({"name": "t"})).is_ok());
+}
