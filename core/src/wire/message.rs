@@ -298,9 +298,9 @@ impl<'a> Message<'a> {
         };
         match outcome {
             Ok(()) => envelope.classify(),
-            Err(ScanError { too_deep: true, .. }) => Err(envelope.malformed(Defect::TooDeep)),
+            Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(Defect::TooDeep)),
             // Whatever was read before a syntax error may mean something else.
-            Err(ScanError { at, .. }) => Err(Envelope::default().malformed(Defect::Syntax(at))),
+            Err(ScanError) => Err(Envelope::default().malformed(Defect::Syntax(scanner.position()))),
         }
     }
 

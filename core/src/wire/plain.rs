@@ -5,14 +5,20 @@ const WORD: usize = size_of::<u64>();
 /// A text that has nothing special for so long is likely to have nothing for longer: worth the start of a vector search.
 const SHORT: usize = 8 * WORD;
 
+/// Like [`plain`], of a text that is plain for less than a word; `None` for any other.
+#[inline]
+pub(super) fn plain_word(bytes: &[u8]) -> Option<usize> {
+    let found = special(u64::from_le_bytes(*bytes.first_chunk()?));
+    (found != 0).then(|| found.trailing_zeros() as usize / 8)
+}
+
 /// The number of bytes at the start of `bytes` that are neither quotes, backslashes nor control characters.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while let Some(word) = bytes[at..].first_chunk() {
-        let found = special(u64::from_le_bytes(*word));
-        if found != 0 {
-            return at + found.trailing_zeros() as usize / 8;
+    while bytes.len() - at >= WORD {
+        if let Some(length) = plain_word(&bytes[at..]) {
+            return at + length;
         }
         at += WORD;
         if at == SHORT {

@@ -1,18 +1,13 @@
 //! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
 
 use alloc::borrow::Cow;
-use core::ops::Range;
 
-use super::plain::plain;
+use super::plain::{plain, plain_word};
 
-/// Where and why a text is not the JSON that was expected.
+/// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
+/// on in registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ScanError {
-    /// Byte offset.
-    pub(crate) at: usize,
-    /// The nesting limit was hit; otherwise the syntax is wrong.
-    pub(crate) too_deep: bool,
-}
+pub(crate) struct ScanError;
 
 /// One bit for each open bracket is all the state that nesting needs.
 pub(crate) const MAX_DEPTH: u32 = u128::BITS;
@@ -24,6 +19,7 @@ pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
     max_depth: u32,
+    too_deep: bool,
 }
 
 /// A string token: the text between the quotes.
@@ -46,11 +42,7 @@ impl<'a> StringToken<'a> {
 
 impl<'a> Scanner<'a> {
     pub(crate) fn new(text: &'a str, max_depth: u32) -> Self {
-        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH) }
-    }
-
-    fn fail<T>(&self) -> Scanned<T> {
-        Err(ScanError { at: self.at, too_deep: false })
+        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH), too_deep: false }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
@@ -71,13 +63,14 @@ impl<'a> Scanner<'a> {
     }
 
     pub(crate) fn expect(&mut self, byte: u8) -> Scanned<()> {
-        if self.eat(byte) { Ok(()) } else { self.fail() }
+        if self.eat(byte) { Ok(()) } else { Err(ScanError) }
     }
 
     /// Takes an opening bracket inside of `outer` others.
     pub(crate) fn open(&mut self, bracket: u8, outer: u32) -> Scanned<()> {
         if self.peek() == Some(bracket) && outer >= self.max_depth {
-            return Err(ScanError { at: self.at, too_deep: true });
+            self.too_deep = true;
+            return Err(ScanError);
         }
         self.expect(bracket)
     }
@@ -85,7 +78,7 @@ impl<'a> Scanner<'a> {
     /// Nothing but white space may follow.
     pub(crate) fn expect_end(&mut self) -> Scanned<()> {
         self.skip_white_space();
-        if self.at == self.text.len() { Ok(()) } else { self.fail() }
+        if self.at == self.text.len() { Ok(()) } else { Err(ScanError) }
     }
 
     /// The string that begins here.
@@ -97,7 +90,22 @@ impl<'a> Scanner<'a> {
     }
 
     /// Steps over a string behind its opening quote; whether it has escapes.
+    #[inline]
     fn skip_string_body(&mut self) -> Scanned<bool> {
+        // Most strings are names.
+        let rest = &self.text.as_bytes()[self.at..];
+        if let Some(length) = plain_word(rest)
+            && rest[length] == b'"'
+        {
+            self.at += length + 1;
+            return Ok(false);
+        }
+        self.skip_text()
+    }
+
+    /// The same, for strings of any length.
+    #[inline(never)]
+    fn skip_text(&mut self) -> Scanned<bool> {
         let bytes = self.text.as_bytes();
         let mut escaped = false;
         loop {
@@ -112,7 +120,7 @@ impl<'a> Scanner<'a> {
                     self.at += 1;
                     self.skip_escape()?;
                 }
-                _ => return self.fail(),
+                _ => return Err(ScanError),
             }
         }
     }
@@ -123,11 +131,11 @@ impl<'a> Scanner<'a> {
             Some(b'u') => {
                 let digits = self.text.as_bytes().get(self.at + 1..self.at + 5);
                 if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return self.fail();
+                    return Err(ScanError);
                 }
                 self.at += 5;
             }
-            _ => return self.fail(),
+            _ => return Err(ScanError),
         }
         Ok(())
     }
@@ -137,7 +145,7 @@ impl<'a> Scanner<'a> {
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { self.fail() }
+        if self.at > start { Ok(()) } else { Err(ScanError) }
     }
 
     fn skip_number(&mut self) -> Scanned<()> {
@@ -159,7 +167,7 @@ impl<'a> Scanner<'a> {
 
     fn skip_literal(&mut self, literal: &str) -> Scanned<()> {
         if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
-            return self.fail();
+            return Err(ScanError);
         }
         self.at += literal.len();
         Ok(())
@@ -175,7 +183,7 @@ impl<'a> Scanner<'a> {
             Some(b't') => self.skip_literal("true"),
             Some(b'f') => self.skip_literal("false"),
             Some(b'n') => self.skip_literal("null"),
-            _ => self.fail(),
+            _ => Err(ScanError),
         }
     }
 
@@ -183,12 +191,15 @@ impl<'a> Scanner<'a> {
     ///
     /// `outer` is the number of brackets that are already open around it.
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
-        let range = self.value_range(outer)?;
-        Ok(&self.text[range])
+        let start = self.at;
+        match self.peek() {
+            Some(b'{' | b'[') => self.skip_nested(outer)?,
+            _ => self.skip_scalar()?,
+        }
+        Ok(&self.text[start..self.at])
     }
 
-    fn value_range(&mut self, outer: u32) -> Scanned<Range<usize>> {
-        let start = self.at;
+    fn skip_nested(&mut self, outer: u32) -> Scanned<()> {
         // One bit for each open bracket, the innermost lowest: 1 is an object.
         let mut open: u128 = 0;
         let mut depth = outer;
@@ -213,7 +224,7 @@ impl<'a> Scanner<'a> {
             // A value has ended here: close what ends with it, or step to the next one.
             loop {
                 if depth == outer {
-                    return Ok(start..self.at);
+                    return Ok(());
                 }
                 self.skip_white_space();
                 let object = open & 1 == 1;
@@ -274,7 +285,12 @@ impl<'a> Scanner<'a> {
         self.value(outer).map(Some)
     }
 
-    /// Byte offset from the start of the text.
+    /// Whether what has failed is that brackets are nested deeper than the limit; else the syntax is wrong.
+    pub(crate) const fn is_too_deep(&self) -> bool {
+        self.too_deep
+    }
+
+    /// Byte offset from the start of the text: where it goes on, or what was wrong.
     pub(crate) const fn position(&self) -> usize {
         self.at
     }
@@ -366,11 +382,15 @@ mod tests {
     fn nesting_is_bounded() {
         for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
             let nest = |depth: usize| format!("{}1{}", open.repeat(depth), close.repeat(depth));
-            let scan = |depth, limit| Scanner::new(&nest(depth), limit).value(0).map(|_| ());
-            assert_eq!(scan(128, 128), Ok(()));
-            assert_eq!(scan(5, 5), Ok(()));
-            assert!(scan(6, 5).is_err_and(|error| error.too_deep && error.at == 5 * open.len()));
-            assert!(scan(100_000, 1_000_000).is_err_and(|error| error.too_deep));
+            let scan = |depth, limit| {
+                let text = nest(depth);
+                let mut scanner = Scanner::new(&text, limit);
+                scanner.value(0).is_err().then(|| (scanner.is_too_deep(), scanner.position()))
+            };
+            assert_eq!(scan(128, 128), None);
+            assert_eq!(scan(5, 5), None);
+            assert_eq!(scan(6, 5), Some((true, 5 * open.len())));
+            assert!(scan(100_000, 1_000_000).is_some_and(|(too_deep, _)| too_deep));
         }
     }
 }
