@@ -147,10 +147,12 @@ impl Made {
         }
     }
 
-    /// Whether nothing but its answer, or giving up on it, can end it.
+    /// Whether nothing but its answer, or giving up on it, can end it. A task is asked about again and again, and each
+    /// time counts for itself.
     #[must_use]
     pub fn is_endless(&self) -> bool {
-        self.is_acknowledged || self.options.idle_timeout.is_none() && self.options.total_timeout.is_none()
+        let is_patient = self.options.idle_timeout.is_none() || self.is_pursued;
+        self.is_acknowledged || is_patient && self.options.total_timeout.is_none()
     }
 }
 

@@ -188,6 +188,9 @@ impl Desk {
             Event::Task { call, task } => {
                 let made = self.calls.get_mut(&call).expect("a call that has become a task is open");
                 let is_new = !std::mem::replace(&mut made.is_pursued, true);
+                if is_new && stage.winding_down && made.is_endless() {
+                    stage.plan(Duration::from_secs(1), Deed::GiveUp(self.who, call));
+                }
                 let task: Option<String> = member(Some(&task), "taskId");
                 if let Some(task) = task.filter(|_| is_new && stage.dice.percent(20)) {
                     self.listen_to(stage, conn, &task);
