@@ -6,11 +6,14 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
+
+#[cfg(any(test, feature = "testing"))]
+use crate::testing::Workers;
 
 /// A result that comes later: a thread [`wait`](Self::wait)s for it, a task awaits it.
 ///
@@ -100,23 +103,53 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return value;
     }
-    let signal = Arc::new(Signal { thread: thread::current(), woken: AtomicBool::new(true) });
+    let signal = Arc::new(Signal::new());
     let waker = Waker::from(signal.clone());
     loop {
-        if signal.woken.swap(false, Ordering::Acquire) {
-            if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-                return value;
-            }
-        } else {
-            thread::park();
+        signal.state.store(LOOKING, Ordering::Release);
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
         }
+        signal.sleep();
     }
 }
+
+/// The thread looks at its future, or is about to.
+const LOOKING: u8 = 0;
+/// It was woken, and has not looked since.
+const WOKEN: u8 = 1;
+/// It waits to be woken.
+const ASLEEP: u8 = 2;
 
 /// Wakes a thread. That it was woken is kept here, since the thread may be waiting for something else, further in.
 struct Signal {
     thread: Thread,
-    woken: AtomicBool,
+    state: AtomicU8,
+    #[cfg(any(test, feature = "testing"))]
+    workers: Option<Arc<Workers>>,
+}
+
+impl Signal {
+    fn new() -> Self {
+        Self {
+            thread: thread::current(),
+            state: AtomicU8::new(LOOKING),
+            #[cfg(any(test, feature = "testing"))]
+            workers: crate::testing::workers(),
+        }
+    }
+
+    /// Waits until the thread is woken, if it was not since it has looked.
+    fn sleep(&self) {
+        let fell_asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if fell_asleep {
+            #[cfg(any(test, feature = "testing"))]
+            self.workers.iter().for_each(|workers| workers.rests());
+            while self.state.load(Ordering::Acquire) == ASLEEP {
+                thread::park();
+            }
+        }
+    }
 }
 
 impl Wake for Signal {
@@ -125,8 +158,11 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.store(true, Ordering::Release);
-        self.thread.unpark();
+        if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
+            #[cfg(any(test, feature = "testing"))]
+            self.workers.iter().for_each(|workers| workers.goes_on());
+            self.thread.unpark();
+        }
     }
 }
 

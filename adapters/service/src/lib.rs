@@ -134,6 +134,7 @@
 //! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
 //!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
 //!   schema as text, and arguments only have to be readable.
+//! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 //! - `os`: for adapters, see [`drive`].
 
 mod around;
@@ -165,8 +166,8 @@ mod service;
 mod session;
 mod sync;
 mod tasks;
-#[cfg(test)]
-mod testing;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 mod texts;

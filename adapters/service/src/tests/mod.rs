@@ -11,6 +11,7 @@ mod keeping;
 mod listening;
 mod lists;
 mod modern;
+pub(crate) mod pair;
 mod prompts;
 mod questions;
 mod resources;

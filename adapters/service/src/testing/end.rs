@@ -1,0 +1,263 @@
+//! One end of a connection, driven by hand.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    mem,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::Duration,
+};
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Arrival, Connection, Event, Usage},
+    rpc::Timestamp,
+};
+
+use super::Workers;
+use crate::{
+    Application, Link, Lobby, Run,
+    drive::{Jobs, Options, Slot, weight},
+    sync::lock,
+};
+
+/// The time of a test.
+#[derive(Debug)]
+pub(super) struct Clock(AtomicU64);
+
+impl Clock {
+    /// Not zero, so that nothing is mistaken for a time since the beginning.
+    const START: u64 = 1_000_000_000;
+
+    pub(super) const fn new() -> Self {
+        Self(AtomicU64::new(Self::START))
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(self.0.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn set(&self, now: Timestamp) {
+        self.0.store(now.as_nanos(), Ordering::SeqCst);
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.now().saturating_since(Timestamp::from_nanos(Self::START))
+    }
+}
+
+/// One end: a connection, what runs on it, and its handlers.
+pub(super) struct End<E: 'static> {
+    conn: Mutex<Connection<E>>,
+    app: Arc<dyn Application<E>>,
+    clock: Arc<Clock>,
+    lobby: Lobby,
+    jobs: Mutex<Jobs>,
+    tasks: Tasks,
+    workers: Arc<Workers>,
+    this: OnceLock<Weak<Self>>,
+}
+
+/// Handlers that are futures, and which of them were woken.
+#[derive(Default)]
+struct Tasks {
+    next: AtomicU64,
+    waiting: Mutex<BTreeMap<u64, Task>>,
+    woken: Arc<Mutex<Vec<u64>>>,
+}
+
+struct Task {
+    slot: Slot,
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Notes that a task was woken.
+struct Note {
+    task: u64,
+    woken: Arc<Mutex<Vec<u64>>>,
+}
+
+impl Wake for Note {
+    fn wake(self: Arc<Self>) {
+        let mut woken = lock(&self.woken);
+        if !woken.contains(&self.task) {
+            woken.push(self.task);
+        }
+    }
+}
+
+impl<E: Send + 'static> End<E> {
+    pub(super) fn new(
+        conn: Connection<E>,
+        app: Arc<dyn Application<E>>,
+        clock: &Arc<Clock>,
+        workers: &Arc<Workers>,
+    ) -> Arc<Self> {
+        let end = Arc::new(Self {
+            conn: Mutex::new(conn),
+            app,
+            clock: clock.clone(),
+            lobby: Lobby::new(),
+            jobs: Mutex::new(Jobs::new(&Options::default())),
+            tasks: Tasks::default(),
+            workers: workers.clone(),
+            this: OnceLock::new(),
+        });
+        let _ = end.this.set(Arc::downgrade(&end));
+        end.app.begin(&end.link());
+        end
+    }
+
+    pub(super) fn link(&self) -> Arc<dyn Link<E>> {
+        self.this.get().and_then(Weak::upgrade).expect("it is set when it is made")
+    }
+
+    pub(super) fn with<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
+        let (result, vacancies) = {
+            let mut conn = lock(&self.conn);
+            (f(&mut conn), self.lobby.vacancies(&conn))
+        };
+        self.lobby.announce(vacancies);
+        result
+    }
+
+    /// Hands over a frame of the other end.
+    pub(super) fn input(&self, line: &[u8], arrival: Option<Arrival>) {
+        let now = self.clock.now();
+        let event = self.with(|conn| {
+            let frame = Frame::new(line);
+            let event = match arrival {
+                Some(arrival) => conn.handle_frame_from(now, frame, arrival),
+                None => conn.handle_frame(now, frame),
+            };
+            event.map(Event::into_owned)
+        });
+        if let Some(event) = event {
+            self.event(event);
+        }
+    }
+
+    fn event(&self, event: Event<'_>) {
+        let weight = weight(&event);
+        if let Some(job) = self.app.handle(&self.link(), event) {
+            let pushed = lock(&self.jobs).push(job, weight);
+            // It answers when it is dropped, which takes the lock of the connection.
+            drop(pushed);
+        }
+    }
+
+    /// The frames that want to leave.
+    pub(super) fn output(&self) -> Vec<Vec<u8>> {
+        self.with(|conn| {
+            let mut lines = Vec::new();
+            loop {
+                let mut line = Vec::new();
+                if conn.poll_transmit(&mut line).is_none() {
+                    return lines;
+                }
+                if line.last() == Some(&b'\n') {
+                    line.pop();
+                }
+                lines.push(line);
+            }
+        })
+    }
+
+    /// Deals with what has happened, and lets handlers run. Whether there was anything to do.
+    pub(super) fn turn(&self) -> bool {
+        let mut any = false;
+        self.lobby.ring(self.clock.now());
+        while let Some(event) = self.with(Connection::poll_event) {
+            any = true;
+            self.event(event);
+        }
+        loop {
+            let next = lock(&self.jobs).next();
+            let Some((job, slot)) = next else { break };
+            any = true;
+            match job.into_run() {
+                Run::Function(run) => {
+                    let end = self.this.get().and_then(Weak::upgrade).expect("it is set when it is made");
+                    self.workers.start(move || {
+                        run();
+                        lock(&end.jobs).ended(slot);
+                    });
+                }
+                Run::Future(future) => {
+                    let number = self.tasks.next.fetch_add(1, Ordering::SeqCst);
+                    self.poll(number, Task { slot, future });
+                }
+            }
+        }
+        let woken = mem::take(&mut *lock(&self.tasks.woken));
+        for number in woken {
+            let task = lock(&self.tasks.waiting).remove(&number);
+            if let Some(task) = task {
+                any = true;
+                self.poll(number, task);
+            }
+        }
+        any
+    }
+
+    fn poll(&self, number: u64, mut task: Task) {
+        let waker = Waker::from(Arc::new(Note { task: number, woken: self.tasks.woken.clone() }));
+        match task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(()) => lock(&self.jobs).ended(task.slot),
+            Poll::Pending => {
+                lock(&self.tasks.waiting).insert(number, task);
+            }
+        }
+    }
+
+    /// The next moment at which something is due.
+    pub(super) fn due(&self) -> Option<Timestamp> {
+        let deadline = self.with(|conn| conn.poll_timeout().map(|deadline| deadline.at));
+        deadline.into_iter().chain(self.lobby.next_alarm()).min()
+    }
+
+    /// Time has passed.
+    pub(super) fn time_has_passed(&self) {
+        let now = self.clock.now();
+        self.with(|conn| conn.handle_timeout(now));
+    }
+
+    pub(super) fn usage(&self) -> Usage {
+        self.with(|conn| conn.usage())
+    }
+
+    /// How many handlers have not ended.
+    pub(super) fn handlers(&self) -> usize {
+        let jobs = lock(&self.jobs);
+        jobs.running() + jobs.waiting()
+    }
+
+    /// The connection is gone, and with it whoever waits for it.
+    pub(super) fn cut(&self) {
+        self.with(Connection::handle_broken);
+        while let Some(event) = self.with(Connection::poll_event) {
+            self.event(event);
+        }
+        let given_up = lock(&self.jobs).give_up();
+        drop(given_up);
+        // They wake threads and hand over results, and a task may hold the last of this end.
+        let tasks = mem::take(&mut *lock(&self.tasks.waiting));
+        drop(tasks);
+    }
+}
+
+impl<E: Send + 'static> Link<E> for End<E> {
+    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        let now = self.clock.now();
+        End::with(self, |conn| f(conn, now));
+    }
+
+    fn lobby(&self) -> &Lobby {
+        &self.lobby
+    }
+}

@@ -1,0 +1,74 @@
+//! Which threads still have something to do.
+
+use std::{
+    cell::RefCell,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::sync::lock;
+
+/// How long a handler may be busy, in real time. It is not virtual: nobody knows what it does.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+thread_local! {
+    static WORKERS: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
+}
+
+/// The threads that this one is counted among.
+pub(crate) fn workers() -> Option<Arc<Workers>> {
+    WORKERS.with_borrow(Clone::clone)
+}
+
+/// The threads of handlers. One that waits through its [`Context`](crate::Context) is woken by somebody, who counts it as busy
+/// before it is: at no moment does it seem to be idle while there is something for it to do.
+#[derive(Debug, Default)]
+pub(crate) struct Workers {
+    busy: Mutex<usize>,
+    turned: Condvar,
+}
+
+impl Workers {
+    /// Runs this on a thread of its own.
+    pub(super) fn start(self: &Arc<Self>, f: impl FnOnce() + Send + 'static) {
+        self.goes_on();
+        let workers = self.clone();
+        thread::spawn(move || {
+            WORKERS.set(Some(workers.clone()));
+            // Jobs catch the panics of handlers. If one gets through, the test must not wait for ever.
+            let _ = catch_unwind(AssertUnwindSafe(f));
+            workers.rests();
+        });
+    }
+
+    /// A thread has ended, or waits.
+    pub(crate) fn rests(&self) {
+        *self.busy() -= 1;
+        self.turned.notify_all();
+    }
+
+    /// A thread begins, or has been woken.
+    pub(crate) fn goes_on(&self) {
+        *self.busy() += 1;
+    }
+
+    /// Waits until all have ended or wait. Whether they do.
+    pub(super) fn wait(&self) -> bool {
+        let until = Instant::now() + PATIENCE;
+        let mut busy = self.busy();
+        while *busy > 0 {
+            let Some(left) = until.checked_duration_since(Instant::now()) else { return false };
+            busy = match self.turned.wait_timeout(busy, left) {
+                Ok((busy, _)) => busy,
+                Err(poisoned) => poisoned.into_inner().0,
+            };
+        }
+        true
+    }
+
+    fn busy(&self) -> MutexGuard<'_, usize> {
+        lock(&self.busy)
+    }
+}

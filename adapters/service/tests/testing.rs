@@ -1,0 +1,190 @@
+//! The client for tests, as somebody uses it who writes a server.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::Principal,
+    protocol::ProtocolVersion,
+    schema::{
+        CreateMessageParams, CreateMessageResult, LoggingLevel, Role, SamplingContent, SamplingMessage, TaskSupport,
+    },
+};
+use mcp_service::{
+    CallError, Context, Failure, Host, Prompt, Resource, Service, Tool,
+    testing::{Side, TestClient},
+};
+use serde_json::json;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Add {
+    a: i64,
+    b: i64,
+}
+
+fn service() -> Service {
+    let dig = |context: Context, metres: u32| {
+        for metre in 1..=metres {
+            context.progress(metre.into(), Some(metres.into()), None).wait()?;
+            context.sleep(Duration::from_secs(1)).wait()?;
+        }
+        Ok::<_, Failure>("a hole")
+    };
+    Service::builder("test", "1.0.0")
+        .tool(Tool::new("add", |add: Add| (add.a + add.b).to_string()))
+        .tool(Tool::new("dig", move |context: Context| dig(context, 3)))
+        .tool(Tool::new_async("sleep", async |context: Context| {
+            context.sleep(Duration::from_secs(3600)).await?;
+            Ok::<_, CallError>("slept")
+        }))
+        .tool(Tool::new("ask", |context: Context| {
+            context.log(LoggingLevel::Info, None, "about to ask").wait()?;
+            let question = CreateMessageParams::new([SamplingMessage::user("Who?")], 10_u64);
+            let answer = context.sample(question).wait()?;
+            let [SamplingContent::Text(text)] = answer.content.as_slice() else { return Err(Failure::new("no text")) };
+            Ok(text.text.clone())
+        }))
+        .tool(
+            Tool::new("late", |context: Context| context.sleep(Duration::from_secs(5)).wait())
+                .task_support(TaskSupport::Optional),
+        )
+        .prompt(Prompt::new("greet", || "Hello!"))
+        .resource(Resource::new("a://b", "b", || "text"))
+        .visible(|offer, caller| offer.name() != "late" || caller.principal.is_some())
+        .build()
+        .expect("a good service")
+}
+
+#[test]
+fn a_tool_is_tested_in_a_few_lines() {
+    let client = TestClient::new(&service());
+    let result = client.call_tool("add", json!({"a": 1, "b": 2})).expect("a result");
+    assert_eq!(result.content[0].as_text(), Some("3"));
+    client.transcript().assert(["client: tools/call", "server: result of tools/call"]);
+}
+
+#[test]
+fn it_is_the_same_in_every_revision() {
+    for version in ProtocolVersion::ALL {
+        let client = TestClient::of(&service()).version(version).connect();
+        assert_eq!(client.server().version(), Some(version));
+        let prompt = client.get_prompt("greet", ()).expect("a prompt");
+        assert_eq!(prompt.messages[0].content.as_text(), Some("Hello!"));
+        assert!(client.read_resource("a://c").expect_err("there is none").is_resource_not_found());
+        let error = if version == ProtocolVersion::V2026_07_28 { -32602 } else { -32002 };
+        let lines = ["client: prompts/get", "server: result of prompts/get", "client: resources/read"];
+        let last = format!("server: error {error} of resources/read");
+        client.transcript().assert(lines.into_iter().chain([&*last]));
+        client.assert_idle();
+    }
+}
+
+#[test]
+fn time_passes_when_everything_waits_for_it() {
+    let client = TestClient::new(&service());
+    let mut seen = Vec::new();
+    let (send, progress) = std::sync::mpsc::channel();
+    let call = client.server().call_tool("dig", ()).expect("it can be sent");
+    let call = call.on_progress(move |progress| send.send(progress.progress).expect("somebody listens"));
+    let result = client.wait(call).expect("a result");
+    assert_eq!((result.content[0].as_text(), client.elapsed()), (Some("a hole"), Duration::from_secs(3)));
+    seen.extend(progress.try_iter());
+    assert_eq!(seen, [1.0, 2.0, 3.0]);
+    let transcript = client.transcript();
+    let at: Vec<_> = transcript.lines().iter().map(|line| line.at().as_secs()).collect();
+    assert_eq!(at, [0, 0, 1, 2, 3], "{transcript}");
+    assert_eq!(transcript.from(Side::Server).outline()[..2], ["server: notifications/progress"; 2]);
+    client.assert_idle();
+}
+
+#[test]
+fn timeouts_need_no_patience() {
+    let client = TestClient::new(&service());
+    let call = client.server().within(Duration::from_secs(30)).call_tool("sleep", ()).expect("it can be sent");
+    assert_eq!(client.wait(call), Err(CallError::TimedOut { total: true }));
+    assert_eq!(client.elapsed(), Duration::from_secs(30));
+    client.transcript().assert(["client: tools/call", "client: notifications/cancelled"]);
+    client.transcript().assert_contains("\"requestId\"");
+    client.assert_idle();
+}
+
+#[test]
+fn a_call_can_be_given_up_in_the_middle() {
+    for name in ["dig", "sleep"] {
+        let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
+        let call = client.server().call_tool(name, ()).expect("it can be sent");
+        client.advance(Duration::from_millis(1500));
+        client.take_transcript();
+        call.cancel(Some("enough"));
+        assert_eq!(client.wait(call), Err(CallError::Cancelled));
+        client.advance(Duration::from_secs(7200));
+        client.transcript().assert(["client: notifications/cancelled"]);
+        client.assert_idle();
+        assert_eq!(client.elapsed(), Duration::from_millis(7_201_500));
+    }
+}
+
+#[test]
+fn a_host_answers_what_the_server_asks() {
+    let host = Host::builder("host", "1")
+        .sampling(|_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("Me"), "m")))
+        .build();
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2026_07_28] {
+        let client = TestClient::of(&service()).host(&host).version(version).connect();
+        let result = client.call_tool("ask", ()).expect("a result");
+        assert_eq!(result.content[0].as_text(), Some("Me"), "{}", client.transcript());
+        client.assert_idle();
+    }
+}
+
+#[test]
+fn somebody_sees_more_than_nobody() {
+    let names = |client: &TestClient| {
+        let tools = client.run(client.server().all_tools().gather()).expect("a list");
+        tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&TestClient::new(&service())), ["add", "dig", "sleep", "ask"]);
+    let known = TestClient::of(&service()).principal(Principal::new("me")).connect();
+    assert_eq!(names(&known), ["add", "dig", "sleep", "ask", "late"]);
+    // It becomes a task, which is followed.
+    let call = known.call_tool("late", ()).expect("a result");
+    assert!(!call.is_error());
+    assert!(known.elapsed() >= Duration::from_secs(5));
+    known.assert_idle();
+}
+
+#[test]
+fn what_no_client_says_can_be_said_by_hand() {
+    let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
+    client.say("{ this is no JSON");
+    client.say(r#"{"jsonrpc":"2.0","id":"mine","method":"tools/call","params":{"name":"add"}}"#);
+    client.transcript().assert([
+        "client: no message",
+        "server: error -32700",
+        "client: tools/call",
+        "server: result of tools/call",
+    ]);
+    client.transcript().assert_contains("Invalid arguments");
+}
+
+#[test]
+fn what_cannot_happen_fails_with_what_was_said() {
+    let message = |f: &dyn Fn()| {
+        let panic = catch_unwind(AssertUnwindSafe(f)).expect_err("it fails");
+        panic.downcast_ref::<String>().expect("a text").clone()
+    };
+    let client = TestClient::of(&service()).version(ProtocolVersion::V2025_11_25).connect();
+    client.call_tool("add", json!({"a": 1, "b": 2})).expect("a result");
+    let stuck = message(&|| client.run(std::future::pending()));
+    assert!(stuck.starts_with("nothing can happen any more"), "{stuck}");
+    assert!(stuck.contains(r#"    0.000 s  client  {"jsonrpc":"2.0","#), "{stuck}");
+    let other = message(&|| client.transcript().assert(["client: ping"]));
+    assert!(other.contains("client: ping") && other.contains("tools/call"), "{other}");
+    assert!(message(&|| client.transcript().assert_contains("nothing of the sort")).contains("nobody has said"));
+    let call = client.server().call_tool("sleep", ()).expect("it can be sent");
+    assert!(message(&|| client.assert_idle()).starts_with("1 handlers run"));
+    drop(call);
+    client.assert_idle();
+}
