@@ -5,41 +5,40 @@ use std::{
     os::unix::net::UnixStream,
 };
 
-use mcp_blocking::Transport;
 use serde_json::{Value, json};
 
-use super::LONG;
+use crate::{LONG, adapter::Adapter};
 
 /// The far end of a connection.
-pub struct Raw {
-    pub stream: UnixStream,
+pub(crate) struct Raw {
+    pub(crate) stream: UnixStream,
     lines: BufReader<UnixStream>,
 }
 
 impl Raw {
     /// A transport, and its far end.
-    pub fn pair() -> (Transport, Self) {
+    pub(crate) fn pair<A: Adapter>() -> (A::Transport, Self) {
         let (near, far) = UnixStream::pair().expect("there are sockets");
-        (Transport::unix(near).expect("a socket"), Self::new(far))
+        (A::unix(near), Self::new(far))
     }
 
-    pub fn new(stream: UnixStream) -> Self {
+    pub(crate) fn new(stream: UnixStream) -> Self {
         stream.set_read_timeout(Some(LONG)).expect("a time that is not zero");
         let lines = BufReader::new(stream.try_clone().expect("there are descriptors"));
         Self { stream, lines }
     }
 
     /// A line as it is.
-    pub fn send_line(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\n").as_bytes()).expect("the other end reads");
     }
 
-    pub fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_line(&message.to_string());
     }
 
     /// The next message; `None` at the end.
-    pub fn receive(&mut self) -> Option<Value> {
+    pub(crate) fn receive(&mut self) -> Option<Value> {
         let mut line = String::new();
         match self.lines.read_line(&mut line).expect("something comes in time") {
             0 => None,
@@ -48,7 +47,7 @@ impl Raw {
     }
 
     /// The next message with this method; others are skipped.
-    pub fn receive_method(&mut self, method: &str) -> Value {
+    pub(crate) fn receive_method(&mut self, method: &str) -> Value {
         loop {
             let message = self.receive().unwrap_or_else(|| panic!("the end came before {method}"));
             if message["method"] == method {
@@ -58,7 +57,7 @@ impl Raw {
     }
 
     /// The part of a client in the handshake.
-    pub fn shake_hands_as_client(&mut self) {
+    pub(crate) fn shake_hands_as_client(&mut self) {
         self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
             "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}));
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -66,7 +65,7 @@ impl Raw {
     }
 
     /// The part of a server in the handshake, which knows of nothing before that.
-    pub fn shake_hands_as_server(&mut self) {
+    pub(crate) fn shake_hands_as_server(&mut self) {
         let mut initialize = self.receive().expect("a request");
         if initialize["method"] == "server/discover" {
             let error = json!({"code": -32601, "message": "Method not found"});

@@ -6,39 +6,42 @@ use std::{
     path::{Path, PathBuf},
     process::{self, Command as Start, ExitCode},
     thread,
-    time::{Duration, Instant},
 };
 
-use mcp_service::{Context, Host, Service, Tool};
+use mcp_service::{Context, Host, Service, Tool, drive::Command};
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    process::{Pid, PidfdFlags, pidfd_open},
+};
 use serde::Deserialize;
 
-use crate::{Client, Command, NAME, done, serve_stdio, shutdown_on_signals};
+use crate::{
+    LONG,
+    adapter::{Adapter, Client},
+};
 
 /// The argument that makes a fixture of this program.
 pub(crate) const FLAG: &str = "--fixture";
 
-/// More than anything takes; a test that needs it has failed.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
-
-pub(crate) fn run(role: &str, args: &[String]) -> ExitCode {
+pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
     match role {
-        "server" => serve(args),
+        "server" => serve::<A>(args),
         "stubborn" => stubborn(),
         "usage" => usage(),
         "touchy" => touchy(args),
-        "client" => client(args),
+        "client" => client::<A>(args),
         role => panic!("no such role: {role}"),
     }
 }
 
 /// The command that starts this program in a role.
-pub(crate) fn command(role: &str) -> Command {
-    Command::new(program()).args([FLAG, role])
+pub(crate) fn command<A: Adapter>(role: &str) -> Command {
+    Command::new(program()).args([FLAG, A::NAME, role])
 }
 
 /// A shell that runs `script` with the command line of a role in `"$@"`. For what only a shell does: traps, wrappers.
-pub(crate) fn shell(script: &str, role: &str) -> Command {
-    Command::new("sh").args(["-c", script, "sh"]).arg(program()).args([FLAG, role])
+pub(crate) fn shell<A: Adapter>(script: &str, role: &str) -> Command {
+    Command::new("sh").args(["-c", script, "sh"]).arg(program()).args([FLAG, A::NAME, role])
 }
 
 pub(crate) fn program() -> PathBuf {
@@ -50,23 +53,17 @@ pub(crate) fn host() -> Host {
 }
 
 /// A file that does not exist yet, for a process to say something through.
-pub(crate) fn note(name: &str) -> PathBuf {
-    let path = env::temp_dir().join(format!("mcp-{NAME}-{}-{name}", process::id()));
+pub(crate) fn note<A: Adapter>(name: &str) -> PathBuf {
+    let path = env::temp_dir().join(format!("mcp-{}-{}-{name}", A::NAME, process::id()));
     let _ = fs::remove_file(&path);
     path
 }
 
-/// What a process has written into a file, once it has.
+/// What a process has written into a file before it went on.
 pub(crate) fn read_note(path: &Path) -> String {
-    let until = Instant::now() + LONG;
-    loop {
-        match fs::read_to_string(path) {
-            // The line is written in one go, and whole when it ends.
-            Ok(text) if text.ends_with('\n') => return text.trim().to_owned(),
-            _ => assert!(Instant::now() < until, "nothing was noted"),
-        }
-        thread::sleep(Duration::from_millis(2));
-    }
+    let text = fs::read_to_string(path).expect("it was noted");
+    fs::remove_file(path).expect("it is there");
+    text.trim().to_owned()
 }
 
 /// Whether a process runs. One that has ended and that nobody has asked about does not.
@@ -76,12 +73,11 @@ pub(crate) fn is_alive(pid: &str) -> bool {
 }
 
 /// Waits until a process does not run any more.
-pub(crate) fn wait_dead(pid: &str, patience: Duration) {
-    let until = Instant::now() + patience;
-    while is_alive(pid) {
-        assert!(Instant::now() < until, "{pid} is still there");
-        thread::sleep(Duration::from_millis(2));
-    }
+pub(crate) fn wait_dead(pid: &str) {
+    let pid = Pid::from_raw(pid.parse().expect("a number")).expect("not 0");
+    let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return };
+    let limit = LONG.try_into().expect("not that long");
+    assert_eq!(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)), Ok(1), "{pid:?} is still there");
 }
 
 #[derive(Deserialize)]
@@ -90,7 +86,7 @@ struct Text {
 }
 
 /// A server whose tools do what handlers should not.
-fn serve(args: &[String]) -> ExitCode {
+fn serve<A: Adapter>(args: &[String]) -> ExitCode {
     let schema = || mcp_proto::wire::JsonObject::parse(r#"{"type":"object"}"#).expect("an object");
     let args = args.join("|");
     let service = Service::builder("fixture", "1")
@@ -120,7 +116,7 @@ fn serve(args: &[String]) -> ExitCode {
         }))
         .build()
         .expect("all names differ");
-    match done(serve_stdio(&service)) {
+    match A::serve_stdio(&service) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("{error}");
@@ -185,12 +181,13 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A client that starts the server whose command line it is given, notes that it is connected, and waits.
-fn client(args: &[String]) -> ExitCode {
-    let [note, program, args @ ..] = args else { panic!("a file and a program") };
-    shutdown_on_signals().expect("signals can be had");
-    let client = done(Client::spawn(Command::new(program).args(args), &host())).expect("it is a server");
-    fs::write(note, "connected\n").expect("it can be noted");
-    done(client.wait());
+/// A client that starts the server whose command line it is given, says that it is connected, and waits.
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn client<A: Adapter>(args: &[String]) -> ExitCode {
+    let [program, args @ ..] = args else { panic!("a program") };
+    A::shutdown_on_signals().expect("signals can be had");
+    let client = A::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    println!("connected");
+    client.wait();
     ExitCode::SUCCESS
 }

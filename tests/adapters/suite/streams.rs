@@ -2,35 +2,33 @@
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
-    process::{Child, Command as Start, Stdio},
+    process::{Child, Command as Start, ExitStatus, Stdio},
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
-use libtest_mimic::Trial;
 use mcp_service::Host;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
-    fixture::{self, FLAG, LONG, command, program},
-    run,
+use crate::{
+    SOON,
+    adapter::{Adapter, Client},
+    fixture::{self, FLAG, command, program},
+    scenario::scenarios,
 };
-use crate::{Client, done};
 
-pub(crate) fn trials() -> Vec<Trial> {
-    vec![
-        // req: STDIO-003 STDIO-007 STDIO-008
-        Trial::test("whatever_is_printed_stays_out_of_the_connection", run(pollution)),
-        // req: STDIO-004 STDIO-015
-        Trial::test("what_was_piped_in_is_answered_and_the_server_ends", run(piped)),
-        Trial::test("sigterm_ends_a_server_whose_input_is_open", run(sigterm)),
-        // req: STDIO-014
-        Trial::test("a_server_can_leave_while_its_input_is_open", run(leaving)),
-        Trial::test("a_client_that_does_not_read_any_more_ends_the_server", run(broken_pipe)),
-        // req: STDIO-017
-        Trial::test("lines_that_are_no_json_are_answered_and_survived", run(junk)),
-    ]
-}
+scenarios![
+    // req: STDIO-003 STDIO-007 STDIO-008
+    whatever_is_printed_stays_out_of_the_connection,
+    // req: STDIO-004 STDIO-015
+    what_was_piped_in_is_answered_and_the_server_ends,
+    sigterm_ends_a_server_whose_input_is_open,
+    // req: STDIO-014
+    a_server_can_leave_while_its_input_is_open,
+    a_client_that_does_not_read_any_more_ends_the_server,
+    // req: STDIO-017
+    lines_that_are_no_json_are_answered_and_survived,
+];
 
 const HELLO: &str = concat!(
     r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}"#,
@@ -40,9 +38,9 @@ const HELLO: &str = concat!(
 );
 
 /// A server as a plain process.
-fn server() -> Child {
+fn server<A: Adapter>() -> Child {
     let mut start = Start::new(program());
-    start.args([FLAG, "server"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    start.args([FLAG, A::NAME, "server"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     start.spawn().expect("this program can be started")
 }
 
@@ -54,29 +52,23 @@ fn shake_hands(server: &mut Child) {
     assert!(line.contains("protocolVersion"), "{line}");
 }
 
-/// Waits for the end of a process, but not forever.
-fn wait(server: &mut Child, patience: Duration) -> std::process::ExitStatus {
-    let until = Instant::now() + patience;
-    loop {
-        if let Some(status) = server.try_wait().expect("it is our child") {
-            return status;
-        }
-        assert!(Instant::now() < until, "it is still there");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+/// Waits for the end of a process, whose input stays open.
+fn ended(server: &mut Child) -> ExitStatus {
+    let _input = server.stdin.take();
+    server.wait().expect("it is our child")
 }
 
-fn pollution() {
+fn whatever_is_printed_stays_out_of_the_connection<A: Adapter>() {
     let (faults, lines) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (found, heard) = (faults.clone(), lines.clone());
     let host = Host::builder("test", "1").on_fault(move |fault| found.lock().expect("no panics").push(fault)).build();
-    let command = command("server").on_stderr(move |line| heard.lock().expect("no panics").push(line.to_owned()));
-    let client = done(Client::spawn(command, &host)).expect("it is a server");
+    let command = command::<A>("server").on_stderr(move |line| heard.lock().expect("no panics").push(line.to_owned()));
+    let client = A::spawn(command, &host).expect("it is a server");
     for _ in 0..3 {
         let result = client.call_tool("print", ()).expect("it is sent").wait().expect("it is answered");
         assert_eq!(result.content[0].as_text(), Some("read 0, child exit status: 0"), "{result:?}");
     }
-    assert!(done(client.close()).exit.expect("it was a child").success());
+    assert!(client.close().exit.expect("it was a child").success());
     assert_eq!(*faults.lock().expect("no panics"), []);
     let lines = lines.lock().expect("no panics");
     for printed in ["printed", "half a linewritten", "through the device", "from a child"] {
@@ -84,8 +76,8 @@ fn pollution() {
     }
 }
 
-fn piped() {
-    let mut server = server();
+fn what_was_piped_in_is_answered_and_the_server_ends<A: Adapter>() {
+    let mut server = server::<A>();
     let mut input = HELLO.to_owned();
     for id in 1..=50 {
         let params = format!("{{\"name\":\"echo\",\"arguments\":{{\"text\":\"{id}\"}}}}");
@@ -108,20 +100,20 @@ fn piped() {
         .collect();
     ids.sort_unstable();
     assert_eq!(ids, (0..=50).collect::<Vec<_>>());
-    assert!(wait(&mut server, LONG).success());
+    assert!(ended(&mut server).success());
 }
 
-fn sigterm() {
-    let mut server = server();
+fn sigterm_ends_a_server_whose_input_is_open<A: Adapter>() {
+    let mut server = server::<A>();
     shake_hands(&mut server);
     let start = Instant::now();
     kill_process(Pid::from_child(&server), Signal::TERM).expect("it is there");
-    wait(&mut server, LONG);
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    ended(&mut server);
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn leaving() {
-    let mut server = server();
+fn a_server_can_leave_while_its_input_is_open<A: Adapter>() {
+    let mut server = server::<A>();
     shake_hands(&mut server);
     let start = Instant::now();
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"leave"}}"#;
@@ -129,32 +121,32 @@ fn leaving() {
     let mut output = String::new();
     server.stdout.as_mut().expect("piped").read_to_string(&mut output).expect("it answers and closes");
     assert!(output.contains("left"), "{output}");
-    assert!(wait(&mut server, LONG).success());
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(ended(&mut server).success());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn broken_pipe() {
-    let mut server = server();
+fn a_client_that_does_not_read_any_more_ends_the_server<A: Adapter>() {
+    let mut server = server::<A>();
     shake_hands(&mut server);
     drop(server.stdout.take());
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     writeln!(server.stdin.as_mut().expect("piped"), "{ping}").expect("it reads");
     // Not a signal, not a panic: an error that the program was handed.
-    assert_eq!(wait(&mut server, LONG).code(), Some(3));
+    assert_eq!(ended(&mut server).code(), Some(3));
 }
 
-fn junk() {
+fn lines_that_are_no_json_are_answered_and_survived<A: Adapter>() {
     let faults = Arc::new(Mutex::new(0));
     let found = faults.clone();
     let host = Host::builder("test", "1").on_fault(move |_| *found.lock().expect("no panics") += 1).build();
     let script = "echo 'a banner'; printf '\\377\\376\\n'; echo '[1]'; exec \"$@\"";
-    let client = done(Client::spawn(fixture::shell(script, "server"), &host)).expect("it is a server");
+    let client = A::spawn(fixture::shell::<A>(script, "server"), &host).expect("it is a server");
     let result = client.call_tool("echo", serde_json::json!({"text": "hi"})).expect("sent").wait().expect("answered");
     assert_eq!(result.content[0].as_text(), Some("hi"));
-    done(client.close());
+    client.close();
     assert_eq!(*faults.lock().expect("no panics"), 3);
 
-    let mut server = server();
+    let mut server = server::<A>();
     let junk = "junk\n".repeat(3);
     let stdin = server.stdin.as_mut().expect("piped");
     stdin.write_all(format!("{junk}{HELLO}{junk}").as_bytes()).expect("it reads");
@@ -163,5 +155,5 @@ fn junk() {
     server.stdout.take().expect("piped").read_to_string(&mut output).expect("it answers");
     assert_eq!(output.lines().count(), 7, "{output}");
     assert_eq!(output.matches("-32700").count(), 6, "{output}");
-    assert!(wait(&mut server, LONG).success());
+    assert!(ended(&mut server).success());
 }

@@ -1,7 +1,5 @@
 //! Both eras over every transport: what is said, and what comes of it, does not depend on what carries it.
 
-mod support;
-
 use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
@@ -9,7 +7,6 @@ use std::{
     thread,
 };
 
-use mcp_blocking::{Client, Options, Server, Transport};
 use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{
@@ -17,28 +14,40 @@ use mcp_proto::{
         SamplingContent, SamplingMessage, StringSchema,
     },
 };
-use mcp_service::{Context, Failure, Host, Roots, Service, Tool};
+use mcp_service::{Context, Failure, Host, Roots, Service, Tool, block_on};
 use serde_json::{Value, json};
-use support::{LONG, within};
+
+use crate::{
+    adapter::{Adapter, Client, Server},
+    scenario::scenarios,
+};
+
+scenarios![
+    // req: M-BASE-047
+    one_handler_gives_one_answer_in_both_eras_over_every_transport,
+    // req: M-BASE-047 M-BASE-046 M-STDIO-007
+    a_transport_changes_nothing_of_what_is_said,
+];
 
 fn form(field: &str) -> ElicitSchema {
     ElicitSchema::new(Map::from([(field, StringSchema::default().into())]))
 }
 
 /// Elicits twice and samples once. It is written once, for both eras.
-fn interview(context: &Context) -> Result<String, Failure> {
-    let name = context.elicit("Who are you?", form("name")).wait()?;
-    let color = context.elicit("Which color?", form("color")).wait()?;
+async fn interview(context: Context) -> Result<String, Failure> {
+    let name = context.elicit("Who are you?", form("name")).await?;
+    let color = context.elicit("Which color?", form("color")).await?;
     let said = |answer: ElicitResult| answer.content.map_or_else(String::new, |content| format!("{content:?}"));
     let text = format!("{} {}", said(name), said(color));
-    let verdict = context.sample(CreateMessageParams::new([SamplingMessage::user(&*text)], 10_u64)).wait()?;
+    let verdict = context.sample(CreateMessageParams::new([SamplingMessage::user(&*text)], 10_u64)).await?;
     let [SamplingContent::Text(verdict)] = verdict.content.as_slice() else { return Err(Failure::new("no text")) };
     Ok(verdict.text.clone())
 }
 
 fn service() -> Service {
     Service::builder("test", "1")
-        .tool(Tool::new("interview", |context: Context| interview(&context)))
+        .tool(Tool::new_async("interview", interview))
+        .tool(Tool::new("interview_on_a_thread", |context: Context| block_on(interview(context))))
         .build()
         .expect("a good service")
 }
@@ -67,37 +76,38 @@ fn tcp() -> (TcpStream, TcpStream) {
     (near, listener.accept().expect("somebody connects").0)
 }
 
-fn transports() -> Vec<(&'static str, (Transport, Transport))> {
+/// Two ends.
+type Pair<A> = (<A as Adapter>::Transport, <A as Adapter>::Transport);
+
+fn transports<A: Adapter>() -> Vec<(&'static str, Pair<A>)> {
     let (left, right) = tcp();
     let (a, b) = UnixStream::pair().expect("there are sockets");
     let ((from, to), (back, forth)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
     vec![
-        ("memory", Transport::pair(64 * 1024)),
-        ("memory, one byte at a time", Transport::pair(1)),
-        ("tcp", (Transport::tcp(left).expect("a socket"), Transport::tcp(right).expect("a socket"))),
-        ("unix", (Transport::unix(a).expect("a socket"), Transport::unix(b).expect("a socket"))),
-        ("any reader and writer", (Transport::over(from, forth), Transport::over(back, to))),
+        ("memory", A::pair(64 * 1024)),
+        ("memory, one byte at a time", A::pair(1)),
+        ("tcp", (A::tcp(left), A::tcp(right))),
+        ("unix", (A::unix(a), A::unix(b))),
+        ("any reader and writer", (A::over(from, forth), A::over(back, to))),
     ]
 }
 
-// req: M-BASE-047
-#[test]
-fn one_handler_gives_one_answer_in_both_eras_over_every_transport() {
-    within(3 * LONG, || {
-        let expected = r#"fine: {"name": String("Ada")} {"color": String("red")}"#;
-        for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
-            for (name, (near, far)) in transports() {
-                let server = Server::start(&service(), far, &Options::default()).expect("there are threads");
-                let client = Client::over(near, &host(version)).expect("the server speaks it");
-                assert_eq!(client.version(), Some(version), "{name}");
-                let result = client.call_tool("interview", ()).expect("it can be sent").wait().expect("a result");
+fn one_handler_gives_one_answer_in_both_eras_over_every_transport<A: Adapter>() {
+    let expected = r#"fine: {"name": String("Ada")} {"color": String("red")}"#;
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        for (name, (near, far)) in transports::<A>() {
+            let server = A::serve(&service(), far);
+            let client = A::connect(near, &host(version)).expect("the server speaks it");
+            assert_eq!(client.version(), Some(version), "{name}");
+            for tool in ["interview", "interview_on_a_thread"] {
+                let result = client.call_tool(tool, ()).expect("it can be sent").wait().expect("a result");
                 assert!(!result.is_error(), "{name} {version}: {result:?}");
                 assert_eq!(result.content[0].as_text(), Some(expected), "{name} {version}");
-                client.close();
-                server.close();
             }
+            client.close();
+            server.close();
         }
-    });
+    }
 }
 
 /// A server played by hand: it has two rounds of questions, and says all that it was asked.
@@ -125,37 +135,35 @@ fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
 }
 
 /// What a client says over a transport, from beginning to end.
-fn said(transport: Transport, reader: impl Read + Send + 'static, writer: impl Write + Send + 'static) -> Vec<Value> {
+fn said<A: Adapter>(
+    transport: A::Transport,
+    reader: impl Read + Send + 'static,
+    writer: impl Write + Send + 'static,
+) -> Vec<Value> {
     let server = thread::spawn(move || play(reader, writer));
-    let client = Client::over(transport, &host(ProtocolVersion::V2026_07_28)).expect("it is modern");
+    let client = A::connect(transport, &host(ProtocolVersion::V2026_07_28)).expect("it is modern");
     let odd = "\u{2028}\n\"\\\u{1F600}";
     client.call_tool(odd, json!({ odd: odd })).expect("it can be sent").wait().expect("a result");
     client.close();
     server.join().expect("no panic")
 }
 
-// req: M-BASE-047 M-BASE-046 M-STDIO-007
-#[test]
-fn a_transport_changes_nothing_of_what_is_said() {
-    within(LONG, || {
-        let ((from, to), (back, forth)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
-        let over_pipes = said(Transport::over(from, forth), back, to);
-        let (near, far) = tcp();
-        let over_tcp =
-            said(Transport::tcp(near).expect("a socket"), far.try_clone().expect("there are descriptors"), far);
-        let (near, far) = UnixStream::pair().expect("there are sockets");
-        let over_unix =
-            said(Transport::unix(near).expect("a socket"), far.try_clone().expect("there are descriptors"), far);
-        assert_eq!(over_pipes.len(), 3, "{over_pipes:?}");
-        for message in &over_pipes {
-            assert_eq!((&message["jsonrpc"], message["id"].is_u64()), (&json!("2.0"), true), "{message}");
-            let meta = &message["params"]["_meta"];
-            assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{message}");
-            assert!(meta["io.modelcontextprotocol/clientCapabilities"]["roots"].is_object(), "{message}");
-        }
-        assert_eq!(over_pipes[2]["params"]["requestState"], "s\u{2028}\n");
-        assert_eq!(over_pipes[2]["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///a"}]}}));
-        assert_eq!(over_tcp, over_pipes);
-        assert_eq!(over_unix, over_pipes);
-    });
+fn a_transport_changes_nothing_of_what_is_said<A: Adapter>() {
+    let ((from, to), (back, forth)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
+    let over_pipes = said::<A>(A::over(from, forth), back, to);
+    let (near, far) = tcp();
+    let over_tcp = said::<A>(A::tcp(near), far.try_clone().expect("there are descriptors"), far);
+    let (near, far) = UnixStream::pair().expect("there are sockets");
+    let over_unix = said::<A>(A::unix(near), far.try_clone().expect("there are descriptors"), far);
+    assert_eq!(over_pipes.len(), 3, "{over_pipes:?}");
+    for message in &over_pipes {
+        assert_eq!((&message["jsonrpc"], message["id"].is_u64()), (&json!("2.0"), true), "{message}");
+        let meta = &message["params"]["_meta"];
+        assert_eq!(meta["io.modelcontextprotocol/protocolVersion"], "2026-07-28", "{message}");
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"]["roots"].is_object(), "{message}");
+    }
+    assert_eq!(over_pipes[2]["params"]["requestState"], "s\u{2028}\n");
+    assert_eq!(over_pipes[2]["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///a"}]}}));
+    assert_eq!(over_tcp, over_pipes);
+    assert_eq!(over_unix, over_pipes);
 }

@@ -2,6 +2,8 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader},
+    path::Path,
     process::{Command as Start, Stdio},
     sync::{
         Arc,
@@ -11,130 +13,127 @@ use std::{
     time::{Duration, Instant},
 };
 
-use libtest_mimic::Trial;
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::ProtocolVersion,
     schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
-use mcp_service::{CallError, Host};
+use mcp_service::{
+    CallError, Host,
+    drive::{Command, Error, Options, Restart},
+};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{
-    fixture::{FLAG, LONG, command, host, is_alive, note, program, read_note, shell, wait_dead},
-    run,
+use crate::{
+    LONG, SOON,
+    adapter::{Adapter, Client, Supervisor},
+    fixture::{FLAG, command, host, is_alive, note, program, read_note, shell, wait_dead},
+    scenario::scenarios,
 };
-use crate::{Client, Command, DROP_WAITS, Error, Options, Restart, Supervisor, done};
 
-pub(crate) fn trials() -> Vec<Trial> {
-    vec![
-        // req: STDIO-001 STDIO-002
-        Trial::test("a_program_gets_its_arguments_as_they_are", run(arguments)),
-        // req: STDIO-011
-        Trial::test("a_server_that_ends_with_its_input_is_not_killed", run(polite)),
-        // req: STDIO-012
-        Trial::test("a_server_that_ignores_the_end_of_its_input_is_told_to_end", run(terminated)),
-        // req: STDIO-013
-        Trial::test("a_server_that_ignores_that_as_well_is_killed", run(killed)),
-        Trial::test(
-            "nothing_is_left_of_a_group_after_close",
-            run(|| group_after(true, |client| drop(done(client.close())))),
-        ),
-        Trial::test("nothing_is_left_of_a_group_after_drop", run(|| group_after(DROP_WAITS, drop))),
-        Trial::test("nothing_is_left_of_a_group_after_a_handshake_that_failed", run(group_after_failure)),
-        // req: STDIO-014 LIFE-041
-        Trial::test("a_server_that_dies_fails_its_calls_with_what_is_known", run(|| death(true))),
-        Trial::test("a_server_that_is_killed_while_idle_is_noticed", run(|| death(false))),
-        // req: STDIO-009 STDIO-010
-        Trial::test("a_server_can_say_a_lot_on_standard_error", run(chatter)),
-        // req: LIFE-033
-        Trial::test("a_program_that_is_no_server_says_why", run(no_server)),
-        // req: M-STDIO-018 M-DUAL-005
-        Trial::test("a_server_that_leaves_when_it_is_asked_is_started_once_more", run(asked_too_much)),
-        Trial::test("a_program_that_is_no_server_is_started_twice_at_most", run(twice_at_most)),
-        Trial::test("what_is_known_of_a_server_saves_the_second_start", run(known)),
-        Trial::test("a_server_that_ends_is_started_again", run(supervised)),
-        Trial::test("a_server_that_ends_too_often_is_given_up", run(given_up)),
-        // req: M-STDIO-020 M-SUBS-020 M-DUAL-016
-        Trial::test("what_was_listened_to_is_listened_to_when_the_server_is_started_again", run(listens_on)),
-        Trial::test("ctrl_c_leaves_no_orphan", run(|| client_gets(Signal::INT))),
-        Trial::test("a_client_that_is_killed_leaves_no_orphan", run(|| client_gets(Signal::KILL))),
-    ]
-}
+scenarios![
+    // req: STDIO-001 STDIO-002
+    a_program_gets_its_arguments_as_they_are,
+    // req: STDIO-011
+    a_server_that_ends_with_its_input_is_not_killed,
+    // req: STDIO-012
+    a_server_that_ignores_the_end_of_its_input_is_told_to_end,
+    // req: STDIO-013
+    a_server_that_ignores_that_as_well_is_killed,
+    nothing_is_left_of_a_group_after_close,
+    nothing_is_left_of_a_group_after_drop,
+    nothing_is_left_of_a_group_after_a_handshake_that_failed,
+    // req: STDIO-014 LIFE-041
+    a_server_that_dies_fails_its_calls_with_what_is_known,
+    a_server_that_is_killed_while_idle_is_noticed,
+    // req: STDIO-009 STDIO-010
+    a_server_can_say_a_lot_on_standard_error,
+    // req: LIFE-033
+    a_program_that_is_no_server_says_why,
+    // req: M-STDIO-018 M-DUAL-005
+    a_server_that_leaves_when_it_is_asked_is_started_once_more,
+    a_program_that_is_no_server_is_started_twice_at_most,
+    what_is_known_of_a_server_saves_the_second_start,
+    a_server_that_ends_is_started_again,
+    a_server_that_ends_too_often_is_given_up,
+    // req: M-STDIO-020 M-SUBS-020 M-DUAL-016
+    what_was_listened_to_is_listened_to_when_the_server_is_started_again,
+    ctrl_c_leaves_no_orphan,
+    a_client_that_is_killed_leaves_no_orphan,
+];
 
-fn asked_too_much() {
+fn a_server_that_leaves_when_it_is_asked_is_started_once_more<A: Adapter>() {
     for status in ["0", "3"] {
-        let note = note(&format!("touchy-{status}"));
+        let note = note::<A>(&format!("touchy-{status}"));
         let said = Arc::new(AtomicUsize::new(0));
         let heard = said.clone();
-        let touchy = command("touchy").arg(&note).arg(status).on_stderr(move |line| {
+        let touchy = command::<A>("touchy").arg(&note).arg(status).on_stderr(move |line| {
             assert_eq!(line, "unexpected server/discover");
             heard.fetch_add(1, Ordering::SeqCst);
         });
-        let client = done(Client::spawn(touchy, &host())).expect("it is a server");
+        let client = A::spawn(touchy, &host()).expect("it is a server");
         assert_eq!(client.version(), Some(ProtocolVersion::V2025_06_18));
         assert_eq!(fs::read_to_string(&note).expect("it was noted"), "server/discover\ninitialize\n");
         assert_eq!(said.load(Ordering::SeqCst), 1);
-        assert!(done(client.close()).exit.expect("it was a child").success());
+        assert!(client.close().exit.expect("it was a child").success());
     }
 }
 
-fn twice_at_most() {
-    let starts = note("starts");
+fn a_program_that_is_no_server_is_started_twice_at_most<A: Adapter>() {
+    let starts = note::<A>("starts");
     let script = format!("echo start >>{}; exec \"$@\"", starts.display());
-    let error = done(Client::spawn(shell(&script, "usage"), &host())).expect_err("this is no server");
+    let error = A::spawn(shell::<A>(&script, "usage"), &host()).expect_err("this is no server");
     assert_eq!(fs::read_to_string(&starts).expect("it was started"), "start\nstart\n");
     let Error::Handshake(ending) = error else { panic!("{error:?}") };
     assert_eq!(ending.exit.expect("it was a child").stderr, ["usage: fixture FILE"]);
     assert_eq!(ending.next_opening, None);
 }
 
-fn known() {
-    let noted = note("known");
-    let touchy = || command("touchy").arg(&noted).arg("3");
-    let era = done(Client::spawn(touchy(), &host())).expect("it is a server").version().map(ProtocolVersion::era);
+fn what_is_known_of_a_server_saves_the_second_start<A: Adapter>() {
+    let noted = note::<A>("known");
+    let touchy = || command::<A>("touchy").arg(&noted).arg("3");
+    let era = A::spawn(touchy(), &host()).expect("it is a server").version().map(ProtocolVersion::era);
     fs::remove_file(&noted).expect("it was noted");
     let options = Options { opening: Opening::known(era.expect("it is known")), ..Options::default() };
-    let client = done(Client::spawn_with(touchy(), &host(), &options)).expect("it is a server");
+    let client = A::spawn_with(touchy(), &host(), &options).expect("it is a server");
     assert_eq!(fs::read_to_string(&noted).expect("it was noted"), "initialize\n");
-    done(client.close());
+    client.close();
     // It has become another one meanwhile.
-    let client = done(Client::spawn_with(command("server"), &host(), &options)).expect("it is a server");
+    let client = A::spawn_with(command::<A>("server"), &host(), &options).expect("it is a server");
     assert_eq!(client.version(), Some(ProtocolVersion::LATEST_LEGACY));
 }
 
-fn supervised() {
-    let supervisor = Supervisor::new(command("server"), &host());
-    let first = done(supervisor.client()).expect("it is a server");
+fn a_server_that_ends_is_started_again<A: Adapter>() {
+    let supervisor = A::supervise(command::<A>("server"), &host(), Restart::default());
+    let first = supervisor.client().expect("it is a server");
     let pid = call(&first, "pid");
-    assert_eq!(call(&done(supervisor.client()).expect("it runs"), "pid"), pid);
+    assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
     // Those who want it at the same time get the same one.
     let pids: Vec<_> = std::thread::scope(|scope| {
-        let calls: Vec<_> =
-            (0..4).map(|_| scope.spawn(|| call(&done(supervisor.client()).expect("again"), "pid"))).collect();
+        let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&supervisor.client().expect("again"), "pid"))).collect();
         calls.into_iter().map(|call| call.join().expect("no panic")).collect()
     });
     assert!(pids.iter().all(|other| *other == pids[0] && *other != pid), "{pids:?}");
     assert!(first.call_tool("pid", ()).is_err(), "the first one has ended");
 }
 
-fn listens_on() {
+fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapter>() {
     let (tell, heard) = mpsc::channel();
     let host = Host::builder("test", "1")
         .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("somebody waits"))
         .build();
-    let supervisor = Supervisor::new(command("server"), &host);
-    let first = done(supervisor.client()).expect("it is a server");
+    let supervisor = A::supervise(command::<A>("server"), &host, Restart::default());
+    let first = supervisor.client().expect("it is a server");
     assert_eq!(first.version(), Some(ProtocolVersion::V2026_07_28));
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let listening = first.listen(filter.clone()).expect("it is sent").wait().expect("it is acknowledged");
     call(&first, "grow");
     heard.recv_timeout(LONG).expect("it was told");
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
-    done(first.wait());
+    first.wait();
     assert!(listening.agreed().is_none() && !listening.is_over());
-    let second = done(supervisor.client()).expect("it is started again");
+    let second = supervisor.client().expect("it is started again");
     // The acknowledgement and the answers of handlers come in any order, so this asks until it is there.
     let until = Instant::now() + LONG;
     while listening.agreed().is_none() {
@@ -146,20 +145,22 @@ fn listens_on() {
     heard.recv_timeout(LONG).expect("it was told");
 }
 
-fn given_up() {
+fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
     let mut policy = Restart::default();
     policy.budget = 2;
     policy.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(2) };
-    let supervisor = Supervisor::new(command("server"), &host()).restart(policy);
+    let supervisor = A::supervise(command::<A>("server"), &host(), policy);
     for _ in 0..3 {
-        let client = done(supervisor.client()).expect("it is started");
+        let client = supervisor.client().expect("it is started");
         assert!(client.call_tool("die", ()).expect("it is sent").wait().is_err());
     }
-    let error = done(supervisor.client()).expect_err("that is too often");
+    let error = supervisor.client().expect_err("that is too often");
     assert!(matches!(&error, Error::GivenUp(why) if matches!(**why, Error::Closed(_))), "{error:?}");
     assert!(error.to_string().contains("SIGABRT"), "{error}");
     // What cannot be started in the first place is not tried again.
-    let error = done(Supervisor::new(Command::new("/no/such/program"), &host()).client()).expect_err("there is none");
+    let error = A::supervise(Command::new("/no/such/program"), &host(), Restart::default())
+        .client()
+        .expect_err("there is none");
     assert!(matches!(error, Error::Spawn { .. }));
 }
 
@@ -170,86 +171,99 @@ fn text(result: Result<CallToolResult, CallError>) -> String {
     result.content[0].as_text().expect("it is a text").to_owned()
 }
 
-fn call(client: &Client, tool: &str) -> String {
+fn call(client: &impl Client, tool: &str) -> String {
     text(client.call_tool(tool, ()).expect("it is sent").wait())
 }
 
-fn arguments() {
+fn a_program_gets_its_arguments_as_they_are<A: Adapter>() {
     let strange = ["", "a b", "$HOME", "`id`", "; rm -rf /", "\"'\\", "*", "ü\n"];
-    let command = command("server").args(strange).env("FIXTURE", "a $b").current_dir("/").env_remove("HOME");
-    let client = done(Client::spawn(command, &host())).expect("it is a server");
+    let command = command::<A>("server").args(strange).env("FIXTURE", "a $b").current_dir("/").env_remove("HOME");
+    let client = A::spawn(command, &host()).expect("it is a server");
     assert_eq!(call(&client, "args"), strange.join("|"));
     assert_eq!(call(&client, "env"), "a $b");
     assert_eq!(call(&client, "dir"), "/");
-    assert_eq!(client.server().server_info.name, "fixture");
+    assert_eq!(client.introduction().server_info.name, "fixture");
 }
 
-fn polite() {
-    let client = done(Client::spawn(command("server"), &host())).expect("it is a server");
+fn a_server_that_ends_with_its_input_is_not_killed<A: Adapter>() {
+    let client = A::spawn(command::<A>("server"), &host()).expect("it is a server");
     let start = Instant::now();
-    let ending = done(client.close());
+    let ending = client.close();
     assert_eq!(ending.reason, CloseReason::Local);
     assert!(ending.exit.expect("it was a child").success());
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn terminated() {
-    let client = done(Client::spawn(command("stubborn").patience(SHORT, LONG), &host())).expect("it is a server");
+fn a_server_that_ignores_the_end_of_its_input_is_told_to_end<A: Adapter>() {
+    let client = A::spawn(command::<A>("stubborn").patience(SHORT, LONG), &host()).expect("it is a server");
     client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     let start = Instant::now();
-    let exit = done(client.close()).exit.expect("it was a child");
+    let exit = client.close().exit.expect("it was a child");
     assert!(exit.to_string().starts_with("signal: 15 (SIGTERM)"), "{exit}");
     assert_eq!(exit.stderr, ["input has ended"]);
-    assert!(start.elapsed() >= SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= SHORT && start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
-fn killed() {
-    let command = shell("trap '' TERM; exec \"$@\"", "stubborn").patience(SHORT, SHORT);
-    let client = done(Client::spawn(command, &host())).expect("it is a server");
+fn a_server_that_ignores_that_as_well_is_killed<A: Adapter>() {
+    let command = shell::<A>("trap '' TERM; exec \"$@\"", "stubborn").patience(SHORT, SHORT);
+    let client = A::spawn(command, &host()).expect("it is a server");
     let start = Instant::now();
-    let exit = done(client.close()).exit.expect("it was a child");
+    let exit = client.close().exit.expect("it was a child");
     assert!(exit.to_string().starts_with("signal: 9 (SIGKILL)"), "{exit}");
-    assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() >= 2 * SHORT && start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
 /// A shell that is in the way, and something in the background that does not want to end.
-fn wrapper(note: &str, role: &str) -> Command {
-    let script = format!("trap '' TERM; sleep 1000 & echo $! $$ >{note}; \"$@\"; exit $?");
-    shell(&script, role).patience(SHORT, SHORT)
+fn wrapper<A: Adapter>(note: &Path, role: &str) -> Command {
+    let script = format!("trap '' TERM; sleep 1000 & echo $! $$ >{}; \"$@\"; exit $?", note.display());
+    shell::<A>(&script, role).patience(SHORT, SHORT)
+}
+
+fn nothing_is_left_of_a_group_after_close<A: Adapter>() {
+    group_after::<A>("close", true, |client| drop(client.close()));
+}
+
+fn nothing_is_left_of_a_group_after_drop<A: Adapter>() {
+    group_after::<A>("drop", A::DROP_WAITS, drop);
 }
 
 /// Ends a connection; all that belongs to it is gone after that, or soon.
-fn group_after(at_once: bool, end: impl FnOnce(Client)) {
-    let note = note(&format!("group-{}", std::thread::current().name().unwrap_or_default().len()));
-    let client = done(Client::spawn(wrapper(note.to_str().expect("text"), "server"), &host())).expect("it is a server");
+fn group_after<A: Adapter>(name: &str, at_once: bool, end: impl FnOnce(A::Client)) {
+    let note = note::<A>(name);
+    let client = A::spawn(wrapper::<A>(&note, "server"), &host()).expect("it is a server");
     let server = call(&client, "pid");
     let others = read_note(&note);
     let pids: Vec<&str> = others.split(' ').chain([server.as_str()]).collect();
     assert!(pids.len() == 3 && pids.iter().all(|pid| is_alive(pid)), "{pids:?}");
     let start = Instant::now();
     end(client);
-    assert!(start.elapsed() < 2 * SHORT + Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     for pid in pids {
         if !at_once {
-            wait_dead(pid, 2 * SHORT + Duration::from_secs(1));
+            wait_dead(pid);
         }
         assert!(!is_alive(pid), "{pid} of {others} and {server} is left");
     }
-    let _ = fs::remove_file(note);
 }
 
-fn group_after_failure() {
-    let note = note("failure");
-    let error =
-        done(Client::spawn(wrapper(note.to_str().expect("text"), "usage"), &host())).expect_err("it is no server");
+fn nothing_is_left_of_a_group_after_a_handshake_that_failed<A: Adapter>() {
+    let note = note::<A>("failure");
+    let error = A::spawn(wrapper::<A>(&note, "usage"), &host()).expect_err("it is no server");
     assert!(matches!(error, Error::Handshake(_)), "{error}");
     let others = read_note(&note);
     assert!(others.split(' ').all(|pid| !is_alive(pid)), "something of {others} is left");
-    let _ = fs::remove_file(note);
 }
 
-fn death(pending: bool) {
-    let client = done(Client::spawn(command("server"), &host())).expect("it is a server");
+fn a_server_that_dies_fails_its_calls_with_what_is_known<A: Adapter>() {
+    death::<A>(true);
+}
+
+fn a_server_that_is_killed_while_idle_is_noticed<A: Adapter>() {
+    death::<A>(false);
+}
+
+fn death<A: Adapter>(pending: bool) {
+    let client = A::spawn(command::<A>("server"), &host()).expect("it is a server");
     let pid = call(&client, "pid");
     let calls: Vec<_> =
         (0..if pending { 10 } else { 0 }).map(|_| client.call_tool("wait", ()).expect("sent")).collect();
@@ -269,42 +283,42 @@ fn death(pending: bool) {
     }
     // Nobody calls; it is noticed all the same.
     let reason = client.closed().wait();
-    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");
-    let ending = done(client.close());
+    let ending = client.close();
     let signal = if pending { "signal: 6" } else { "signal: 9" };
     assert!(ending.exit.as_ref().expect("it was a child").to_string().starts_with(signal), "{ending}");
     assert!(ending.to_string().contains(signal), "{ending}");
     assert!(client.request(&PingParams::default()).is_err());
 }
 
-fn chatter() {
+fn a_server_can_say_a_lot_on_standard_error<A: Adapter>() {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
-    let command = command("server").on_stderr(move |_| {
+    let command = command::<A>("server").on_stderr(move |_| {
         counted.fetch_add(1, Ordering::Relaxed);
     });
-    let client = done(Client::spawn(command, &host())).expect("it is a server");
+    let client = A::spawn(command, &host()).expect("it is a server");
     // More than ten megabytes, which no pipe holds.
     assert_eq!(call(&client, "chatter"), "said");
-    let exit = done(client.close()).exit.expect("it was a child");
+    let exit = client.close().exit.expect("it was a child");
     assert!(exit.success(), "{exit}");
     assert_eq!(count.load(Ordering::Relaxed), 200_000);
     assert!(exit.stderr.last().expect("the last lines are kept").starts_with("line 199999"));
     assert!(exit.stderr.iter().map(String::len).sum::<usize>() <= 16 * 1024);
 
     for quiet in [Command::discard_stderr, Command::inherit_stderr] {
-        let client = done(Client::spawn(quiet(super::fixture::command("server")), &host())).expect("it is a server");
-        assert_eq!(done(client.close()).exit.expect("it was a child").stderr, [""; 0]);
+        let client = A::spawn(quiet(crate::fixture::command::<A>("server")), &host()).expect("it is a server");
+        assert_eq!(client.close().exit.expect("it was a child").stderr, [""; 0]);
     }
 }
 
-fn no_server() {
-    let error = done(Client::spawn(command("usage"), &host())).expect_err("it is no server");
+fn a_program_that_is_no_server_says_why<A: Adapter>() {
+    let error = A::spawn(command::<A>("usage"), &host()).expect_err("it is no server");
     let said = error.to_string();
     assert!(said.contains("exit status: 2") && said.contains("usage: fixture FILE"), "{said}");
 
-    let error = done(Client::spawn(Command::new("/no/such/program"), &host())).expect_err("there is none");
+    let error = A::spawn(Command::new("/no/such/program"), &host()).expect_err("there is none");
     assert!(matches!(&error, Error::Spawn { program, .. } if program == "/no/such/program"), "{error:?}");
     assert!(error.to_string().contains("/no/such/program"), "{error}");
 
@@ -313,36 +327,43 @@ fn no_server() {
     let hasty = Host::builder("test", "1").settings(settings).build();
     let start = Instant::now();
     let silent = Command::new("sleep").arg("1000").patience(SHORT, SHORT);
-    let error = done(Client::spawn(silent, &hasty)).expect_err("it is no server");
+    let error = A::spawn(silent, &hasty).expect_err("it is no server");
     assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
     assert!(error.to_string().contains("SIGTERM"), "{error}");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+fn ctrl_c_leaves_no_orphan<A: Adapter>() {
+    client_gets::<A>(Signal::INT);
+}
+
+fn a_client_that_is_killed_leaves_no_orphan<A: Adapter>() {
+    client_gets::<A>(Signal::KILL);
 }
 
 /// A client that has connected to a server behind a shell gets a signal; neither of them is left.
-fn client_gets(signal: Signal) {
+fn client_gets<A: Adapter>(signal: Signal) {
     let number = signal.as_raw();
-    let (connected, group) = (note(&format!("client-{number}")), note(&format!("server-{number}")));
+    let group = note::<A>(&format!("server-{number}"));
     let script = format!("echo $$ >{}; \"$@\"; exit $?", group.display());
     let mut client = Start::new(program())
-        .args([FLAG, "client"])
-        .arg(&connected)
+        .args([FLAG, A::NAME, "client"])
         .args(["sh", "-c", &script, "sh"])
         .arg(program())
-        .args([FLAG, "server"])
+        .args([FLAG, A::NAME, "server"])
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .spawn()
         .expect("this program can be started");
-    assert_eq!(read_note(&connected), "connected");
+    let mut line = String::new();
+    BufReader::new(client.stdout.take().expect("piped")).read_line(&mut line).expect("it says something");
+    assert_eq!(line, "connected\n");
     let shell = read_note(&group);
     assert!(is_alive(&shell));
     kill_process(Pid::from_child(&client), signal).expect("it is there");
     let status = client.wait().expect("it is our child");
-    wait_dead(&shell, LONG);
+    wait_dead(&shell);
     if signal == Signal::INT {
         assert_eq!(status.code(), Some(130));
-    }
-    for note in [connected, group] {
-        let _ = fs::remove_file(note);
     }
 }

@@ -1,0 +1,115 @@
+//! Readers, writers and transports of one's own. What all adapters have in common is tried in `tests/adapters`.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    sync::{
+        Arc, Condvar, Mutex,
+        mpsc::{Sender, channel},
+    },
+    time::Duration,
+};
+
+use mcp_blocking::{Client, Options, Server, Sink, Source, Stopper, Transport};
+use mcp_proto::connection::CloseReason;
+use mcp_service::{Host, Service, Tool};
+use serde_json::json;
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+fn service() -> Service {
+    let schema = mcp_proto::wire::JsonObject::parse(r#"{"type":"object"}"#).expect("an object");
+    let echo = Tool::with_schema("echo", schema, |said: serde_json::Value| said["text"].to_string());
+    Service::builder("x", "1").tool(echo).build().expect("a good name")
+}
+
+/// A stream that hands over one byte at a time and is interrupted all the time.
+struct Reluctant<T>(T, bool);
+
+impl<T: Read> Read for Reluctant<T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.read(&mut buffer[..1]) }
+    }
+}
+
+impl<T: Write> Write for Reluctant<T> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.1 = !self.1;
+        if self.1 { Err(ErrorKind::Interrupted.into()) } else { self.0.write(&bytes[..1.min(bytes.len())]) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn streams_that_are_slow_and_interrupted_lose_nothing() {
+    let ((a, b), (c, d)) = (io::pipe().expect("a pipe"), io::pipe().expect("a pipe"));
+    let (left, right) =
+        (Transport::over(Reluctant(a, false), d), Transport::over(Reluctant(c, false), Reluctant(b, false)));
+    let server = Server::start(&service(), right, &Options::default()).expect("there are threads");
+    let client = Client::over(left, &Host::builder("x", "1").build()).expect("it serves");
+    for text in ["", "ü \u{1F600} \\n", &"x".repeat(100_000)] {
+        let result = client.call_tool("echo", json!({ "text": text })).expect("it is sent").wait();
+        assert_eq!(result.expect("it is answered").content[0].as_text(), Some(json!(text).to_string().as_str()));
+    }
+    assert_eq!(client.close().reason, CloseReason::Local);
+    assert_eq!(server.wait(), CloseReason::Eof);
+}
+
+/// A source that says when it is read, and ends when it is told to.
+struct Silent {
+    told: Arc<(Mutex<bool>, Condvar)>,
+    read: Sender<()>,
+}
+
+impl Source for Silent {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.read.send(()).expect("the test listens");
+        let guard = self.told.0.lock().expect("no panics");
+        drop(self.told.1.wait_while(guard, |told| !*told).expect("no panics"));
+        Ok(0)
+    }
+
+    fn stopper(&self) -> Option<Stopper> {
+        let told = self.told.clone();
+        Some(Box::new(move || {
+            *told.0.lock().expect("no panics") = true;
+            told.1.notify_all();
+        }))
+    }
+}
+
+/// A sink that notes when it is dropped.
+struct Closing(Arc<Mutex<Vec<&'static str>>>);
+
+impl Sink for Closing {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        Ok(bytes.len())
+    }
+}
+
+impl Drop for Closing {
+    fn drop(&mut self) {
+        self.0.lock().expect("no panics").push("sink");
+    }
+}
+
+#[test]
+fn a_transport_ends_in_order() {
+    let order = Arc::new(Mutex::new(Vec::new()));
+    let (read, reads) = channel();
+    let told = Arc::new((Mutex::new(false), Condvar::new()));
+    let source = Silent { told: told.clone(), read };
+    let noted = order.clone();
+    let transport = Transport::new(source, Closing(order.clone())).at_end(move || {
+        assert!(!*told.0.lock().expect("no panics"), "it is still read");
+        noted.lock().expect("no panics").push("end");
+    });
+    let server = Server::start(&service(), transport, &Options::default()).expect("there are threads");
+    reads.recv_timeout(LONG).expect("it is read");
+    server.close();
+    assert_eq!(*order.lock().expect("no panics"), ["sink", "end"]);
+}

@@ -1,0 +1,94 @@
+//! The examples, as they are run by users.
+
+use std::{
+    env,
+    path::PathBuf,
+    process::{Command, ExitCode, Output},
+};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// A tour with the examples of an adapter.
+#[derive(Clone, Copy)]
+struct Tour(&'static str);
+
+pub(crate) fn main(adapter: &'static str) -> ExitCode {
+    let tour = Tour(adapter);
+    // They are built together with the tests, unless only some tests were asked for.
+    let missing = ["tour", "everything", "echo"].iter().any(|name| !tour.example(name).exists());
+    let trials = vec![
+        // req: STDIO-008
+        Trial::test("the_tour_of_our_server_ends_well", run(move || tour.ours())),
+        Trial::test("the_tour_of_the_smallest_server_ends_well", run(move || tour.smallest())),
+        Trial::test("the_tour_tells_of_violations", run(move || tour.violations())),
+        Trial::test("the_tour_tells_of_a_server_that_dies", run(move || tour.death())),
+    ];
+    let trials = trials.into_iter().map(|trial| trial.with_ignored_flag(missing)).collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// A test, which fails by panicking.
+fn run(test: impl FnOnce() + Send + 'static) -> impl FnOnce() -> Result<(), Failed> + Send + 'static {
+    move || {
+        test();
+        Ok(())
+    }
+}
+
+impl Tour {
+    /// An example on the same adapter.
+    fn example(self, name: &str) -> PathBuf {
+        // This program is in the folder `deps` beside the examples.
+        env::current_exe()
+            .expect("it has a name")
+            .ancestors()
+            .nth(2)
+            .expect("it is in a folder")
+            .join("examples")
+            .join(format!("{name}-{}", self.0))
+    }
+
+    fn tour(self, args: &[&str]) -> (Output, String) {
+        let output = Command::new(self.example("tour")).args(args).output().expect("it can be started");
+        let text = String::from_utf8(output.stdout.clone()).expect("it writes text");
+        (output, text)
+    }
+
+    fn ours(self) {
+        let (output, text) = self.tour(&[]);
+        assert!(output.status.success(), "{text}");
+        assert!(text.ends_with("\nok: no violations\n"), "{text}");
+        for part in
+            ["server                               everything", "test_tool_with_progress", "100/100", "exit status: 0"]
+        {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+    }
+
+    fn smallest(self) {
+        let (output, text) = self.tour(&["--", self.example("echo").to_str().expect("text")]);
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("echo {\"message\":\"tour\"}"), "{text}");
+    }
+
+    /// Runs the tour of a server with something in front of it or behind it.
+    fn bent(self, script: &str) -> String {
+        let server = self.example("everything");
+        let (output, text) = self.tour(&["--", "sh", "-c", script, "sh", server.to_str().expect("text")]);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        text
+    }
+
+    fn violations(self) {
+        let answer = r#"{"jsonrpc":"2.0","id":77,"result":{}}"#;
+        assert!(self.bent(&format!("echo '{answer}'; exec \"$@\"")).contains("violation: a response to 77"));
+        assert!(self.bent("echo a banner; exec \"$@\"").contains("violation: not a message: \"a banner\""));
+        // What comes out is not what it should be.
+        assert!(self.bent("\"$@\" | sed -u 's/Hello, Ada!/Hello!/'").contains("expected \"Hello, Ada!\""));
+    }
+
+    fn death(self) {
+        let text = self.bent("\"$@\" | sed -u 12q; echo enough >&2; exit 7");
+        assert!(text.contains("FAILED connection"), "{text}");
+    }
+}

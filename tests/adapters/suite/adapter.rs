@@ -1,0 +1,278 @@
+//! What an adapter is to the suite: the same names over the same types, whatever its calls hand back.
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpStream},
+    ops::Deref,
+    os::unix::net::UnixStream,
+    path::Path,
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender},
+    },
+};
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Connection, ServerEnd},
+    rpc::Timestamp,
+    schema::InitializeResult,
+};
+use mcp_service::{
+    Application, Host, Link, Peer, Service,
+    drive::{
+        Command, Ending, Error, Options, Restart, Stopper,
+        memory::{Inlet, Outlet},
+    },
+};
+
+use crate::dialects::{blocking, smol, tokio};
+
+/// An adapter. What is asynchronous in it is waited for.
+pub(crate) trait Adapter: Sized + Send + Sync + 'static {
+    /// What it is called on the command line of this program and in the names of tests.
+    const NAME: &'static str;
+    /// Whether nothing is left of a client when it was dropped. Otherwise that is so soon after.
+    const DROP_WAITS: bool;
+
+    type Transport: Send + 'static;
+    type Handle<E: Send + 'static>: Handle<E>;
+    type Client: Client;
+    type Server: Server;
+    type Listener: Listener;
+    type Supervisor: Supervisor<Client = Self::Client>;
+
+    // Transports.
+    fn pair(capacity: usize) -> (Self::Transport, Self::Transport);
+    fn memory(source: Outlet, sink: Inlet) -> Self::Transport;
+    fn tcp(stream: TcpStream) -> Self::Transport;
+    fn unix(stream: UnixStream) -> Self::Transport;
+    /// Any reader and writer.
+    fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport;
+    /// Whole messages. What is sent is written anew, with line breaks in it.
+    fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Self::Transport;
+
+    // What runs over them.
+    fn start<E: Send + 'static>(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: Self::Transport,
+        options: &Options,
+    ) -> Self::Handle<E>;
+    fn serve_with(service: &Service, transport: Self::Transport, options: &Options) -> Self::Server;
+    fn serve_stdio(service: &Service) -> Result<(), Error>;
+    fn connect_with(transport: Self::Transport, host: &Host, options: &Options) -> Result<Self::Client, Error>;
+    fn connect_tcp(address: SocketAddr, host: &Host) -> Result<Self::Client, Error>;
+    fn connect_unix(path: &Path, host: &Host) -> Result<Self::Client, Error>;
+    fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self::Client, Error>;
+    fn supervise(command: Command, host: &Host, restart: Restart) -> Self::Supervisor;
+    fn listen_tcp(connections: usize) -> Self::Listener;
+    fn listen_unix(path: &Path) -> Self::Listener;
+    fn shutdown_on_signals() -> io::Result<()>;
+
+    fn serve(service: &Service, transport: Self::Transport) -> Self::Server {
+        Self::serve_with(service, transport, &Options::default())
+    }
+
+    fn connect(transport: Self::Transport, host: &Host) -> Result<Self::Client, Error> {
+        Self::connect_with(transport, host, &Options::default())
+    }
+
+    fn spawn(command: Command, host: &Host) -> Result<Self::Client, Error> {
+        Self::spawn_with(command, host, &Options::default())
+    }
+}
+
+pub(crate) trait Handle<E>: Send + Sync + 'static {
+    fn link(&self) -> Arc<dyn Link<E>>;
+    fn wait(&self) -> Option<CloseReason>;
+    fn close(&self) -> Option<CloseReason>;
+}
+
+pub(crate) trait Client: Clone + fmt::Debug + Deref<Target = Peer<ClientEnd>> + Send + Sync + 'static {
+    fn introduction(&self) -> &InitializeResult;
+    fn wait(&self) -> Ending;
+    fn close(&self) -> Ending;
+}
+
+pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static {
+    fn wait(&self) -> CloseReason;
+    fn close(&self) -> CloseReason;
+}
+
+pub(crate) trait Listener: Send + 'static {
+    fn address(&self) -> Option<SocketAddr>;
+    fn stopper(&self) -> Stopper;
+    fn serve(self, service: &Service) -> Result<(), Error>;
+}
+
+pub(crate) trait Supervisor: Send + Sync + 'static {
+    type Client;
+    fn client(&self) -> Result<Self::Client, Error>;
+}
+
+/// An adapter by the names of its crate. `$home` is a module that knows its dialect: how to [`enter`] its runtime and wait
+/// until something is `done` there, how to wait for what comes `later`, and its streams.
+///
+/// [`enter`]: crate::dialects::tokio::enter
+macro_rules! adapter {
+    ($adapter:ident, $name:literal, $it:ident, $home:ident, drop waits: $drop_waits:literal) => {
+        #[doc = concat!("`", stringify!($it), "`")]
+        pub(crate) struct $adapter;
+
+        impl Adapter for $adapter {
+            const NAME: &'static str = $name;
+            const DROP_WAITS: bool = $drop_waits;
+
+            type Transport = $it::Transport;
+            type Handle<E: Send + 'static> = $it::Handle<E>;
+            type Client = $it::Client;
+            type Server = $it::Server;
+            type Listener = $it::Listener;
+            type Supervisor = $it::Supervisor;
+
+            fn pair(capacity: usize) -> (Self::Transport, Self::Transport) {
+                $it::Transport::pair(capacity)
+            }
+
+            fn memory(source: Outlet, sink: Inlet) -> Self::Transport {
+                $it::Transport::new(source, sink)
+            }
+
+            fn tcp(stream: TcpStream) -> Self::Transport {
+                let _runtime = $home::enter();
+                $home::tcp(stream)
+            }
+
+            fn unix(stream: UnixStream) -> Self::Transport {
+                let _runtime = $home::enter();
+                $home::unix(stream)
+            }
+
+            fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Self::Transport {
+                let _runtime = $home::enter();
+                $home::over(reader, writer)
+            }
+
+            fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Self::Transport {
+                $home::messages(incoming, outgoing)
+            }
+
+            fn start<E: Send + 'static>(
+                connection: impl FnOnce(Timestamp) -> Connection<E>,
+                application: Arc<dyn Application<E>>,
+                transport: Self::Transport,
+                options: &Options,
+            ) -> Self::Handle<E> {
+                let _runtime = $home::enter();
+                $it::Handle::start(connection, application, transport, options).expect("it can run")
+            }
+
+            fn serve_with(service: &Service, transport: Self::Transport, options: &Options) -> Self::Server {
+                let _runtime = $home::enter();
+                $it::Server::start(service, transport, options).expect("it can run")
+            }
+
+            fn serve_stdio(service: &Service) -> Result<(), Error> {
+                $home::done($it::serve_stdio(service))
+            }
+
+            fn connect_with(transport: Self::Transport, host: &Host, options: &Options) -> Result<Self::Client, Error> {
+                $home::done($it::Client::over_with(transport, host, options))
+            }
+
+            fn connect_tcp(address: SocketAddr, host: &Host) -> Result<Self::Client, Error> {
+                $home::done($it::Client::connect_tcp(address, host))
+            }
+
+            fn connect_unix(path: &Path, host: &Host) -> Result<Self::Client, Error> {
+                $home::done($it::Client::connect_unix(path, host))
+            }
+
+            fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self::Client, Error> {
+                $home::done($it::Client::spawn_with(command, host, options))
+            }
+
+            fn supervise(command: Command, host: &Host, restart: Restart) -> Self::Supervisor {
+                $it::Supervisor::new(command, host).restart(restart)
+            }
+
+            fn listen_tcp(connections: usize) -> Self::Listener {
+                let listener = $home::done($it::Listener::tcp("127.0.0.1:0")).expect("loopback is there");
+                listener.connections(connections)
+            }
+
+            fn listen_unix(path: &Path) -> Self::Listener {
+                let _runtime = $home::enter();
+                $it::Listener::unix(path).expect("the path is free")
+            }
+
+            fn shutdown_on_signals() -> io::Result<()> {
+                $it::shutdown_on_signals()
+            }
+        }
+
+        impl<E: Send + 'static> Handle<E> for $it::Handle<E> {
+            fn link(&self) -> Arc<dyn Link<E>> {
+                Self::link(self)
+            }
+
+            fn wait(&self) -> Option<CloseReason> {
+                $home::later(Self::wait(self))
+            }
+
+            fn close(&self) -> Option<CloseReason> {
+                $home::later(Self::close(self))
+            }
+        }
+
+        impl Client for $it::Client {
+            fn introduction(&self) -> &InitializeResult {
+                self.server()
+            }
+
+            fn wait(&self) -> Ending {
+                $home::later(Self::wait(self))
+            }
+
+            fn close(&self) -> Ending {
+                $home::later(Self::close(self))
+            }
+        }
+
+        impl Server for $it::Server {
+            fn wait(&self) -> CloseReason {
+                $home::later(Self::wait(self))
+            }
+
+            fn close(&self) -> CloseReason {
+                $home::later(Self::close(self))
+            }
+        }
+
+        impl Listener for $it::Listener {
+            fn address(&self) -> Option<SocketAddr> {
+                self.local_addr()
+            }
+
+            fn stopper(&self) -> Stopper {
+                Self::stopper(self)
+            }
+
+            fn serve(self, service: &Service) -> Result<(), Error> {
+                $home::done(Self::serve(self, service))
+            }
+        }
+
+        impl Supervisor for $it::Supervisor {
+            type Client = $it::Client;
+
+            fn client(&self) -> Result<Self::Client, Error> {
+                $home::done(Self::client(self))
+            }
+        }
+    };
+}
+
+adapter!(Blocking, "blocking", mcp_blocking, blocking, drop waits: true);
+adapter!(Smol, "smol", mcp_smol, smol, drop waits: false);
+adapter!(Tokio, "tokio", mcp_tokio, tokio, drop waits: false);

@@ -1,0 +1,247 @@
+//! Calls, their ends, and peers that do not play along.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+        mpsc::channel,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{ClientConfig, ClientEnd, CloseReason, Event, RequestOptions, SendError},
+    wire::RawJson,
+};
+use mcp_service::{CallError, Job, Order, Pending, drive::Options};
+use serde_json::json;
+
+use crate::{
+    SOON,
+    adapter::{Adapter, Handle},
+    end::{self, End, Gate, ask, client, client_config, client_with, joined},
+    raw::Raw,
+    scenario::scenarios,
+};
+
+scenarios![
+    a_cancellation_does_not_wait_for_a_peer_that_does_not_read,
+    // req: LIFE-034 LIFE-036
+    a_deadline_passes_while_the_peer_does_not_read,
+    // req: LIFE-035 CANC-001 CANC-002
+    a_call_that_takes_too_long_is_called_off,
+    // req: LIFE-037 LIFE-038
+    progress_keeps_a_call_alive_up_to_its_total_time,
+    // req: CANC-011 CANC-012
+    a_thousand_dropped_calls_leave_nothing,
+    a_hundred_threads_call_on_one_connection,
+    ten_thousand_calls_in_flight,
+    a_peer_that_does_not_read_costs_no_more_than_the_limit,
+];
+
+/// A client that does not wait long for a peer that does not read, when it closes.
+fn hasty() -> ClientConfig {
+    let mut config = client_config();
+    config.settings.limits.drain = Duration::from_millis(50);
+    config
+}
+
+/// Fills every buffer between a client and a peer that has stopped reading.
+fn stuff<A: Adapter>(client: &End<A, ClientEnd>) -> Vec<Pending<RawJson<'static>>> {
+    let params = json!({ "text": "x".repeat(100_000) }).to_string();
+    (0..20).map(|_| client.ask("test/stuff", &params)).collect()
+}
+
+fn a_cancellation_does_not_wait_for_a_peer_that_does_not_read<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let client = client_with::<A>(hasty(), transport, |_| None);
+    peer.shake_hands_as_server();
+    let stuck = stuff(&client);
+    let start = Instant::now();
+    for pending in &stuck {
+        pending.cancel(Some("not worth it"));
+    }
+    for pending in stuck {
+        assert_eq!(pending.wait(), Err(CallError::Cancelled));
+    }
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    assert_eq!(client.usage().calls, 0);
+    client.handle.close();
+}
+
+fn a_deadline_passes_while_the_peer_does_not_read<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let client = client_with::<A>(hasty(), transport, |_| None);
+    peer.shake_hands_as_server();
+    let _stuck = stuff(&client);
+    let start = Instant::now();
+    let hurried = client.peer.within(Duration::from_millis(50));
+    assert_eq!(ask(&hurried, "test/any", "{}").wait(), Err(CallError::TimedOut { total: true }));
+    let took = start.elapsed();
+    assert!(took >= Duration::from_millis(50) && took < SOON, "{took:?}");
+}
+
+fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let client = client::<A>(transport);
+    peer.shake_hands_as_server();
+    let pending = ask(&client.peer.within(Duration::from_millis(20)), "test/any", "{}");
+    let request = peer.receive().expect("the request");
+    assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
+    let cancelled = peer.receive().expect("the cancellation");
+    assert_eq!(cancelled["method"], "notifications/cancelled");
+    assert_eq!(cancelled["params"]["requestId"], request["id"]);
+    // What comes after that is late, and nobody's.
+    peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}));
+    assert_eq!(client.event(), Event::Ready);
+    assert!(matches!(client.event(), Event::Late(_)));
+    let pending = client.ask("test/next", "{}");
+    let id = peer.receive().expect("the next request")["id"].clone();
+    peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+    assert!(pending.wait().is_ok());
+}
+
+fn progress_keeps_a_call_alive_up_to_its_total_time<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let client = client::<A>(transport);
+    peer.shake_hands_as_server();
+    let options = RequestOptions {
+        idle_timeout: Some(Duration::from_millis(1000)),
+        total_timeout: Some(Duration::from_millis(2500)),
+        ..RequestOptions::default()
+    };
+    let start = Instant::now();
+    let pending = ask(&client.peer.with_options(options), "test/any", "{}");
+    let token = peer.receive().expect("the request")["params"]["_meta"]["progressToken"].clone();
+    let (done, stop) = channel::<()>();
+    let reporter = thread::spawn(move || {
+        let mut progress = 0;
+        while stop.recv_timeout(Duration::from_millis(50)).is_err() {
+            progress += 1;
+            let params = json!({"progressToken": token, "progress": progress});
+            peer.send(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}));
+        }
+    });
+    let seen = Arc::new(AtomicUsize::new(0));
+    let count = seen.clone();
+    let result = pending.on_progress(move |_| {
+        count.fetch_add(1, Ordering::Relaxed);
+    });
+    assert_eq!(result.wait(), Err(CallError::TimedOut { total: true }));
+    assert!(start.elapsed() >= Duration::from_millis(2500), "{:?}", start.elapsed());
+    assert!(seen.load(Ordering::Relaxed) >= 4);
+    done.send(()).expect("the reporter is there");
+    reporter.join().expect("it does not panic");
+}
+
+fn a_thousand_dropped_calls_leave_nothing<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let client = client::<A>(transport);
+    peer.shake_hands_as_server();
+    let reader = thread::spawn(move || {
+        let (mut requests, mut cancellations) = (Vec::new(), Vec::new());
+        let last = loop {
+            let message = peer.receive().expect("more comes");
+            match message["method"].as_str() {
+                Some("test/drop") => requests.push(message["id"].clone()),
+                Some("notifications/cancelled") => cancellations.push(message["params"]["requestId"].clone()),
+                Some("test/last") => break message["id"].clone(),
+                other => panic!("what is {other:?}?"),
+            }
+        };
+        // Answers to calls that nobody waits for any more.
+        for id in &requests {
+            peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+        }
+        peer.send(&json!({"jsonrpc": "2.0", "id": last, "result": {}}));
+        (requests, cancellations, peer)
+    });
+    for _ in 0..1000 {
+        drop(client.ask("test/drop", "{}"));
+    }
+    client.ask("test/last", "{}").wait().expect("it is answered");
+    let (requests, cancellations, _peer) = reader.join().expect("it does not panic");
+    // What had not left was taken back; all else was called off, in order.
+    assert_eq!(requests, cancellations);
+    let usage = client.usage();
+    assert_eq!((usage.calls, usage.outbox_frames, usage.outbox_bytes, usage.events), (0, 0, 0, 0));
+}
+
+fn a_hundred_threads_call_on_one_connection<A: Adapter>() {
+    let (client, _server) = joined::<A>(A::pair(4096), |asked| asked.echo());
+    let threads: Vec<_> = (0..100)
+        .map(|number| {
+            let peer = client.peer.clone();
+            thread::spawn(move || {
+                for round in 0..20 {
+                    let result = ask(&peer, "test/echo", &format!("{{\"who\":{number},\"round\":{round}}}"));
+                    let result = result.wait().expect("it is answered");
+                    assert_eq!(result.member("who").map(|who| who.get().to_owned()), Some(number.to_string()));
+                    assert_eq!(result.member("round").map(|it| it.get().to_owned()), Some(round.to_string()));
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().expect("it does not panic");
+    }
+    assert_eq!(client.usage().calls, 0);
+}
+
+fn ten_thousand_calls_in_flight<A: Adapter>() {
+    let gate = Gate::default();
+    let open = gate.clone();
+    let count = AtomicUsize::new(0);
+    let (transport, far) = A::pair(64 * 1024);
+    let client = client::<A>(transport);
+    let server = end::server_with::<A>(end::server_config(), far, &Options::default(), {
+        let (gate, count) = (gate.clone(), Arc::new(count));
+        move |asked| {
+            let (gate, count) = (gate.clone(), count.clone());
+            // All have arrived before the first one is answered.
+            if count.fetch_add(1, Ordering::SeqCst) + 1 == 10_000 {
+                open.open();
+            }
+            Some(Job::new(Order::Concurrent, move || {
+                gate.pass();
+                asked.echo();
+            }))
+        }
+    });
+    assert_eq!(client.event(), Event::Ready);
+    let calls: Vec<_> = (0..10_000).map(|n| client.ask("test/echo", &format!("{{\"n\":{n}}}"))).collect();
+    for (number, call) in calls.into_iter().enumerate() {
+        let result = call.wait().expect("it is answered");
+        assert_eq!(result.member("n").map(|n| n.get().to_owned()), Some(number.to_string()));
+    }
+    assert_eq!(server.usage().requests, 0);
+    assert_eq!(client.usage().calls, 0);
+}
+
+fn a_peer_that_does_not_read_costs_no_more_than_the_limit<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let mut config = client_config();
+    config.settings.limits.outbox_bytes = 1 << 20;
+    let client = client_with::<A>(config, transport, |_| None);
+    peer.shake_hands_as_server();
+    let text = serde_json::to_string(&json!({ "text": "x".repeat(1000) })).expect("JSON");
+    let params = mcp_proto::wire::Json::parse(text).expect("JSON");
+    let mut refused = 0;
+    for _ in 0..100_000 {
+        match client.peer.notify_raw("test/flood", Some(&RawJson::from(&params))) {
+            Ok(()) => {}
+            Err(SendError::Busy) => refused += 1,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert!(refused > 90_000, "{refused}");
+    assert!(client.usage().outbox_bytes < (1 << 20) + 2000);
+    // Whoever waits for room gets it when the peer reads again.
+    let waiting = client.peer.clone();
+    let waiter = thread::spawn(move || waiting.room().wait());
+    let reader = thread::spawn(move || while peer.receive().is_some() {});
+    waiter.join().expect("it does not panic");
+    assert_eq!(client.handle.close(), Some(CloseReason::Local));
+    reader.join().expect("it does not panic");
+}

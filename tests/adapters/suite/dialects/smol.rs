@@ -1,0 +1,41 @@
+//! smol: its tasks run on threads of the adapter, and futures are waited for where they are.
+
+use std::{
+    future::Future,
+    io,
+    net::TcpStream,
+    os::unix::net::UnixStream,
+    sync::mpsc::{Receiver, Sender},
+};
+
+use mcp_service::Later;
+use mcp_smol::Transport;
+use smol::Async;
+
+use super::post::Post;
+
+pub(crate) fn enter() {}
+
+pub(crate) fn done<T>(future: impl Future<Output = T>) -> T {
+    smol::block_on(future)
+}
+
+pub(crate) fn later<T>(later: Later<T>) -> T {
+    later.wait()
+}
+
+pub(crate) fn tcp(stream: TcpStream) -> Transport {
+    Transport::tcp(Async::new(stream).expect("a socket")).expect("a socket")
+}
+
+pub(crate) fn unix(stream: UnixStream) -> Transport {
+    Transport::unix(Async::new(stream).expect("a socket"))
+}
+
+pub(crate) fn over(reader: io::PipeReader, writer: io::PipeWriter) -> Transport {
+    Transport::over(Async::new(reader).expect("a pipe"), Async::new(writer).expect("a pipe"))
+}
+
+pub(crate) fn messages(incoming: Receiver<Vec<u8>>, outgoing: Sender<Vec<u8>>) -> Transport {
+    Transport::messages(Post::new(incoming, outgoing))
+}

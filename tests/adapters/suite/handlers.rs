@@ -1,0 +1,320 @@
+//! Handlers: their order, their number, what they may do, and that nothing waits for them that must not.
+
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc::channel,
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{CancelCause, CloseReason, Event, Server, ServerEnd},
+    protocol::MethodName,
+    rpc::ReplyKey,
+    wire::RawJson,
+};
+use mcp_service::{Application, Calls, Job, Link, Order, Peer, drive::Options};
+use serde_json::json;
+
+use crate::{
+    LONG, SOON,
+    adapter::{Adapter, Handle},
+    end::{Asked, Gate, ask, client, client_config, client_with, in_jobs, server_config, server_with},
+    raw::Raw,
+    scenario::scenarios,
+};
+
+scenarios![
+    // req: LIFE-042 PING-003
+    a_single_handler_asks_back_and_goes_on,
+    handlers_that_wait_for_answers_do_not_keep_the_answers_away,
+    notifications_are_handled_in_order_and_requests_behind_them,
+    handlers_hear_once_that_the_connection_is_gone,
+    a_handler_can_close_the_connection_it_runs_on,
+    a_notification_handler_asks_the_peer,
+    notifications_that_pile_up_are_dropped_and_nothing_else_suffers,
+    a_job_that_panics_takes_nothing_with_it,
+];
+
+fn handlers(handlers: usize) -> Options {
+    Options { handlers, ..Options::default() }
+}
+
+fn a_single_handler_asks_back_and_goes_on<A: Adapter>() {
+    let (left, right) = A::pair(64);
+    let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
+    let calls = Arc::new(Mutex::new(None::<Peer<ServerEnd>>));
+    let peer = calls.clone();
+    let server = server_with::<A>(
+        server_config(),
+        right,
+        &handlers(1),
+        in_jobs(move |asked| {
+            let peer = peer.lock().expect("no panics").clone().expect("the server has started");
+            for round in 0..10 {
+                let pending = if round % 2 == 0 { ask(&peer, "test/back", "{}") } else { ask(&peer, "ping", "{}") };
+                pending.wait().expect("the client answers");
+            }
+            asked.echo();
+        }),
+    );
+    *calls.lock().expect("no panics") = Some(server.peer.clone());
+    assert_eq!(client.event(), Event::Ready);
+    client.ask("test/asks", "{}").wait().expect("it is answered");
+}
+
+fn handlers_that_wait_for_answers_do_not_keep_the_answers_away<A: Adapter>() {
+    let (left, right) = A::pair(256);
+    let gate = Gate::default();
+    let asked_back = Arc::new(AtomicUsize::new(0));
+    let client = client_with::<A>(client_config(), left, {
+        let (gate, asked_back) = (gate.clone(), asked_back.clone());
+        in_jobs(move |asked| {
+            // The first answers are held back until a hundred more requests wait for a handler.
+            asked_back.fetch_add(1, Ordering::SeqCst);
+            gate.pass();
+            asked.echo();
+        })
+    });
+    let home = Arc::new(Mutex::new(None::<Peer<ServerEnd>>));
+    let peer = home.clone();
+    let arrived = AtomicUsize::new(0);
+    let server = server_with::<A>(server_config(), right, &handlers(4), {
+        let act = in_jobs(move |asked: &Asked<ServerEnd>| {
+            let peer = peer.lock().expect("no panics").clone().expect("the server has started");
+            ask(&peer, "test/back", "{}").wait().expect("the client answers");
+            asked.echo();
+        });
+        let gate = gate.clone();
+        move |asked| {
+            if arrived.fetch_add(1, Ordering::SeqCst) + 1 == 104 {
+                gate.open();
+            }
+            act(asked)
+        }
+    });
+    *home.lock().expect("no panics") = Some(server.peer.clone());
+    assert_eq!(client.event(), Event::Ready);
+    let calls: Vec<_> = (0..104).map(|n| client.ask("test/asks", &format!("{{\"n\":{n}}}"))).collect();
+    for call in calls {
+        call.wait().expect("it is answered");
+    }
+    assert_eq!(asked_back.load(Ordering::SeqCst), 104);
+}
+
+/// Runs notifications in sequence and requests beside each other, and writes down what has begun.
+struct Log {
+    calls: Arc<Calls<ServerEnd>>,
+    begun: Arc<Mutex<Vec<String>>>,
+    running: Arc<AtomicBool>,
+}
+
+impl Application<ServerEnd> for Log {
+    fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+        match self.calls.handle(event)? {
+            Event::Notification { method: MethodName::Custom(_), params } => {
+                let (begun, running) = (self.begun.clone(), self.running.clone());
+                let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
+                Some(Job::new(Order::InSequence, move || {
+                    assert!(!running.swap(true, Ordering::SeqCst), "two at the same time");
+                    let number = number.unwrap_or_default();
+                    // Some take longer than others.
+                    if number.ends_with('7') {
+                        thread::yield_now();
+                    }
+                    begun.lock().expect("no panics").push(number);
+                    running.store(false, Ordering::SeqCst);
+                }))
+            }
+            Event::Request { key, params, .. } => {
+                let (begun, link) = (self.begun.clone(), link.clone());
+                let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
+                Some(Job::new(Order::Concurrent, move || {
+                    begun.lock().expect("no panics").push(format!("r{}", number.unwrap_or_default()));
+                    let json = mcp_proto::wire::Json::parse("{}".to_owned()).expect("JSON");
+                    link.run(|conn, _| conn.respond_raw(key, &RawJson::from(&json))).expect("there is room");
+                }))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn notifications_are_handled_in_order_and_requests_behind_them<A: Adapter>() {
+    let (left, right) = A::pair(4096);
+    let client = client::<A>(left);
+    let begun = Arc::new(Mutex::new(Vec::new()));
+    let app = Log { calls: Arc::default(), begun: begun.clone(), running: Arc::default() };
+    let server = A::start(|now| Server::new(server_config(), now), Arc::new(app), right, &handlers(8));
+    assert_eq!(client.event(), Event::Ready);
+    // Requests leave behind notifications, so what is written in turns has to be waited for in turns.
+    let mut expected = Vec::new();
+    for round in 0..100 {
+        for n in 0..10 {
+            let n = 10 * round + n;
+            let json = mcp_proto::wire::Json::parse(format!("{{\"n\":{n}}}")).expect("JSON");
+            client.peer.notify_raw("test/note", Some(&RawJson::from(&json))).expect("there is room");
+            expected.push(n.to_string());
+        }
+        expected.push(format!("r{round}"));
+        client.ask("test/ask", &format!("{{\"n\":{round}}}")).wait().expect("it is answered");
+    }
+    assert_eq!(*begun.lock().expect("no panics"), expected);
+    server.close();
+}
+
+fn handlers_hear_once_that_the_connection_is_gone<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let gate = Gate::default();
+    let mut config = server_config();
+    config.settings.limits.drain = Duration::from_millis(50);
+    let hold = gate.clone();
+    let server = server_with::<A>(
+        config,
+        transport,
+        &handlers(64),
+        in_jobs(move |asked: &Asked<ServerEnd>| {
+            hold.pass();
+            asked.echo();
+        }),
+    );
+    peer.shake_hands_as_client();
+    for id in 1..=50 {
+        peer.send(&json!({"jsonrpc": "2.0", "id": id, "method": "test/hold"}));
+    }
+    // They have all arrived when this is answered.
+    peer.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}));
+    assert_eq!(peer.receive().expect("an answer")["id"], "ping");
+    drop(peer);
+    let mut events = server.rest();
+    assert_eq!(events.remove(0), Event::Ready);
+    let keys: Vec<ReplyKey> = events[..50]
+        .iter()
+        .map(|event| match event {
+            Event::Cancelled { key, cause: CancelCause::Closed } => *key,
+            event => panic!("what is {event:?}?"),
+        })
+        .collect();
+    assert!(keys.is_sorted() && keys.windows(2).all(|pair| pair[0] != pair[1]), "each once");
+    assert_eq!(events.len(), 51);
+    assert!(matches!(events[50], Event::Closed(CloseReason::Eof | CloseReason::Lost(_))), "{:?}", events[50]);
+    gate.open();
+    server.handle.wait();
+}
+
+fn a_handler_can_close_the_connection_it_runs_on<A: Adapter>() {
+    let (left, right) = A::pair(4096);
+    let client = client::<A>(left);
+    let (handle, took) = (Arc::new(Mutex::new(None::<Arc<A::Handle<ServerEnd>>>)), channel());
+    let (own, tell) = (handle.clone(), Mutex::new(took.0));
+    let tell = Arc::new(tell);
+    let server = server_with::<A>(
+        server_config(),
+        right,
+        &handlers(2),
+        in_jobs(move |asked: &Asked<ServerEnd>| {
+            let start = Instant::now();
+            let handle = own.lock().expect("no panics").clone().expect("the server has started");
+            handle.close();
+            handle.close();
+            tell.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
+            asked.echo();
+        }),
+    );
+    let server_handle = Arc::new(server.handle);
+    *handle.lock().expect("no panics") = Some(server_handle.clone());
+    assert_eq!(client.event(), Event::Ready);
+    // What was promised before is answered after.
+    client.ask("test/close", "{}").wait().expect("it is answered");
+    let took = took.1.recv_timeout(LONG).expect("it is told");
+    assert!(took < SOON, "{took:?}");
+    assert_eq!(server_handle.wait(), Some(CloseReason::Local));
+    assert_eq!(client.handle.wait(), Some(CloseReason::Eof));
+    handle.lock().expect("no panics").take();
+}
+
+fn a_notification_handler_asks_the_peer<A: Adapter>() {
+    let (left, right) = A::pair(4096);
+    let done = Gate::default();
+    struct Curious(Arc<Calls<ServerEnd>>, Gate);
+    impl Application<ServerEnd> for Curious {
+        fn handle(&self, link: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+            match self.0.handle(event)? {
+                Event::Notification { .. } => {
+                    let (peer, done) = (Peer::new(link.clone(), self.0.clone()), self.1.clone());
+                    Some(Job::new(Order::InSequence, move || {
+                        ask(&peer, "test/back", "{}").wait().expect("the client answers");
+                        ask(&peer, "ping", "{}").wait().expect("the client answers");
+                        done.open();
+                    }))
+                }
+                _ => None,
+            }
+        }
+    }
+    let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
+    let app = Arc::new(Curious(Arc::default(), done.clone()));
+    let server = A::start(|now| Server::new(server_config(), now), app, right, &handlers(1));
+    assert_eq!(client.event(), Event::Ready);
+    client.peer.notify_raw("test/news", None).expect("there is room");
+    done.pass();
+    server.close();
+}
+
+fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let (gate, first) = (Gate::default(), Gate::default());
+    let heard = Arc::new(AtomicUsize::new(0));
+    struct Slow(Arc<Calls<ServerEnd>>, Gate, Gate, Arc<AtomicUsize>);
+    impl Application<ServerEnd> for Slow {
+        fn handle(&self, _: &Arc<dyn Link<ServerEnd>>, event: Event<'_>) -> Option<Job> {
+            if !matches!(self.0.handle(event)?, Event::Notification { .. }) {
+                return None;
+            }
+            let (gate, first, heard) = (self.1.clone(), self.2.clone(), self.3.clone());
+            Some(Job::new(Order::InSequence, move || {
+                first.open();
+                gate.pass();
+                heard.fetch_add(1, Ordering::SeqCst);
+            }))
+        }
+    }
+    let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), heard.clone()));
+    let options = Options { handlers: 4, backlog: 10 * 1300, ..Options::default() };
+    let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
+    peer.shake_hands_as_client();
+    let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});
+    peer.send(&note);
+    first.pass();
+    for _ in 0..1000 {
+        peer.send(&note);
+    }
+    peer.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}));
+    assert_eq!(peer.receive().expect("an answer")["id"], 1);
+    gate.open();
+    drop(peer);
+    server.wait();
+    assert_eq!(heard.load(Ordering::SeqCst), 11);
+}
+
+fn a_job_that_panics_takes_nothing_with_it<A: Adapter>() {
+    let (left, right) = A::pair(4096);
+    let client = client::<A>(left);
+    let _server = server_with::<A>(
+        server_config(),
+        right,
+        &handlers(1),
+        in_jobs(|asked: &Asked<ServerEnd>| {
+            asked.echo();
+            assert_ne!(asked.method, "test/panic", "on purpose");
+        }),
+    );
+    assert_eq!(client.event(), Event::Ready);
+    for _ in 0..10 {
+        client.ask("test/panic", "{}").wait().expect("it was answered before");
+        client.ask("test/calm", "{}").wait().expect("the crew is there");
+    }
+}

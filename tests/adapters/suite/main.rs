@@ -1,0 +1,50 @@
+//! How adapters behave: each scenario is written once and runs on every adapter. This program is its own other process.
+
+mod adapter;
+mod calls;
+mod children;
+mod dialects;
+mod end;
+mod endings;
+mod eras;
+mod fixture;
+mod front;
+mod handlers;
+mod raw;
+mod scenario;
+mod streams;
+mod transports;
+
+use std::{env, process::ExitCode, time::Duration};
+
+use adapter::{Adapter, Blocking, Smol, Tokio};
+use libtest_mimic::{Arguments, Trial};
+
+/// More than anything takes, also on a machine that has much else to do; a test that needs it has failed.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+/// Much more than what comes at once takes, and much less than what does not.
+pub(crate) const SOON: Duration = Duration::from_secs(15);
+
+fn main() -> ExitCode {
+    let mut args = env::args().skip(1);
+    if args.next().as_deref() == Some(fixture::FLAG) {
+        let mut next = || args.next().expect("an adapter and a role");
+        let (adapter, role) = (next(), next());
+        let args: Vec<_> = args.collect();
+        return match adapter.as_str() {
+            Blocking::NAME => fixture::run::<Blocking>(&role, &args),
+            Smol::NAME => fixture::run::<Smol>(&role, &args),
+            Tokio::NAME => fixture::run::<Tokio>(&role, &args),
+            adapter => panic!("there is no adapter {adapter}"),
+        };
+    }
+    let trials: Vec<Trial> =
+        [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>()].into_iter().flatten().collect();
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+/// Every scenario on one adapter.
+fn trials<A: Adapter>() -> Vec<Trial> {
+    scenario::all::<A>().into_iter().map(|scenario| scenario.on(A::NAME)).collect()
+}

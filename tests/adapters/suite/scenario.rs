@@ -1,0 +1,71 @@
+//! Scenarios: functions that are generic over the adapter, by name.
+
+use std::{
+    panic::resume_unwind,
+    sync::mpsc::{RecvTimeoutError, channel},
+    thread,
+};
+
+use libtest_mimic::Trial;
+
+use crate::{LONG, adapter::Adapter, calls, children, endings, eras, front, handlers, streams, transports};
+
+/// Something that is tried on every adapter. It fails by panicking.
+pub(crate) struct Scenario {
+    /// The file that it is in.
+    pub(crate) module: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) run: fn(),
+}
+
+/// Names the scenarios of a file: functions that take an adapter and nothing else.
+macro_rules! scenarios {
+    ($($name:ident,)*) => {
+        /// What is tried here.
+        pub(crate) fn scenarios<A: crate::adapter::Adapter>() -> Vec<crate::scenario::Scenario> {
+            let module = module_path!();
+            vec![$(crate::scenario::Scenario { module, name: stringify!($name), run: $name::<A> },)*]
+        }
+    };
+}
+pub(crate) use scenarios;
+
+/// All there are.
+pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
+    [
+        calls::scenarios::<A>(),
+        children::scenarios::<A>(),
+        endings::scenarios::<A>(),
+        eras::scenarios::<A>(),
+        front::scenarios::<A>(),
+        handlers::scenarios::<A>(),
+        streams::scenarios::<A>(),
+        transports::scenarios::<A>(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+impl Scenario {
+    /// The test of it on an adapter. It fails, rather than hanging, if it takes too long.
+    pub(crate) fn on(self, adapter: &'static str) -> Trial {
+        let module = self.module.rsplit("::").next().unwrap_or_default();
+        Trial::test(format!("{adapter}::{module}::{}", self.name), move || {
+            let (done, ended) = channel();
+            let thread = thread::Builder::new().name(self.name.into()).spawn(move || {
+                (self.run)();
+                let _ = done.send(());
+            });
+            let thread = thread.expect("there are threads");
+            match ended.recv_timeout(LONG) {
+                // Disconnected without a word: it has panicked, which is passed on.
+                Ok(()) | Err(RecvTimeoutError::Disconnected) => {
+                    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+                }
+                Err(RecvTimeoutError::Timeout) => panic!("took longer than {LONG:?}"),
+            }
+            Ok(())
+        })
+    }
+}
