@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The methods of notifications, as far as the model goes.
-const NOTIFICATIONS: &str = "notifications/";
+pub(super) const NOTIFICATIONS: &str = "notifications/";
 
 impl Model {
     /// A frame comes in.

@@ -4,6 +4,7 @@ use mcp_proto::protocol::Role;
 use serde_json::{Value, json};
 
 use super::{
+    hear::NOTIFICATIONS,
     peer::{Model, Phase},
     table::may_send,
 };
@@ -17,6 +18,9 @@ impl Model {
             if method == "initialize" && self.phase != Phase::Draining {
                 let spoken = if params["protocolVersion"].is_string() { "NotSupported" } else { "BadParams" };
                 return self.refuse(id, -32602, None, spoken);
+            }
+            if method.starts_with(NOTIFICATIONS) {
+                return self.refuse(id, -32600, None, "WrongKind");
             }
             // It is of no era that is spoken here.
             return match self.phase {
@@ -33,7 +37,7 @@ impl Model {
         if version != self.revision.as_str() {
             return self.refuse(id, -32022, None, "UnsupportedVersion");
         }
-        if method.starts_with("notifications/") {
+        if method.starts_with(NOTIFICATIONS) {
             return self.refuse(id, -32600, None, "WrongKind");
         }
         if method == "server/discover" {
