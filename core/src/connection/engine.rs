@@ -210,7 +210,7 @@ impl Engine {
             changes: Changes::default(),
             log_level: None,
             pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
-            followed: Followed::default(),
+            followed: Followed::new(settings.hash_seed),
             subscriptions: Subscriptions::default(),
             repeats: Repeats::new(settings.hash_seed),
             cache: Cache::new(settings.limits.cache_entries, settings.limits.cache_bytes),

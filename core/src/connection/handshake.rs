@@ -34,6 +34,10 @@ impl Engine {
 
     /// The server's answer.
     pub(super) fn accept_server(&mut self, _now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        if result.weight() > self.limits().described_bytes() {
+            self.end(CloseReason::BadHandshake("it is larger than the limit".to_string()));
+            return None;
+        }
         let result: InitializeResult = match result.decode() {
             Ok(result) => result,
             Err(error) => {
@@ -77,6 +81,9 @@ impl Engine {
             let message = "Invalid request: the connection is initialized";
             self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_REQUEST, message));
             return self.violation(Violation::SecondInitialize);
+        }
+        if params.as_ref().is_some_and(|params| params.weight() > self.limits().described_bytes()) {
+            return self.refuse_oversized(origin, id);
         }
         let params: InitializeParams = match decode_params(params.as_ref()) {
             Ok(params) => params,

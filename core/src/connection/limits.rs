@@ -8,14 +8,8 @@ use crate::{
     schema::{LoggingLevel, TraceContext},
 };
 
-/// Bounds of one connection. Memory stays under what they add up to:
-///
-/// [`outbox_bytes`](Self::outbox_bytes) + [`control_bytes`](Self::control_bytes) + one frame for what waits to be
-/// written; [`calls`](Self::calls) and [`requests`](Self::requests) times a few hundred bytes for the tables;
-/// [`request_bytes`](Self::request_bytes) for what the application keeps of requests it works on;
-/// [`call_bytes`](Self::call_bytes) + one frame for what is kept of requests of ours;
-/// [`cache_bytes`](Self::cache_bytes) for results that may be used again; and [`frame_bytes`](Self::frame_bytes) with one chunk
-/// in the line decoder. Buffers grow by doubling, so an allocator may have to provide twice as much.
+/// Bounds of one connection. Memory stays under what they add up to, whatever the peer does: [`memory`](Self::memory) says
+/// how much that is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -31,7 +25,8 @@ pub struct Limits {
     /// Requests of the peer in flight, those included that it cancelled and that are still worked on.
     /// Default 16,384: enough for a client that fires all it has, small against the memory of its params.
     pub requests: usize,
-    /// Bytes of the peer's requests in flight, as they came in. Default 64 MiB: four of the largest messages.
+    /// Bytes of the peer's requests in flight: as they came in, and what is kept of them decoded (2026-07-28: who asks, what
+    /// it can do, what it wants to hear of). Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of ours are refused. The entry of a message in the queue
     /// counts, too, so that many small ones take no more room than a few large ones. Default 64 MiB.
@@ -68,6 +63,53 @@ pub struct Limits {
     pub cache_bytes: usize,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
     pub drain: Duration,
+}
+
+impl Limits {
+    /// What a peer says of itself may take this much, decoded, however small the limit for messages is.
+    const SELF_DESCRIPTION: usize = 16 << 10;
+
+    /// What a peer may say of itself, or of what it wants to hear, in the bytes that it takes decoded.
+    pub(crate) fn described_bytes(&self) -> usize {
+        self.frame_bytes.max(Self::SELF_DESCRIPTION)
+    }
+
+    /// The most bytes that a connection and its [`LineDecoder`](crate::codec::LineDecoder) ever have from the allocator,
+    /// beside twice the largest chunk that is fed into the latter. It is reached by nothing but a peer that means to; an
+    /// idle connection has a few kilobytes. Events are to be taken as they come: what the application keeps of them is its
+    /// own, and so are the configuration and the buffer that is written from.
+    ///
+    /// It adds up
+    /// - what waits to be written, four times: [`outbox_bytes`](Self::outbox_bytes),
+    ///   [`control_bytes`](Self::control_bytes) and one message. Its buffers grow by doubling, and hold what has left until
+    ///   that is more than what has not;
+    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and [`call_bytes`](Self::call_bytes)
+    ///   twice;
+    /// - ten messages: in the line decoder, in events, in what the peer says of itself, in requests of ours beyond
+    ///   `call_bytes`, and on the way from one to the other;
+    /// - 1 KiB for each of [`requests`](Self::requests), [`calls`](Self::calls), [`batch_members`](Self::batch_members),
+    ///   [`tasks`](Self::tasks), [`questions`](Self::questions), [`subscriptions`](Self::subscriptions) and
+    ///   [`cache_entries`](Self::cache_entries);
+    /// - and 256 KiB of small buffers for the next request.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        const ENTRY: usize = 1 << 10;
+        const SPARE: usize = 256 << 10;
+        let sum = |parts: &[usize]| parts.iter().fold(0usize, |sum, part| sum.saturating_add(*part));
+        let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
+        let held = sum(&[self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
+        let messages = self.described_bytes().saturating_mul(10);
+        let entries = sum(&[
+            self.requests,
+            self.calls,
+            self.batch_members,
+            self.tasks,
+            self.questions,
+            self.subscriptions,
+            self.cache_entries,
+        ]);
+        sum(&[waiting, held, messages, entries.saturating_mul(ENTRY), SPARE])
+    }
 }
 
 impl Default for Limits {

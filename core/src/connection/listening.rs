@@ -1,6 +1,8 @@
 //! `subscriptions/listen` (2026-07-28), as a client sees it: what the server has agreed to tell, and what becomes of a
 //! subscription that the server ends. How a server sees it is in `subscriptions.rs`.
 
+use alloc::{string::String, vec::Vec};
+
 use super::{
     ClientEnd, Connection, Event, Outcome, Violation,
     engine::{CallTag, Engine},
@@ -8,8 +10,8 @@ use super::{
 use crate::{
     protocol::Method,
     rpc::{CallId, Timestamp},
-    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, keys},
-    wire::{RawJson, RequestId},
+    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, keys},
+    wire::{RawJson, RequestId, decode_params},
 };
 
 /// A subscription of ours.
@@ -28,6 +30,13 @@ pub(super) struct Listening {
 impl Listening {
     pub(super) const fn new(again: bool) -> Self {
         Self { again, agreed: None, since: None, count: 0 }
+    }
+
+    pub(super) fn weight(&self) -> usize {
+        let names = |names: &Option<Vec<String>>| {
+            names.iter().flatten().map(|name| size_of::<String>() + name.len()).sum::<usize>()
+        };
+        self.agreed.as_ref().map_or(0, |agreed| names(&agreed.resource_subscriptions) + names(&agreed.task_ids))
     }
 }
 
@@ -68,7 +77,12 @@ impl Engine {
 
     /// The server says what it will tell. From now on the request is answered only when it ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
-        let filter = params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications);
+        let asked = self.repeats.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
+        // What is too long to be looked at may promise anything.
+        let filter = match params.weight() <= self.limits().described_bytes() {
+            true => params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(asked)),
+            false => Ok(asked),
+        };
         let (filter, clock) = (filter.unwrap_or_default(), self.clock);
         if self.repeats.was_deaf {
             self.may_have_missed(&filter);
@@ -115,6 +129,13 @@ impl Engine {
             self.may_have_missed(&filter);
         }
     }
+}
+
+/// What a subscription of ours asks for.
+fn wanted(params: &[u8]) -> SubscriptionFilter {
+    let params = core::str::from_utf8(params).ok().map(RawJson::trusted);
+    let params = decode_params::<SubscriptionsListenParams>(params.as_ref());
+    params.map(|params| params.notifications).unwrap_or_default()
 }
 
 fn subscription_id(params: &RawJson<'_>) -> Option<RequestId> {

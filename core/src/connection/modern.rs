@@ -140,6 +140,11 @@ impl Engine {
             return None;
         }
         let method = method.in_era(Era::Modern);
+        // Much of it is kept as long as the request is.
+        let described = meta.map_or(0, RawJson::weight);
+        if described > self.limits().described_bytes() {
+            return self.refuse_oversized(origin, &id);
+        }
         let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
             Ok(read) => read,
             Err(Refused { error, violation }) => {
@@ -151,6 +156,7 @@ impl Engine {
             self.answer_discover(&id, &modern, origin);
             return None;
         }
+        let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
         let token = meta.member(keys::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
         let trace = TraceContext::of(meta).map(Box::new);
         let tag = RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(token, origin) };

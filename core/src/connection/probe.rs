@@ -63,6 +63,10 @@ impl Engine {
     /// The server has answered the probe.
     pub(super) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
         self.heard_of_probe();
+        if result.weight() > self.limits().described_bytes() {
+            self.fall_back(now, "its answer to server/discover is larger than the limit");
+            return None;
+        }
         let discovered: DiscoverResult = match result.decode() {
             Ok(discovered) => discovered,
             // Some servers answer anything with something.

@@ -84,9 +84,11 @@ impl Pursuit {
                 Answer::Given(text) | Answer::Sent(text) => text.len(),
                 Answer::Open | Answer::Done => 0,
             };
-            asked.name.len() + answer
+            // A list that grows has room for twice as many.
+            2 * size_of::<TaskQuestion>() + asked.name.len() + answer
         };
-        self.task.len() + self.asked.iter().map(weight).sum::<usize>()
+        // It is looked up by its id as well.
+        2 * self.task.len() + self.asked.iter().map(weight).sum::<usize>()
     }
 
     /// Whether the application has questions to answer.

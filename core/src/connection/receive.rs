@@ -106,8 +106,7 @@ impl Engine {
         };
         match Message::beginning(text).subject {
             Subject::Request(id) => {
-                let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
-                self.refuse(Origin::default(), Some(&id), &error);
+                return self.refuse_oversized(Origin::default(), &id);
             }
             Subject::Response(id) => {
                 if let Some(call) = self.find_call(&id) {
@@ -116,6 +115,13 @@ impl Engine {
             }
             Subject::Nothing | Subject::Unreadable => {}
         }
+        self.violation(Violation::Oversized)
+    }
+
+    /// A request that is too long, or says too much.
+    pub(super) fn refuse_oversized<'a>(&mut self, origin: Origin, id: &RequestId) -> Option<Event<'a>> {
+        let error = ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: larger than the limit");
+        self.refuse(origin, Some(id), &error);
         self.violation(Violation::Oversized)
     }
 

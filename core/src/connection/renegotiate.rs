@@ -9,12 +9,17 @@ use crate::{
     wire::{ErrorCode, ErrorObject},
 };
 
+/// The longest list of revisions that is looked at.
+const NAMED_BYTES: usize = 16 << 10;
+
 /// What the server speaks, if it has refused a request because of its revision.
 pub(super) fn supported(error: &ErrorObject) -> Option<alloc::vec::Vec<alloc::string::String>> {
     if error.code != ErrorCode::UNSUPPORTED_PROTOCOL_VERSION {
         return None;
     }
-    let data = error.data.as_ref().and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok());
+    // Nobody speaks so many that they do not fit into this.
+    let data = error.data.as_ref().filter(|data| data.get().len() <= NAMED_BYTES);
+    let data = data.and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok());
     Some(data.map(|data| data.supported).unwrap_or_default())
 }
 

@@ -62,6 +62,7 @@ impl Kept {
             + self.round.weight()
             + self.asked.as_ref().map_or(0, |(_, key)| key.len())
             + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
+            + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
     /// Whether the application has questions to answer.

@@ -37,7 +37,9 @@ pub(super) struct Round {
 
 impl Round {
     pub(super) fn weight(&self) -> usize {
-        let answer = |(name, answer): &(String, Option<Vec<u8>>)| name.len() + answer.as_ref().map_or(0, Vec::len);
+        let answer = |(name, answer): &(String, Option<Vec<u8>>)| {
+            size_of::<(String, Option<Vec<u8>>)>() + name.len() + answer.as_ref().map_or(0, Vec::len)
+        };
         self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
     }
 

@@ -77,6 +77,12 @@ impl Engine {
         tag: RequestTag,
         origin: Origin,
     ) -> Option<Event<'a>> {
+        let wanted_bytes = params.as_ref().map_or(0, RawJson::weight);
+        if wanted_bytes > self.limits().described_bytes() {
+            return self.refuse_oversized(origin, &id);
+        }
+        let origin = Origin { bytes: origin.bytes.saturating_add(wanted_bytes), ..origin };
+        let tag = RequestTag { bytes: origin.bytes, ..tag };
         let wanted = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
             Ok(params) if is_well_formed(&params.notifications) => params.notifications,
             _ => {

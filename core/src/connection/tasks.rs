@@ -1,23 +1,37 @@
 //! Requests that became tasks (2025-11-25): their progress goes on after they were answered.
 
 use alloc::{collections::VecDeque, string::String};
+use core::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
 
 use super::engine::Engine;
 use crate::{protocol::Method, rpc::CallId, wire::RawJson};
 
-/// Calls that were answered with a task, and the task.
-#[derive(Clone, Debug, Default)]
+/// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
+/// should two of them ever have the same, one is not followed to its end.
+#[derive(Clone, Debug)]
 pub(super) struct Followed {
-    tasks: VecDeque<(CallId, String)>,
+    tasks: VecDeque<(CallId, u64)>,
+    hasher: FixedState,
 }
 
 impl Followed {
+    pub(super) fn new(seed: u64) -> Self {
+        Self { tasks: VecDeque::new(), hasher: FixedState::with_seed(seed) }
+    }
+
+    fn begin(&mut self, call: CallId, task: &str) {
+        self.tasks.push_back((call, self.hasher.hash_one(task)));
+    }
+
     pub(super) fn contains(&self, call: CallId) -> bool {
         self.tasks.iter().any(|(followed, _)| *followed == call)
     }
 
     fn end(&mut self, task: &str) {
-        self.tasks.retain(|(_, followed)| followed != task);
+        let task = self.hasher.hash_one(task);
+        self.tasks.retain(|(_, followed)| *followed != task);
     }
 
     pub(super) fn clear(&mut self) {
@@ -43,7 +57,7 @@ impl Engine {
             if self.followed.len() >= self.limits().tasks {
                 self.followed.tasks.pop_front();
             }
-            self.followed.tasks.push_back((call, id));
+            self.followed.begin(call, &id);
             // It may be over already.
             self.watch_task(&started);
         }

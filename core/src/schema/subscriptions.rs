@@ -2,7 +2,7 @@
 //!
 //! Spec: [subscriptions](https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions)
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
 use super::{Meta, keys, macros::*};
 use crate::{protocol::Method, wire::RequestId};
@@ -32,6 +32,23 @@ object! {
 }
 
 impl SubscriptionFilter {
+    /// What of this is in `asked`: a server that promises more has not been asked for it.
+    pub(crate) fn within(self, asked: Self) -> Self {
+        let flag = |promised: Option<bool>, asked: Option<bool>| promised.filter(|_| asked == Some(true));
+        let names = |promised: Option<Vec<String>>, asked: Option<Vec<String>>| {
+            let promised: BTreeSet<String> = promised?.into_iter().collect();
+            Some(asked.into_iter().flatten().filter(|name| promised.contains(name)).collect())
+        };
+        Self {
+            tools_list_changed: flag(self.tools_list_changed, asked.tools_list_changed),
+            prompts_list_changed: flag(self.prompts_list_changed, asked.prompts_list_changed),
+            resources_list_changed: flag(self.resources_list_changed, asked.resources_list_changed),
+            resource_subscriptions: names(self.resource_subscriptions, asked.resource_subscriptions),
+            task_ids: names(self.task_ids, asked.task_ids),
+            ..Self::default()
+        }
+    }
+
     /// Whether it has to do with a change of this kind. The subject is the resource or the task that has changed, if it is
     /// one that has.
     #[must_use]

@@ -1,5 +1,6 @@
 //! What only 2026-07-28 has, on the test bed.
 
+mod bloat;
 mod cache;
 mod client;
 mod flow;

@@ -1,0 +1,124 @@
+//! Peers that say more of themselves, or promise more, than anybody wants to keep.
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Event, Limits, Violation},
+    protocol::{ProtocolVersion, VersionSet},
+};
+use mcp_tests::{
+    modern::{modern_only, speaking},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Map, Value, json};
+
+/// As many members as this, the smallest that there are.
+fn members(count: usize) -> Value {
+    (0..count).map(|number| (format!("{number:x}"), json!({}))).collect::<Map<_, _>>().into()
+}
+
+fn limits(frame_bytes: usize) -> Limits {
+    let mut limits = Limits::default();
+    limits.frame_bytes = frame_bytes;
+    limits
+}
+
+fn request(id: u64, method: &str, capabilities: Value, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": capabilities});
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+#[test]
+fn what_a_request_says_of_itself_counts_as_much_as_it_takes() {
+    let mut server = Solo::modern_server();
+    server.ask(&request(1, "vendor/a", json!({}), json!({})));
+    let plain = server.conn.usage().request_bytes;
+    server.ask(&request(2, "vendor/a", json!({"experimental": members(1000)}), json!({})));
+    let with_members = server.conn.usage().request_bytes - plain;
+    // A name and a value for each, in a list that has room for twice as many.
+    assert!(with_members > 1000 * 80, "{with_members}");
+    assert!(plain < 2000, "{plain}");
+    // And so does what it wants to hear of.
+    let names: Vec<String> = (0..1000).map(|number| format!("{number:x}")).collect();
+    server.feed(&request(
+        3,
+        "subscriptions/listen",
+        json!({}),
+        json!({"notifications": {"resourceSubscriptions": names}}),
+    ));
+    assert_eq!(server.conn.usage().subscriptions, 1);
+    assert!(server.conn.usage().request_bytes - plain - with_members > 1000 * 48);
+    // It counts as long as it is kept.
+    server.feed(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 3}}));
+    assert_eq!(server.conn.usage().request_bytes, plain + with_members);
+}
+
+#[test]
+fn a_client_that_says_too_much_of_itself_is_refused() {
+    let mut config = full_server();
+    config.settings.limits = limits(64 << 10);
+    config.settings.versions = VersionSet::ALL;
+    let many = json!({"experimental": members(3000)});
+    let names: Vec<String> = (0..3000).map(|number| format!("{number:x}")).collect();
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": many, "clientInfo": {"name": "c", "version": "1"}}}),
+        request(1, "vendor/a", many.clone(), json!({})),
+        request(1, "server/discover", many, json!({})),
+        request(1, "subscriptions/listen", json!({}), json!({"notifications": {"resourceSubscriptions": names}})),
+    ];
+    for message in messages {
+        assert!(message.to_string().len() < 64 << 10, "it is no message that is too long");
+        let mut server = Solo::server(config.clone());
+        server.feed(&message);
+        assert_eq!(server.take_events(), [Event::Violation(Violation::Oversized)]);
+        let refusal = server.sent_one();
+        assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(1), &json!(-32600)));
+        assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+    }
+}
+
+#[test]
+fn a_server_that_says_too_much_of_itself_is_left() {
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let mut config = full_client();
+        config.settings.limits = limits(64 << 10);
+        config.settings.versions = VersionSet::only(version);
+        let mut client = Solo::client(config);
+        let id = client.sent_one()["id"].clone();
+        let capabilities = json!({"experimental": members(3000)});
+        client.feed(&json!({"jsonrpc": "2.0", "id": id, "result": {
+            "resultType": "complete", "supportedVersions": ["2026-07-28"], "protocolVersion": "2025-11-25",
+            "serverInfo": {"name": "s", "version": "1"}, "capabilities": capabilities}}));
+        match &client.take_events()[..] {
+            [Event::Closed(CloseReason::BadHandshake(why) | CloseReason::LegacyServer(why))] => {
+                assert!(why.contains("larger than the limit"), "{why}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn listening(asked: Value) -> (Solo<ClientEnd>, Value) {
+    let mut client = Solo::modern_client_with(speaking(modern_only()));
+    let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
+    let options = mcp_proto::connection::RequestOptions::default();
+    let params = mcp_proto::wire::RawJson::from(&params);
+    client.conn.request_raw(client.now, "subscriptions/listen", Some(&params), options).expect("it may be asked");
+    let id = client.sent_one()["id"].clone();
+    (client, id)
+}
+
+#[test]
+fn a_server_promises_no_more_than_it_was_asked_for() {
+    let (mut client, id) = listening(json!({"toolsListChanged": true, "resourceSubscriptions": ["test://a"]}));
+    let before = client.conn.usage().call_bytes;
+    let mut names: Vec<String> = (0..10_000).map(|number| format!("test://{number}")).collect();
+    names.push("test://a".to_owned());
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "_meta": {"io.modelcontextprotocol/subscriptionId": id},
+        "notifications": {"toolsListChanged": true, "promptsListChanged": true, "resourceSubscriptions": names}}}));
+    assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
+    let kept = client.conn.usage().call_bytes - before;
+    assert!((1..100).contains(&kept), "{kept} bytes for one name");
+}
