@@ -6,6 +6,7 @@
 //! - [`model`]: a peer as the specification has it, to compare with
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
 //! - [`explore`]: every order in which things can happen
+//! - [`hostile`]: peers that do their worst
 //! - [`simulate`]: runs of one server and many clients, drawn from a number
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
@@ -21,6 +22,7 @@ pub mod caller;
 pub mod citations;
 pub mod coverage;
 pub mod explore;
+pub mod hostile;
 pub mod link;
 pub mod message;
 pub mod model;

@@ -1,0 +1,296 @@
+//! Connections under attack, by hand and under virtual time: whatever the peer does, a connection stays under the bound that
+//! its limits promise, and leaves nothing behind.
+
+use std::time::Duration;
+
+use allocation_counter::{AllocationInfo, measure, opt_out};
+use mcp_proto::{
+    codec::LineDecoder,
+    connection::{
+        Client, ClientConfig, Connection, Event, Keepalive, Limits, RequestOptions, Server, ServerConfig, Settings,
+        Usage,
+    },
+    protocol::{Capability, ProtocolVersion, Role, VersionSet},
+    rpc::{CallId, ReplyKey, Timestamp},
+    wire::{Json, RawJson},
+};
+use mcp_tests::{
+    hostile::{Attack, CLIENTS, End, Hostile, SERVERS},
+    solo::{full_client, full_server},
+};
+
+/// What a driver reads at once, and how much it polls before it writes.
+const CHUNK: usize = 4096;
+const HIGH_WATER: usize = 16 << 10;
+
+/// Small enough for everything to be reached soon.
+fn limits() -> Limits {
+    let mut limits = Limits::default();
+    limits.frame_bytes = 16 << 10;
+    (limits.outbox_bytes, limits.control_bytes) = (128 << 10, 32 << 10);
+    (limits.requests, limits.request_bytes) = (100, 128 << 10);
+    (limits.calls, limits.call_bytes) = (100, 64 << 10);
+    (limits.cache_entries, limits.cache_bytes) = (50, 64 << 10);
+    (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
+    (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
+    limits
+}
+
+fn settings(version: ProtocolVersion) -> Settings {
+    let mut settings = Settings { limits: limits(), versions: VersionSet::only(version), ..Settings::default() };
+    settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), missed: 3 });
+    settings
+}
+
+fn server_config(version: ProtocolVersion) -> ServerConfig {
+    let mut config = full_server();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    config.settings = settings(version);
+    config
+}
+
+fn client_config(version: ProtocolVersion) -> ClientConfig {
+    let mut config = full_client();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    config.settings = settings(version);
+    config
+}
+
+/// How the application behaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Temper {
+    /// It answers at once.
+    Quick,
+    /// It answers when everything is over.
+    Slow,
+}
+
+/// One end under attack. Nothing that is not the connection's is measured.
+struct Victim<E> {
+    conn: Connection<E>,
+    lines: LineDecoder,
+    now: Timestamp,
+    temper: Temper,
+    owed: Vec<ReplyKey>,
+    calls: Vec<CallId>,
+    out: Vec<u8>,
+}
+
+/// What is done on the way and is not the connection's.
+fn aside<T>(f: impl FnOnce() -> T) -> T {
+    let mut done = None;
+    opt_out(|| done = Some(f()));
+    done.expect("it was done")
+}
+
+fn json(text: &str) -> Json {
+    Json::parse(text).expect("it is JSON")
+}
+
+impl<E> Victim<E> {
+    fn new(conn: Connection<E>, temper: Temper) -> Self {
+        let limit = conn.settings().limits.frame_bytes;
+        let out = aside(|| Vec::with_capacity(1 << 20));
+        let (owed, calls) = aside(|| (Vec::with_capacity(100_000), Vec::with_capacity(100_000)));
+        Self { conn, lines: LineDecoder::new(limit), now: Timestamp::ZERO, temper, owed, calls, out }
+    }
+
+    fn on_event(&mut self, event: Event<'_>) {
+        match event {
+            Event::Request { key, .. } => {
+                if self.temper == Temper::Slow {
+                    return self.owed.push(key);
+                }
+                let result = aside(|| json(r#"{"content":[],"roots":[]}"#));
+                // There may be no room for it now.
+                if self.conn.respond_raw(key, &RawJson::from(&result)).is_err() {
+                    self.owed.push(key);
+                }
+                aside(|| drop(result));
+            }
+            Event::Cancelled { key, .. } if self.temper == Temper::Quick => self.owed.push(key),
+            Event::Response { call, .. } => self.calls.retain(|open| *open != call),
+            _ => {}
+        }
+    }
+
+    fn poll(&mut self) {
+        while let Some(event) = self.conn.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8], chunk: usize) {
+        for chunk in bytes.chunks(chunk) {
+            self.lines.feed(chunk);
+            self.take_lines();
+        }
+    }
+
+    fn take_lines(&mut self) {
+        let mut lines = std::mem::replace(&mut self.lines, LineDecoder::new(0));
+        while let Some(frame) = lines.next_frame() {
+            if let Some(event) = self.conn.handle_frame(self.now, frame) {
+                self.on_event(event);
+            }
+            self.poll();
+        }
+        self.lines = lines;
+    }
+
+    /// Answers what is owed, as far as there is room.
+    fn settle(&mut self) {
+        let error = mcp_proto::wire::ErrorObject::internal("no");
+        for _ in 0..self.owed.len() {
+            let Some(key) = self.owed.pop() else { return };
+            if let Err(mcp_proto::connection::SendError::Busy) = self.conn.respond_error(key, &error) {
+                self.owed.push(key);
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass, and hands what there is to be written to whoever reads it.
+    fn turn(&mut self, attack: &mut Attack, reads: bool) {
+        self.now = self.now + Duration::from_millis(20);
+        self.conn.handle_timeout(self.now);
+        self.poll();
+        loop {
+            while self.out.len() < HIGH_WATER && self.conn.poll_transmit(&mut self.out).is_some() {}
+            if !reads || self.out.is_empty() {
+                break;
+            }
+            aside(|| attack.hear(&self.out));
+            self.out.clear();
+        }
+    }
+
+    /// The peer has done its worst. However it goes, nothing is left.
+    fn finish(&mut self, attack: &mut Attack, end: End, reads: bool, what: &str) {
+        match end {
+            End::Stays => self.conn.close(self.now),
+            End::HalfCloses => {
+                self.lines.end();
+                self.take_lines();
+                self.conn.handle_eof(self.now);
+            }
+            End::Vanishes => self.conn.handle_broken(),
+        }
+        self.poll();
+        for _ in 0..10_000 {
+            self.settle();
+            self.turn(attack, reads);
+            if self.conn.is_drained() {
+                break;
+            }
+        }
+        if !self.conn.is_drained() {
+            // It does not read, and somebody has to give up.
+            self.conn.handle_broken();
+            self.poll();
+        }
+        self.settle();
+        assert_eq!(self.conn.usage(), Usage::default(), "{what}");
+        assert!(self.conn.is_drained() && self.conn.poll_timeout().is_none(), "{what}");
+        assert!(self.calls.is_empty() && self.owed.is_empty(), "{what}: {:?} {:?}", self.calls, self.owed);
+    }
+}
+
+impl<E> Drop for Victim<E> {
+    fn drop(&mut self) {
+        let (owed, calls, out) =
+            (std::mem::take(&mut self.owed), std::mem::take(&mut self.calls), std::mem::take(&mut self.out));
+        aside(|| drop((owed, calls, out)));
+    }
+}
+
+/// A client whose application keeps asking.
+fn ask(client: &mut Victim<mcp_proto::connection::ClientEnd>, step: u64) {
+    let params = aside(|| match step % 5 {
+        0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
+        1 => ("tools/list", json(&format!(r#"{{"cursor":"{step}"}}"#))),
+        2 => ("resources/read", json(&format!(r#"{{"uri":"test://{step}"}}"#))),
+        3 => (
+            "subscriptions/listen",
+            json(r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["test://a"]}}"#),
+        ),
+        _ => ("tools/call", json(r#"{"name":"t"}"#)),
+    });
+    let options = RequestOptions { relisten: true, ..RequestOptions::default() };
+    for _ in 0..3 {
+        if let Ok(call) =
+            client.conn.request_raw(client.now, params.0, Some(&RawJson::from(&params.1)), options.clone())
+        {
+            client.calls.push(call);
+        }
+    }
+    aside(|| drop(params));
+    client.poll();
+    if step % 7 == 6
+        && let Some(call) = client.calls.first().copied()
+    {
+        client.conn.cancel(call, Some("not wanted")).expect("it is open");
+        client.poll();
+    }
+}
+
+fn attack_server(hostile: Hostile, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+    let config = std::sync::Arc::new(server_config(version));
+    let mut attack = Attack::new(hostile, Role::Client, version, config.settings.limits.frame_bytes);
+    measure(|| {
+        let mut victim = Victim::new(Server::new(config.clone(), Timestamp::ZERO), temper);
+        while let Some(said) = aside(|| attack.speak()) {
+            victim.feed(&said, hostile.chunk.min(CHUNK));
+            aside(|| drop(said));
+            victim.turn(&mut attack, hostile.reads);
+        }
+        victim.finish(&mut attack, hostile.end, hostile.reads, what);
+    })
+}
+
+fn attack_client(hostile: Hostile, version: ProtocolVersion, temper: Temper, what: &str) -> AllocationInfo {
+    let config = std::sync::Arc::new(client_config(version));
+    let mut attack = Attack::new(hostile, Role::Server, version, config.settings.limits.frame_bytes);
+    measure(|| {
+        let mut victim = Victim::new(Client::new(config.clone(), Timestamp::ZERO), temper);
+        for step in 0.. {
+            ask(&mut victim, step);
+            victim.turn(&mut attack, hostile.reads || step == 0);
+            let Some(said) = aside(|| attack.speak()) else { break };
+            victim.feed(&said, hostile.chunk.min(CHUNK));
+            aside(|| drop(said));
+        }
+        victim.finish(&mut attack, hostile.end, hostile.reads, what);
+    })
+}
+
+/// Batches are only in the first of them, tasks of sessions only in the second.
+const VERSIONS: [ProtocolVersion; 3] =
+    [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
+
+type Run = fn(Hostile, ProtocolVersion, Temper, &str) -> AllocationInfo;
+
+fn attack_all(peers: &[Hostile], versions: &[ProtocolVersion], run: Run) {
+    // Beside what the limits add up to there is the chunk that is read.
+    let bound = (limits().memory() + 2 * CHUNK) as u64;
+    for hostile in peers {
+        for version in versions.iter().copied() {
+            for temper in [Temper::Quick, Temper::Slow] {
+                let what = format!("{} {version} {temper:?}", hostile.name);
+                let cost = run(*hostile, version, temper, &what);
+                assert!(cost.bytes_max <= bound, "{what}: {cost:?}, bound {bound}");
+                assert_eq!((cost.bytes_current, cost.count_current), (0, 0), "{what}: something is left");
+            }
+        }
+    }
+}
+
+#[test]
+fn servers_stay_within_their_limits() {
+    attack_all(CLIENTS, &VERSIONS, attack_server);
+}
+
+#[test]
+fn clients_stay_within_their_limits() {
+    attack_all(SERVERS, &VERSIONS[1..], attack_client);
+}
