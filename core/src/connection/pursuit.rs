@@ -323,6 +323,8 @@ impl Engine {
         match ended {
             Ok(()) => {}
             Err(Some(outcome)) => {
+                // It may have been told unasked, before the next look has left.
+                self.take_back(call);
                 self.drop_questions(call);
                 return self.finish_call(call, outcome);
             }
@@ -481,7 +483,8 @@ impl Engine {
         });
     }
 
-    /// A request that has ended was answered with a task after all: it need not go on.
+    /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task, this is
+    /// only what it has heard before.
     pub(super) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
         let is_task = || result.member("resultType").is_some_and(|kind| kind.get() == "\"task\"");
         let declared = self.local.contains(Capability::TasksExtension);
@@ -490,6 +493,7 @@ impl Engine {
             && self.has_ended(id)
             && is_task()
             && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
+            && self.repeats.pursuing(&task).is_empty()
         {
             self.say_farewell(&task);
         }

@@ -717,6 +717,41 @@ fn what_the_server_tells_of_a_task_counts_like_a_look() {
         .filter_map(|event| if let Event::Response { call, .. } = event { Some(*call) } else { None })
         .collect();
     assert_eq!(ended, [call, again]);
+    assert_eq!(client.sent(), NOTHING, "nobody waits for the look any more");
+}
+
+/// Answers that come twice, or to a look that was overtaken, are late and no more, even if they look like a new task.
+#[test]
+fn what_is_late_does_not_end_a_task_that_is_pursued() {
+    let mut client = client();
+    let options = RequestOptions::default();
+    let call = client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be asked");
+    let request = one(client.sent());
+    for _ in 0..2 {
+        answer(&mut client, &request, "task", working());
+        assert_eq!(client.sent(), NOTHING);
+    }
+    client.take_events();
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    let overtaken = look_after(&mut client, millis(400));
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    // Some servers call a task by this name when they are asked for it.
+    answer(&mut client, &overtaken, "task", asks(json!({"a": roots()})));
+    assert!(matches!(client.take_events()[..], [Event::Late(_)]));
+    assert_eq!(client.sent(), NOTHING, "it is still wanted");
+    answer(&mut client, &update, "complete", json!({}));
+    // The server has taken too long to say how the task stands, which is no reason to find fault with it.
+    let look = look_after(&mut client, millis(100));
+    client.advance(RequestOptions::default().idle_timeout.expect("there is one"));
+    assert_eq!(one(client.sent())["method"], "notifications/cancelled");
+    answer(&mut client, &look, "complete", working());
+    assert_eq!((client.take_events(), client.conn.stats().violations), (vec![], 0));
+    let look = look_after(&mut client, millis(250));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
 }
 
 // req: M-TASK-021 M-TASK-022
