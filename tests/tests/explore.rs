@@ -2,25 +2,32 @@
 //!
 //! `cargo run --release -p mcp-tests --bin explore` plays larger scenarios than these.
 
-use mcp_tests::explore::{Flaw, Scenario, catalog, enumerate, explore};
+use mcp_tests::explore::{Flaw, Happened, Happening, Scenario, catalog, enumerate, explore};
 
-fn all_hold(scenarios: Vec<Scenario>) {
+/// All of these keep the rules; and what has happened in them.
+fn all_hold(scenarios: Vec<Scenario>) -> Happened {
+    let mut happened = Happened::default();
     for scenario in scenarios {
         let report = explore(&scenario).unwrap_or_else(|failure| panic!("{failure}"));
         assert!(report.ends > 1 && report.schedules > 1e3, "nothing happens in {}: {report:?}", scenario.name);
+        happened = happened.or(report.happened);
     }
+    happened
 }
 
 // req: BASE-006 BASE-007 BASE-029 CANC-004 CANC-009 CANC-012 PROG-007 PROG-009 PROG-011 LIFE-041 BATCH-005
 #[test]
 fn no_order_of_things_breaks_a_session() {
-    all_hold(catalog::legacy());
+    let happened = all_hold(catalog::legacy());
+    let mut all = Happening::ALL.into_iter().filter(|(what, _)| !matches!(what, Happening::Asked | Happening::Task));
+    assert!(all.all(|(what, _)| happened.has(what)), "{happened}");
 }
 
 // req: M-CANC-003 M-CANC-009 M-CANC-012 M-SUBS-005 M-SUBS-006 M-SUBS-015
 #[test]
 fn no_order_of_things_breaks_a_conversation_without_a_session() {
-    all_hold(catalog::modern());
+    let happened = all_hold(catalog::modern());
+    assert!(Happening::ALL.into_iter().all(|(what, _)| happened.has(what)), "{happened}");
 }
 
 // req: CANC-005

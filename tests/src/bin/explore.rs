@@ -1,10 +1,12 @@
 //! Plays scenarios in every order and prints what there was to see.
 //!
 //! ```text
-//! cargo run --release -p mcp-tests --bin explore [-- --small | NAME...]
+//! cargo run --release -p mcp-tests --bin explore [-- [--first] [--small | NAME...]]
 //! ```
 //!
 //! `--small` stands for those that every run of the tests plays. The largest takes some minutes and some gigabytes.
+//! In the last column stands a letter for each thing that has happened to a request in one order or another: see
+//! `mcp_tests::explore::Happening`. `--first` ends with the first order that breaks a rule.
 //!
 //! Exit status: 0 all is well, 1 an order breaks a rule, 2 wrong usage.
 
@@ -14,7 +16,9 @@ use std::process::ExitCode;
 use mcp_tests::explore::{Scenario, catalog, explore};
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
+    let mut args: Vec<String> = std::env::args().skip(1).collect();
+    let only_first = args.first().is_some_and(|arg| arg == "--first");
+    args.drain(..usize::from(only_first));
     let scenarios = match &args[..] {
         [] => catalog::all(),
         [small] if small == "--small" => catalog::small(),
@@ -29,7 +33,7 @@ fn main() -> ExitCode {
             named
         }
     };
-    match play(&scenarios) {
+    match play(&scenarios, only_first) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(_) => ExitCode::from(2),
@@ -37,11 +41,11 @@ fn main() -> ExitCode {
 }
 
 /// Whether all of them keep the rules.
-fn play(scenarios: &[Scenario]) -> io::Result<bool> {
+fn play(scenarios: &[Scenario], only_first: bool) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     writeln!(
         out,
-        "{:38}{:>11}{:>12}{:>10}{:>8}{:>9}",
+        "{:38}{:>11}{:>12}{:>10}{:>8}{:>9}  happens",
         "scenario", "states", "steps", "schedules", "longest", "seconds"
     )?;
     let (mut states, mut steps, mut seconds, mut good) = (0, 0, 0.0, true);
@@ -52,13 +56,16 @@ fn play(scenarios: &[Scenario]) -> io::Result<bool> {
                 (states, steps, seconds) = (states + report.states, steps + report.steps, seconds + time);
                 writeln!(
                     out,
-                    "{:38}{:>11}{:>12}{:>10.1e}{:>8}{:>9.1}",
-                    scenario.name, report.states, report.steps, report.schedules, report.longest, time
+                    "{:38}{:>11}{:>12}{:>10.1e}{:>8}{:>9.1}  {}",
+                    scenario.name, report.states, report.steps, report.schedules, report.longest, time, report.happened
                 )?;
             }
             Err(failure) => {
                 good = false;
                 writeln!(out, "{failure}")?;
+                if only_first {
+                    break;
+                }
             }
         }
     }

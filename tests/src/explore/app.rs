@@ -4,14 +4,15 @@ use std::{rc::Rc, time::Duration};
 
 use mcp_proto::{
     connection::{Event, Outcome},
-    protocol::{Method, Phase, Role},
+    protocol::{Phase, Role},
     rpc::{CallId, ReplyKey, Timestamp},
     wire::RawJson,
 };
 
 use super::{
     fault::{Fault, Rule, demand},
-    scenario::{Ask, Plan},
+    scenario::{Ask, Plan, Scenario},
+    tasks::{About, Tasks},
 };
 
 const LISTEN: &str = "subscriptions/listen";
@@ -68,8 +69,8 @@ pub(super) struct Request {
     pub debt: Debt,
     /// The number that the peer has given to what it asks, which the answer repeats.
     pub number: u64,
-    /// Whether it may be answered with questions.
-    pub may_ask: bool,
+    /// What it is about.
+    pub about: About,
     /// How many reports of progress are left.
     pub reports: u8,
     /// How many were made.
@@ -86,6 +87,8 @@ pub(super) struct App {
     pub calls: Vec<Call>,
     /// The requests of the peer, in the order in which they came.
     pub requests: Vec<Request>,
+    /// The tasks that calls of the peer have become.
+    pub tasks: Tasks,
     /// It was told that the connection is ready.
     pub ready: bool,
     /// It was told that the connection has ended.
@@ -94,19 +97,24 @@ pub(super) struct App {
     lenient: bool,
     /// Its requests may be sent again with answers to questions.
     rounds: bool,
+    /// Nothing but tasks asks it something.
+    tasks_ask: bool,
 }
 
 impl std::hash::Hash for App {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        (&self.calls, &self.requests, self.ready, self.closed).hash(state);
+        (&self.calls, &self.requests, &self.tasks, self.ready, self.closed).hash(state);
     }
 }
 
 impl App {
     /// One that has done nothing yet.
-    pub(super) fn new(plan: &Plan, role: Role, lenient: bool, rounds: bool) -> Self {
+    pub(super) fn new(plan: &Plan, role: Role, scenario: &Scenario) -> Self {
         let plan = Rc::new(plan.clone());
-        Self { plan, role, calls: Vec::new(), requests: Vec::new(), ready: false, closed: false, lenient, rounds }
+        let (lenient, tasks_ask) = (scenario.is_lenient(), scenario.server.tasks > 0 && scenario.server.questions == 0);
+        let rounds = scenario.server.questions > 0 || scenario.server.tasks > 0;
+        let (calls, requests, tasks) = (Vec::new(), Vec::new(), Tasks::default());
+        Self { plan, role, calls, requests, tasks, ready: false, closed: false, lenient, rounds, tasks_ask }
     }
 
     /// The next request that it makes, and the number that goes with it.
@@ -155,7 +163,7 @@ impl App {
                     key,
                     debt: Debt::Open,
                     number: number.unwrap_or_default(),
-                    may_ask: method.known() == Some(Method::CallTool),
+                    about: About::of(method.known(), params.as_ref()),
                     reports: if token.is_some() { self.plan.reports } else { 0 },
                     reported: 0,
                 });
@@ -178,14 +186,10 @@ impl App {
                     None => return Err(Fault::new(Rule::Events, format!("{key:?} is cancelled and was not open"))),
                 }
             }
-            Event::Notification { params, .. } => {
-                let meta = params.as_ref().and_then(|params| params.member("_meta"));
-                let subscription = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/subscriptionId"));
-                if let Some(subscription) = subscription {
-                    let id: u64 = subscription.decode().unwrap_or_default();
-                    let open = self.calls.iter().any(|call| call.id.as_u64() == id && !call.over);
-                    demand(open, Rule::EndsOnce, || format!("word from subscription {id}, which has ended"))?;
-                }
+            // Which subscription it comes from is looked at where it is known what that is called now.
+            Event::Notification { .. } => {}
+            Event::Task { call, .. } => {
+                self.open_call(*call)?;
             }
             Event::Late(call) => {
                 let over = self.calls.iter().all(|known| known.id != *call || known.over);
@@ -212,6 +216,27 @@ impl App {
         let over = |number| (0..self.calls.len()).any(|index| self.calls[index].over && self.number(index) == number);
         let stray = self.requests.iter().find(|request| request.debt == Debt::Open && over(request.number));
         demand(!modern || stray.is_none(), Rule::Events, || format!("{stray:?} is a question of what has ended"))
+    }
+
+    /// Whether the peer may seem to misbehave.
+    pub(super) const fn is_lenient(&self) -> bool {
+        self.lenient
+    }
+
+    /// Whether the call with this number has not ended.
+    pub(super) fn is_open(&self, number: u64) -> bool {
+        (0..self.calls.len()).any(|index| !self.calls[index].over && self.number(index) == number)
+    }
+
+    /// The numbers of the subscriptions that have not ended.
+    pub(super) fn subscriptions(&self) -> impl Iterator<Item = u64> {
+        let listens = |index: &usize| self.plan.asks[*index].method == LISTEN && !self.calls[*index].over;
+        (0..self.calls.len()).filter(listens).map(|index| self.number(index))
+    }
+
+    /// Whether there is a call that has not ended.
+    pub(super) fn has_open_calls(&self) -> bool {
+        self.calls.iter().any(|call| !call.over)
     }
 
     /// Whether a call ought to have timed out.
@@ -269,7 +294,14 @@ impl App {
         let open = self.calls.iter().find(|call| !call.over);
         demand(open.is_none(), Rule::Rest, || format!("{open:?} never ends"))?;
         let owed = self.requests.iter().find(|request| request.debt != Debt::Paid);
-        demand(owed.is_none(), Rule::Rest, || format!("{owed:?} cannot be answered"))
+        demand(owed.is_none(), Rule::Rest, || format!("{owed:?} cannot be answered"))?;
+        // A task asks once, and so is whoever waits for it.
+        let twice = |request: &&Request| {
+            let same = |other: &&Request| other.number == request.number;
+            self.role == Role::Client && self.tasks_ask && self.requests.iter().filter(same).count() > 1
+        };
+        let twice = self.requests.iter().find(twice);
+        demand(twice.is_none(), Rule::Events, || format!("{twice:?} was asked twice"))
     }
 }
 

@@ -85,6 +85,28 @@ pub fn modern() -> Vec<Scenario> {
             Plan::default().notes(1).closes(),
         ),
         Scenario::new(
+            "subscriptions that are ended",
+            MODERN,
+            Plan::asks([LISTEN.again()]).cancels(1),
+            Plan::default().notes(1),
+        )
+        .ends(3),
+        Scenario::new(
+            "a task",
+            MODERN,
+            Plan::asks([CALL.within(10, 25)]).cancels(1).errors(1),
+            Plan::default().tasks(1),
+        ),
+        Scenario::new("a task, twice told", MODERN, Plan::asks([CALL.within(20, 15)]), Plan::default().tasks(1))
+            .repeats(1),
+        Scenario::new(
+            "a task, dropped",
+            MODERN,
+            Plan::asks([CALL.within(20, 15)]).closes().breaks(),
+            Plan::default().tasks(1).closes(),
+        )
+        .cut(),
+        Scenario::new(
             "modern repeats",
             MODERN,
             Plan::asks([LISTEN, CALL]).cancels(1).errors(1).closes(),
@@ -105,13 +127,13 @@ pub fn modern() -> Vec<Scenario> {
 /// From the first byte on, for each pair of eras, some thousand states each.
 #[must_use]
 pub fn openings() -> Vec<Scenario> {
-    let (call, root) = (Plan::asks([CALL]).closes(), Plan::asks([ROOTS]));
+    let (call, root) = (Plan::asks([CALL]).closes(), Plan::asks([ROOTS]).closes());
     let (old, both) = (VersionSet::LEGACY, VersionSet::ALL);
     vec![
         Scenario::new("handshake", Opening::Fresh(old, old), call.clone(), root.clone().notes(1)).cut(),
         Scenario::new("an old server", Opening::Fresh(both, old), call.clone().cancels(1), root.clone()),
         Scenario::new("a server of both eras", Opening::Fresh(both, both), call.clone().cancels(1), root),
-        Scenario::new("an old client", Opening::Fresh(old, both), call.cancels(1), Plan::default()),
+        Scenario::new("an old client", Opening::Fresh(old, both), call.cancels(1), Plan::default().closes()),
     ]
 }
 
@@ -178,6 +200,40 @@ pub fn large() -> Vec<Scenario> {
             Plan::asks([CALL.within(10, 20), LISTEN.within(10, 10)]).cancels(2).errors(1),
             Plan::default().questions(2).notes(1).errors(1),
         ),
+        Scenario::new(
+            "questions, closed",
+            MODERN,
+            Plan::asks([CALL.with_progress(), CALL]).cancels(1).closes(),
+            Plan::default().reports(1).questions(1).closes(),
+        ),
+        Scenario::new(
+            "questions, dropped",
+            MODERN,
+            Plan::asks([CALL.with_progress(), CALL]).cancels(1).breaks(),
+            Plan::default().reports(1).questions(1).breaks(),
+        )
+        .cut(),
+        Scenario::new(
+            "questions, repeated",
+            MODERN,
+            Plan::asks([CALL, CALL]).cancels(1).errors(1),
+            Plan::default().questions(1).errors(1),
+        )
+        .repeats(1)
+        .capacity(2),
+        Scenario::new(
+            "tasks",
+            MODERN,
+            Plan::asks([CALL.within(10, 25), CALL.within(20, 15)]).cancels(1).errors(1),
+            Plan::default().tasks(1),
+        ),
+        Scenario::new(
+            "subscriptions, calls and a gateway",
+            MODERN,
+            Plan::asks([LISTEN.again(), CALL]).cancels(2),
+            Plan::default().notes(1),
+        )
+        .ends(3),
         Scenario::new(
             "modern, everything at once",
             MODERN,

@@ -5,6 +5,7 @@ use std::{
     fmt::Write as _,
     hash::{DefaultHasher, Hash, Hasher},
     rc::Rc,
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -21,8 +22,10 @@ use super::{
     fault::{Fault, Rule, demand},
     flaw::Flaw,
     frames::{Frame, Frames},
+    happened::{Happening, Notes},
     scenario::Scenario,
     tap::Tap,
+    tasks::{About, Turn},
     world::Act,
 };
 
@@ -35,6 +38,8 @@ pub enum Reply {
     Error,
     /// With so many questions, and with a state if there are none.
     Questions(u8),
+    /// With a task.
+    Task,
 }
 
 /// What the application may still do.
@@ -46,6 +51,8 @@ pub(super) struct Left {
     pub errors: u8,
     /// Answer with questions.
     pub questions: u8,
+    /// Answer with a task.
+    pub tasks: u8,
     /// Change a list.
     pub notes: u8,
     /// Close.
@@ -72,21 +79,26 @@ pub(super) struct End<E> {
     role: Role,
     flaw: Option<Flaw>,
     digest: u64,
+    /// Calls may become tasks.
+    has_tasks: bool,
+    /// Shared by all states.
+    notes: Notes,
 }
 
 impl<E: Clone + fmt::Debug> End<E> {
     /// An end at which nothing has happened.
-    pub(super) fn new(conn: Connection<E>, scenario: &Scenario, role: Role) -> Self {
+    pub(super) fn new(conn: Connection<E>, scenario: &Scenario, role: Role, notes: Notes) -> Self {
         let plan = if role == Role::Client { &scenario.client } else { &scenario.server };
         let left = Left {
             cancels: plan.cancels,
             errors: plan.errors,
             questions: plan.questions,
+            tasks: plan.tasks,
             notes: plan.notes,
             closes: plan.closes,
             breaks: plan.breaks,
         };
-        let app = App::new(plan, role, scenario.is_lenient(), scenario.server.questions > 0);
+        let app = App::new(plan, role, scenario);
         let mut end = Self {
             conn,
             app,
@@ -97,6 +109,8 @@ impl<E: Clone + fmt::Debug> End<E> {
             role,
             flaw: scenario.flaw,
             digest: 0,
+            has_tasks: scenario.server.tasks > 0,
+            notes,
         };
         end.seal();
         end
@@ -153,6 +167,18 @@ impl<E: Clone + fmt::Debug> End<E> {
     }
 
     fn hear(&mut self, now: Timestamp, cause: Cause, event: &Event<'_>) -> Result<(), Fault> {
+        if let Some(what) = Happening::of(event) {
+            self.notes.note(what);
+        }
+        if let Event::Notification { params: Some(params), .. } = event {
+            let meta = params.member("_meta");
+            let subscription = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/subscriptionId"));
+            if let Some(subscription) = subscription {
+                let open = self.tap.number_of(subscription.get()).is_some_and(|number| self.app.is_open(number));
+                let what = || format!("word from subscription {}, which has ended", subscription.get());
+                demand(open, Rule::EndsOnce, what)?;
+            }
+        }
         for _ in 0..self.flaw.map_or(1, |flaw| flaw.hears(event)) {
             if let Some(given_up) = self.app.on_event(now, self.conn.phase(), cause, event)? {
                 self.tap.give_up(given_up);
@@ -192,7 +218,14 @@ impl<E: Clone + fmt::Debug> End<E> {
                 Some(frame) => self.receive(now, frame)?,
                 None => self.end_of_input(now)?,
             },
-            Act::Repeat(_) | Act::Batch(_) | Act::Tick | Act::Cut => false,
+            Act::Turn(index, turn) => {
+                self.app.tasks.turn(index, turn);
+                if turn == Turn::Ask {
+                    self.notes.note(Happening::Asked);
+                }
+                self.settle(now, Cause::Nothing, None)?
+            }
+            Act::Repeat(_) | Act::Batch(_) | Act::End(_) | Act::Tick | Act::Cut => false,
         };
         Ok((changed, None))
     }
@@ -225,9 +258,11 @@ impl<E: Clone + fmt::Debug> End<E> {
     /// The application answers a request.
     fn answer(&mut self, now: Timestamp, index: usize, reply: Reply) -> Result<bool, Fault> {
         let request = self.app.requests[index];
+        // An answer that nobody waits for is the end of the work on it: no task comes of it, but one may end by it.
+        let mut tasks = self.app.tasks.clone();
         let refused = match reply {
             Reply::Error => self.conn.respond_error(request.key, &ErrorObject::internal("no")),
-            Reply::Result | Reply::Questions(_) => {
+            Reply::Result | Reply::Questions(_) | Reply::Task => {
                 let result = match reply {
                     Reply::Questions(0) => json!({"resultType": "input_required", "requestState": "s"}),
                     Reply::Questions(count) => {
@@ -236,17 +271,27 @@ impl<E: Clone + fmt::Debug> End<E> {
                             (0..count).map(|name| (format!("q{name}"), question.clone())).collect();
                         json!({"resultType": "input_required", "inputRequests": questions})
                     }
-                    _ => json!({"n": request.number}),
+                    Reply::Task => tasks.begin(request.number),
+                    _ if matches!(request.about, About::Work | About::Other) => json!({"n": request.number}),
+                    _ => tasks.answer(request.about),
                 };
                 let result = Json::new(&result).expect("this is JSON");
                 self.conn.respond_raw(request.key, &RawJson::from(&result))
             }
         };
         if refused.is_ok() {
+            if reply == Reply::Error {
+                tasks.refuse(request.about);
+            }
+            self.app.tasks = tasks;
             let request = &mut self.app.requests[index];
             (request.debt, request.reports, request.reported) = (Debt::Paid, 0, 0);
             self.left.errors -= u8::from(reply == Reply::Error);
-            self.left.questions -= u8::from(matches!(reply, Reply::Questions(_)));
+            self.left.tasks -= u8::from(reply == Reply::Task);
+            if matches!(reply, Reply::Questions(_)) {
+                self.left.questions -= 1;
+                self.notes.note(Happening::Asked);
+            }
         }
         self.settle(now, Cause::Answer, refused.err())
     }
@@ -295,7 +340,9 @@ impl<E: Clone + fmt::Debug> End<E> {
         // What is left of a connection that has ended is to write: nothing is heard any more.
         let closed = self.conn.phase() == Phase::Closed;
         if !closed {
-            self.tap.incoming(frame, self.role == Role::Client && self.is_modern());
+            let cancelled = self.tap.incoming(frame, self.role == Role::Client && self.is_modern());
+            // An answer that was taken back is not told: a task that it would have told of goes on until its time is up.
+            self.app.tasks.forget(cancelled);
         }
         let text = self.flaw.map_or_else(|| Some(frame.text.clone()), |flaw| flaw.reads(frame));
         let event = text.as_ref().and_then(|text| self.conn.handle_frame(now, codec::Frame::new(text.as_bytes())));
@@ -391,7 +438,8 @@ impl<E: Clone + fmt::Debug> End<E> {
         let reason = match next.map(|next| next.wake) {
             None => true,
             Some(Wake::RequestTimeout) => {
-                let own = self.conn.phase() < Phase::Ready || self.app.plan.keepalive.is_some();
+                // The connection asks for itself whether the peer is there, and says that a task is not wanted.
+                let own = self.conn.phase() < Phase::Ready || self.app.plan.keepalive.is_some() || self.has_tasks;
                 own || self.app.calls.iter().any(|call| !call.over)
             }
             Some(Wake::Retry) => self.app.calls.iter().any(|call| !call.over),
@@ -402,8 +450,13 @@ impl<E: Clone + fmt::Debug> End<E> {
     }
 
     /// Nothing can happen any more: nothing is left over. `ended` says that the conversation was not left open.
-    pub(super) fn at_rest(&self, ended: bool) -> Result<(), Fault> {
+    pub(super) fn at_rest(&self, now: Timestamp, ended: bool) -> Result<(), Fault> {
         self.app.settled()?;
+        // A server that does not read for a minute is not told that a task is not wanted, nor is one that refuses looks
+        // because they come twice.
+        if !ended && !self.app.is_lenient() && now < Timestamp::ZERO + Duration::from_secs(60) {
+            self.app.tasks.settled()?;
+        }
         let usage = self.conn.usage();
         demand(usage == Usage::default(), Rule::Rest, || format!("something is held: {usage:?}"))?;
         if ended {

@@ -65,7 +65,7 @@ impl Flaw {
         (Self::Oversleeps, Rule::Deadlines, "timeouts"),
         (Self::Silent, Rule::Output, "two each way"),
         (Self::AnswerLost, Rule::Rest, "two each way"),
-        (Self::EndOfInputLost, Rule::Rest, "handshake"),
+        (Self::EndOfInputLost, Rule::Rest, "modern repeats"),
         (Self::NoTime, Rule::Livelock, "timeouts"),
         (Self::Panics, Rule::Panic, "two each way"),
     ];

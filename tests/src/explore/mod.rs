@@ -19,14 +19,18 @@ mod end;
 mod fault;
 mod flaw;
 mod frames;
+mod happened;
 mod scenario;
 mod search;
 mod tap;
+mod tasks;
 mod world;
 
 pub use end::Reply;
 pub use fault::{Fault, Rule};
 pub use flaw::Flaw;
+pub use happened::{Happened, Happening};
 pub use scenario::{Ask, Opening, Plan, Scenario, Who};
 pub use search::{Failure, Report, enumerate, explore};
+pub use tasks::Turn;
 pub use world::{Act, World};

@@ -7,7 +7,7 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{ClientCapabilities, Implementation, ServerCapabilities},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::flaw::Flaw;
 
@@ -36,13 +36,15 @@ pub struct Ask {
     pub idle: Option<u64>,
     /// How long it may take in all, in seconds.
     pub total: Option<u64>,
+    /// Whether a subscription is opened again when it is ended.
+    pub again: bool,
 }
 
 impl Ask {
     /// A request without deadlines, which does not ask for progress.
     #[must_use]
     pub const fn of(method: &'static str) -> Self {
-        Self { method, progress: false, idle: None, total: None }
+        Self { method, progress: false, idle: None, total: None, again: false }
     }
 
     /// It wants to hear of progress.
@@ -57,11 +59,18 @@ impl Ask {
         Self { idle: Some(idle), total: Some(total), ..self }
     }
 
+    /// A subscription that is opened again when it is ended.
+    #[must_use]
+    pub const fn again(self) -> Self {
+        Self { again: true, ..self }
+    }
+
     pub(super) fn options(&self) -> RequestOptions {
         RequestOptions {
             idle_timeout: self.idle.map(Duration::from_secs),
             total_timeout: self.total.map(Duration::from_secs),
             progress: self.progress,
+            relisten: self.again,
             ..RequestOptions::forever()
         }
     }
@@ -76,6 +85,7 @@ pub struct Plan {
     pub(super) reports: u8,
     pub(super) errors: u8,
     pub(super) questions: u8,
+    pub(super) tasks: u8,
     pub(super) notes: u8,
     pub(super) closes: bool,
     pub(super) breaks: bool,
@@ -112,6 +122,12 @@ impl Plan {
     #[must_use]
     pub fn questions(self, questions: u8) -> Self {
         Self { questions, ..self }
+    }
+
+    /// So many of the calls may become tasks, each of which may ask something (servers of the modern era).
+    #[must_use]
+    pub fn tasks(self, tasks: u8) -> Self {
+        Self { tasks, ..self }
     }
 
     /// A list of its may change so often.
@@ -168,6 +184,7 @@ pub struct Scenario {
     pub(super) repeats: u8,
     pub(super) batches: u8,
     pub(super) cut: bool,
+    pub(super) ends: u8,
     pub(super) ticks: u8,
     pub(super) flaw: Option<Flaw>,
 }
@@ -177,7 +194,19 @@ impl Scenario {
     #[must_use]
     pub fn new(name: &'static str, opening: Opening, client: Plan, server: Plan) -> Self {
         let ticks = u8::MAX;
-        Self { name, opening, client, server, capacity: 1, repeats: 0, batches: 0, cut: false, ticks, flaw: None }
+        Self {
+            name,
+            opening,
+            client,
+            server,
+            capacity: 1,
+            repeats: 0,
+            batches: 0,
+            cut: false,
+            ends: 0,
+            ticks,
+            flaw: None,
+        }
     }
 
     /// A link holds so many frames in flight. Further ones wait with their sender.
@@ -202,6 +231,12 @@ impl Scenario {
     #[must_use]
     pub fn cut(self) -> Self {
         Self { cut: true, ..self }
+    }
+
+    /// A gateway between the two may end so many subscriptions: it tells both that they are cancelled.
+    #[must_use]
+    pub fn ends(self, ends: u8) -> Self {
+        Self { ends, ..self }
     }
 
     /// Time passes up to the next deadline at most so many times. Without this, as often as there is one.
@@ -241,21 +276,29 @@ impl Scenario {
     /// The client. What it declares is kept short: it is part of what every state is told apart by.
     pub(super) fn client_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new(Implementation::new("c", "1"));
-        config.capabilities = serde_json::from_value::<ClientCapabilities>(json!({
-            "roots": {"listChanged": true}, "elicitation": {"form": {}}
-        }))
-        .expect("these are capabilities");
+        let mut declared = json!({"roots": {"listChanged": true}, "elicitation": {"form": {}}});
+        self.add_tasks(&mut declared);
+        config.capabilities = serde_json::from_value::<ClientCapabilities>(declared).expect("these are capabilities");
         config.settings.versions = self.versions().0;
         config.settings.keepalive = self.client.keepalive;
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
+        config.settings.limits.relistens = 2;
         config
+    }
+
+    /// Both declare the tasks extension where it is used.
+    fn add_tasks(&self, declared: &mut Value) {
+        if self.server.tasks > 0 {
+            declared["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        }
     }
 
     /// The server.
     pub(super) fn server_config(&self) -> ServerConfig {
         let mut config = ServerConfig::new(Implementation::new("s", "1"));
-        config.capabilities = serde_json::from_value::<ServerCapabilities>(json!({"tools": {"listChanged": true}}))
-            .expect("these are capabilities");
+        let mut declared = json!({"tools": {"listChanged": true}});
+        self.add_tasks(&mut declared);
+        config.capabilities = serde_json::from_value::<ServerCapabilities>(declared).expect("these are capabilities");
         config.settings.versions = self.versions().1;
         config.settings.keepalive = self.server.keepalive;
         config.settings.limits = self.server.limits.clone().unwrap_or_default();

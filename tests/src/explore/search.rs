@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     fault::{Fault, Rule},
+    happened::Happened,
     scenario::{Scenario, Who},
     world::{Act, World},
 };
@@ -27,6 +28,8 @@ pub struct Report {
     pub schedules: f64,
     /// The longest of them.
     pub longest: u32,
+    /// What has happened, in one order or another.
+    pub happened: Happened,
     /// How long it took.
     pub time: Duration,
 }
@@ -40,11 +43,13 @@ pub struct Failure {
     pub fault: Fault,
     /// What happened, one step in each line. No step can be left out.
     pub script: String,
+    /// How many states were visited until it was found.
+    pub states: u64,
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n{}", self.scenario, self.fault, self.script)
+        write!(f, "{}: {}\n{}  (found after {} states)", self.scenario, self.fault, self.script, self.states)
     }
 }
 
@@ -89,12 +94,15 @@ struct Rest {
 impl Search {
     fn run(mut self, scenario: &Scenario) -> Result<Report, Box<Failure>> {
         let start = Instant::now();
-        let explored = World::new(scenario).and_then(|world| self.visit(&world));
+        let explored = World::new(scenario).and_then(|world| Ok((self.visit(&world)?, world.happened())));
         match explored {
-            Ok(Rest { schedules, longest }) => Ok(Report { schedules, longest, time: start.elapsed(), ..self.report }),
+            Ok((Rest { schedules, longest }, happened)) => {
+                Ok(Report { schedules, longest, happened, time: start.elapsed(), ..self.report })
+            }
             Err(fault) => {
                 let (path, fault) = shortened(scenario, &self.path, fault);
-                Err(Box::new(Failure { scenario: scenario.name, fault, script: script(scenario, &path) }))
+                let (script, states) = (script(scenario, &path), self.report.states);
+                Err(Box::new(Failure { scenario: scenario.name, fault, script, states }))
             }
         }
     }

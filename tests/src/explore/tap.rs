@@ -26,6 +26,8 @@ enum Listening {
 #[derive(Clone, Debug, Hash)]
 struct Inbound {
     id: Id,
+    /// The number that its application has given to it.
+    number: Option<u64>,
     /// How often it has come in, less how often it was answered or cancelled.
     open: u8,
     token: Option<Id>,
@@ -88,19 +90,23 @@ pub(super) struct Tap {
 }
 
 impl Tap {
-    /// A frame comes in, perhaps from a server of the modern era, which cancels what it was asked.
-    pub(super) fn incoming(&mut self, frame: &Frame, modern_server: bool) {
+    /// A frame comes in, perhaps from a server of the modern era, which cancels what it was asked. The number of the
+    /// request that it cancels before it was answered.
+    pub(super) fn incoming(&mut self, frame: &Frame, modern_server: bool) -> Option<u64> {
+        let mut cancelled = None;
         for said in &frame.said {
             match said {
-                Said::Request { id, method, token, .. } => {
+                Said::Request { id, method, token, number } => {
                     let listening = if &**method == LISTEN { Listening::Asked } else { Listening::No };
                     match self.inbound.iter_mut().find(|request| request.id == *id) {
                         Some(request) if request.open > 0 => request.open += 1,
                         Some(request) => {
-                            *request = Inbound { open: 1, token: token.clone(), listening, ..request.clone() };
+                            let number = *number;
+                            *request = Inbound { number, open: 1, token: token.clone(), listening, ..request.clone() };
                         }
                         None => self.inbound.push(Inbound {
                             id: id.clone(),
+                            number: *number,
                             open: 1,
                             token: token.clone(),
                             progress: None,
@@ -111,6 +117,7 @@ impl Tap {
                 Said::Cancelled(id) if !modern_server => {
                     if let Some(request) = self.open(id) {
                         // Of several with this id, the one that was let in.
+                        cancelled = request.number;
                         request.listening = Listening::No;
                         request.close();
                     }
@@ -123,6 +130,7 @@ impl Tap {
                 Said::Answer(None) | Said::Progress(..) | Said::Note(..) => {}
             }
         }
+        cancelled
     }
 
     /// The application gives up on a request: it is not answered, so the peer may be told.
@@ -132,6 +140,17 @@ impl Tap {
                 request.fate = Fate::GivenUp;
             }
         }
+    }
+
+    /// The number of the request that has this id.
+    pub(super) fn number_of(&self, id: &str) -> Option<u64> {
+        self.outbound.iter().find(|request| &*request.id == id)?.number
+    }
+
+    /// The id that the request with this number is in flight under.
+    pub(super) fn id_of(&self, number: u64) -> Option<&Id> {
+        let found = |request: &&Outbound| request.number == Some(number) && request.fate == Fate::Open;
+        Some(&self.outbound.iter().rfind(found)?.id)
     }
 
     /// A list of this end has changed.

@@ -20,7 +20,9 @@ use super::{
     fault::{Fault, Rule, demand},
     flaw::Flaw,
     frames::{Frame, Frames, Said},
+    happened::{Happened, Happening, Notes},
     scenario::{Scenario, Who},
+    tasks::{About, Turn},
 };
 
 /// Something that may happen. Numbers are places in the application's lists.
@@ -36,6 +38,8 @@ pub enum Act {
     Progress(Who, usize),
     /// A list of an application changes.
     Note(Who),
+    /// The server's application does something with a task.
+    Turn(usize, Turn),
     /// An application closes the connection.
     Close(Who),
     /// Writing fails at an end.
@@ -48,6 +52,8 @@ pub enum Act {
     Repeat(Who),
     /// The next two frames of the link become one.
     Batch(Who),
+    /// A gateway ends the client's subscription with this number.
+    End(u64),
     /// A deadline is over, and the driver wakes up.
     Wake(Who),
     /// Time passes up to the next deadline.
@@ -77,6 +83,7 @@ pub struct World {
     ticks: u8,
     repeats: u8,
     batches: u8,
+    ends: u8,
     cut: bool,
     capacity: usize,
     flaw: Option<Flaw>,
@@ -135,6 +142,7 @@ impl<E: Clone + fmt::Debug> Steps<E> {
 #[derive(Debug, Default)]
 struct Memory {
     frames: Frames,
+    notes: Notes,
     client: Steps<ClientEnd>,
     server: Steps<ServerEnd>,
 }
@@ -168,21 +176,22 @@ impl World {
     /// # Errors
     /// If its opening breaks a rule.
     pub fn new(scenario: &Scenario) -> Result<Self, Fault> {
-        let now = Timestamp::ZERO;
+        let (now, memory) = (Timestamp::ZERO, Rc::<Memory>::default());
         let client = Client::new(scenario.client_config(), now);
         let server = Server::new(scenario.server_config(), now);
         let mut world = Self {
-            client: Rc::new(End::new(client, scenario, Role::Client)),
-            server: Rc::new(End::new(server, scenario, Role::Server)),
+            client: Rc::new(End::new(client, scenario, Role::Client, memory.notes.clone())),
+            server: Rc::new(End::new(server, scenario, Role::Server, memory.notes.clone())),
             to: Default::default(),
             now,
             ticks: scenario.ticks,
             repeats: scenario.repeats,
             batches: scenario.batches,
+            ends: scenario.ends,
             cut: scenario.cut,
             capacity: scenario.capacity,
             flaw: scenario.flaw,
-            memory: Rc::default(),
+            memory,
         };
         if let Some(version) = scenario.agreed() {
             while let Some(next) = world.first_of(|act| matches!(act, Act::Transmit(_) | Act::Deliver(_)))? {
@@ -203,12 +212,18 @@ impl World {
         Ok(None)
     }
 
+    /// What has happened so far, in any order.
+    #[must_use]
+    pub fn happened(&self) -> Happened {
+        self.memory.notes.all()
+    }
+
     /// Tells this state apart from others.
     #[must_use]
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.client.digest(), self.server.digest(), self.now).hash(&mut hasher);
-        (self.ticks, self.repeats, self.batches, self.cut).hash(&mut hasher);
+        (self.ticks, self.repeats, self.batches, self.ends, self.cut).hash(&mut hasher);
         for wire in &self.to {
             (wire.ended, wire.deaf, wire.frames.len()).hash(&mut hasher);
             for frame in &wire.frames {
@@ -242,6 +257,13 @@ impl World {
         if self.next_deadline().is_some() {
             acts.push(Act::Tick);
         }
+        if self.ends > 0 && !(self.client.gone || self.server.gone) {
+            let open = self.client.app.subscriptions();
+            acts.extend(open.filter(|number| self.client.tap.id_of(*number).is_some()).map(Act::End));
+        }
+        if !self.server.gone {
+            acts.extend(self.server.app.tasks.turns().map(|(index, turn)| Act::Turn(index, turn)));
+        }
         if self.cut && !(self.client.gone && self.server.gone) {
             acts.push(Act::Cut);
         }
@@ -257,7 +279,10 @@ impl World {
                 if left.errors > 0 {
                     acts.push(Act::Answer(who, index, Reply::Error));
                 }
-                if left.questions > 0 && request.may_ask {
+                if left.tasks > 0 && request.about == About::Work {
+                    acts.push(Act::Answer(who, index, Reply::Task));
+                }
+                if left.questions > 0 && request.about == About::Work {
                     acts.extend((0..=2).map(|count| Act::Answer(who, index, Reply::Questions(count))));
                 }
                 if request.reports > 0 {
@@ -335,8 +360,21 @@ impl World {
             | Act::Transmit(who)
             | Act::Deliver(who)
             | Act::Wake(who) => return self.act_at(who, act),
+            Act::Turn(..) => return self.act_at(Who::Server, act),
+            Act::End(number) => {
+                self.ends -= 1;
+                let Some(id) = self.client.tap.id_of(number) else { return Ok(false) };
+                let text = format!(
+                    "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{{\"requestId\":{id}}}}}"
+                );
+                let frame = self.memory.frames.of(&text);
+                for wire in self.to.iter_mut().filter(|wire| !wire.ended && !wire.deaf) {
+                    wire.frames.push_back(frame.clone());
+                }
+            }
             Act::Repeat(who) => {
                 self.repeats -= 1;
+                self.memory.notes.note(Happening::Repeated);
                 let frames = &mut self.to[who as usize].frames;
                 frames.extend(frames.front().cloned());
             }
@@ -356,6 +394,9 @@ impl World {
             }
             Act::Cut => {
                 self.cut = false;
+                if self.client.app.has_open_calls() || self.server.app.has_open_calls() {
+                    self.memory.notes.note(Happening::Dropped);
+                }
                 for wire in &mut self.to {
                     (wire.ended, wire.frames) = (true, VecDeque::new());
                 }
@@ -388,8 +429,8 @@ impl World {
     /// If something is.
     pub fn at_rest(&self) -> Result<(), Fault> {
         let ended = self.client.gone || self.server.gone;
-        self.client.at_rest(ended)?;
-        self.server.at_rest(ended)
+        self.client.at_rest(self.now, ended)?;
+        self.server.at_rest(self.now, ended)
     }
 
     /// What is about to happen, for people.
@@ -415,6 +456,8 @@ impl World {
             Act::Answer(who, index, reply) => format!("{who} answers request {index}: {reply:?}"),
             Act::Progress(who, index) => format!("{who} reports progress of request {index}"),
             Act::Note(who) => format!("{who}: a list changes"),
+            Act::Turn(index, turn) => format!("server: task {index} is to {turn:?}"),
+            Act::End(number) => format!("a gateway ends subscription {number}"),
             Act::Close(who) => format!("{who} closes"),
             Act::Break(who) => format!("{who} cannot write any more"),
             Act::Wake(who) => format!("{who} wakes up"),
