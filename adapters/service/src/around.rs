@@ -1,6 +1,12 @@
 //! Middleware: code that runs around every answer.
 
-use std::{any::Any, fmt, future::Future, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    fmt,
+    future::Future,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use mcp_proto::{
     connection::ServerEnd,
@@ -15,6 +21,7 @@ use crate::{
     role::Asked,
     service::{Finished, Rounds},
     session::Shared,
+    span::Span,
     sync::lock,
 };
 
@@ -171,13 +178,14 @@ where
 pub(crate) struct Around<E: Role> {
     /// There is none of it unless there is middleware.
     middleware: Option<(Layers<E>, Arc<Subject>)>,
+    span: Span,
 }
 
 impl<E: Role> Around<E> {
     pub(crate) fn of(shared: &Shared<E>, asked: &Asked<'_, E>) -> Self {
         let layers = &E::custom(&shared.home).layers;
         let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(subject(asked))));
-        Self { middleware }
+        Self { middleware, span: Span::of(asked) }
     }
 
     /// Answers a request. A panic on the way is an error.
@@ -190,31 +198,48 @@ impl<E: Role> Around<E> {
         T: Send + 'static,
         F: Future<Output = Answer<T>> + Send + 'static,
     {
-        let Some((layers, subject)) = self.middleware else {
-            return guarded(async { f(context).await }).await;
+        let Self { middleware, span } = self;
+        let request = context.clone();
+        let answer = match middleware {
+            None => span.around(guarded(async { f(context).await })).await,
+            Some((layers, subject)) => {
+                let incoming = Incoming { subject, context };
+                span.around(through(layers, incoming, f)).await
+            }
         };
-        let incoming = Incoming { subject, context: context.clone() };
-        let place = Arc::new(std::sync::Mutex::new(None));
-        let handler = {
-            let place = place.clone();
-            Later::new(async move {
-                let began = now(&context);
-                let request = context.clone();
-                let answer = guarded(async { f(context).await }).await;
-                let ended =
-                    Ended { answered: answered(&request, &answer), took: elapsed(&request, began), replaced: false };
-                *lock(&place) = Some(answer);
-                ended
-            })
-        };
-        let Ended { answered, replaced, .. } = Rest { layers, behind: 0, incoming, handler }.run().await;
-        let answer = lock(&place).take();
-        match (answered, answer) {
-            (Answered::Error(error), _) if replaced => Err(error),
-            (_, Some(answer)) => answer,
-            // Somebody has kept how another request ended, and says that this one ended so.
-            (_, None) => Err(ErrorObject::internal("Internal error")),
-        }
+        span.end(request.is_cancelled(), || answered(&request, &answer));
+        answer
+    }
+}
+
+/// Answers a request through all the middleware.
+async fn through<E: Role, T, F>(
+    layers: Layers<E>,
+    incoming: Incoming<E>,
+    f: impl FnOnce(Context<E>) -> F + Send + 'static,
+) -> Answer<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Answer<T>> + Send + 'static,
+{
+    let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
+    let handler = {
+        let place = place.clone();
+        Later::new(async move {
+            let (began, request) = (now(&context), context.clone());
+            let answer = guarded(async { f(context).await }).await;
+            let answered = answered(&request, &answer);
+            *lock(&place) = Some(answer);
+            Ended { answered, took: elapsed(&request, began), replaced: false }
+        })
+    };
+    let Ended { answered, replaced, .. } = Rest { layers, behind: 0, incoming, handler }.run().await;
+    let answer = lock(&place).take();
+    match (answered, answer) {
+        (Answered::Error(error), _) if replaced => Err(error),
+        (_, Some(answer)) => answer,
+        // Somebody has kept how another request ended, and says that this one ended so.
+        (_, None) => Err(ErrorObject::internal("Internal error")),
     }
 }
 
@@ -226,16 +251,21 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
     now(context).saturating_since(since)
 }
 
-/// What an answer is to middleware.
-fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> Answered {
-    if context.work.rounds.get().is_some_and(Rounds::has_asked) {
-        return Answered::Questions;
-    }
+/// What an answer that was given without a handler is.
+pub(crate) fn outcome<T: 'static>(answer: &Answer<T>) -> Answered {
     match answer {
         Err(error) => Answered::Error(error.clone()),
         Ok(result) if tool_result(result).is_some_and(CallToolResult::is_error) => Answered::Failed,
         Ok(_) => Answered::Result,
     }
+}
+
+/// What the answer of a handler is.
+fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> Answered {
+    if context.work.rounds.get().is_some_and(Rounds::has_asked) {
+        return Answered::Questions;
+    }
+    outcome(answer)
 }
 
 /// The result of a tool, if it is one.
@@ -245,7 +275,7 @@ fn tool_result<T: 'static>(result: &T) -> Option<&CallToolResult> {
 }
 
 /// What a request says of itself.
-fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
+pub(crate) fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
     let Asked { link, key, method, params } = asked;
     let id = link.run(|conn, _| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {

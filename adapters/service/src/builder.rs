@@ -183,6 +183,17 @@ macro_rules! common_methods {
             self
         }
 
+        /// Says which distributed trace the code that runs is part of: requests of ours belong to it, and say so in their
+        /// `_meta`. Without it, or if it does not know, what is asked on behalf of a request belongs to the trace of that one, and
+        /// all else to none, unless it is [said](crate::Peer::traced). It is asked for each request, and should be quick.
+        pub fn trace_with(
+            mut self,
+            f: impl Fn() -> Option<mcp_proto::schema::TraceContext> + Send + Sync + 'static,
+        ) -> Self {
+            self.common.custom.tracer = Some(std::sync::Arc::new(f));
+            self
+        }
+
         /// Hears what the peer does wrong, and what it complains of. It should not take long.
         pub fn on_fault(mut self, f: impl Fn(crate::Fault) + Send + Sync + 'static) -> Self {
             self.common.custom.critic = Some(std::sync::Arc::new(f));

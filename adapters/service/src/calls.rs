@@ -13,11 +13,14 @@ use std::{
 use mcp_proto::{
     connection::{CloseReason, Event, Progress},
     rpc::CallId,
-    schema::tasks_extension,
+    schema::{TraceContext, tasks_extension},
     wire::RawJson,
 };
 
 use crate::{CallError, Later, Link, Subscriptions, queue::Queue, sync::lock, waiter::Waiter};
+
+/// Says which trace the code that runs is part of.
+pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 
 /// The requests of ours on one connection that somebody waits for.
 ///
@@ -27,6 +30,8 @@ pub struct Calls<E> {
     link: OnceLock<Weak<dyn Link<E>>>,
     /// Tells it from those of other connections.
     number: u64,
+    /// Which trace the requests belong to that do not say so themselves.
+    tracer: Option<Tracer>,
     /// What is listened to, here and on the connections before and after this one (clients).
     subscriptions: Subscriptions,
     table: Mutex<Table>,
@@ -60,6 +65,7 @@ impl<E> Default for Calls<E> {
         Self {
             link: OnceLock::new(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
+            tracer: None,
             subscriptions: Subscriptions::new(),
             table: Mutex::default(),
             turned: Queue::default(),
@@ -69,8 +75,13 @@ impl<E> Default for Calls<E> {
 
 impl<E: 'static> Calls<E> {
     /// Nothing in flight, and this to listen to.
-    pub(crate) fn listening_to(subscriptions: Subscriptions) -> Self {
-        Self { subscriptions, ..Self::default() }
+    pub(crate) fn listening_to(subscriptions: Subscriptions, tracer: Option<Tracer>) -> Self {
+        Self { subscriptions, tracer, ..Self::default() }
+    }
+
+    /// The trace that whoever asks now is part of.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.tracer.as_ref().and_then(|tracer| tracer())
     }
 
     /// Takes the events that concern requests of ours, and hands back the others. [`Event::Ready`] and

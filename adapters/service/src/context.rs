@@ -102,6 +102,13 @@ impl<E: Role> Context<E> {
         self.work.meta.as_ref()
     }
 
+    /// Which distributed trace the request belongs to. What is asked through this context belongs to it as well, unless its
+    /// [options](Self::with_options) or the application ([`trace_with`](crate::ServiceBuilder::trace_with)) say otherwise.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.info().trace.clone().or_else(|| self.meta()?.trace())
+    }
+
     /// The id of the task that the request has become (2025-11-25, 2026-07-28).
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
@@ -198,6 +205,10 @@ impl<E: Role> Context<E> {
         let peer = match self.options.clone() {
             Some(options) => self.peer().with_options(options),
             None => self.peer().patient_for::<R>(),
+        };
+        let peer = match self.trace() {
+            Some(trace) => peer.traced_unless(trace),
+            None => peer,
         };
         match peer.request(&question) {
             Ok(pending) => match Asking::begin(self, &pending) {

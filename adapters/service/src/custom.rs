@@ -11,6 +11,7 @@ use serde_core::{Serialize, de::DeserializeOwned};
 use crate::{
     Context, Failure, Later, Peer, Role,
     around::{Layer, Layers},
+    calls::Tracer,
     handler::Code,
     link::Kind,
 };
@@ -51,13 +52,21 @@ pub struct Custom<E: Role> {
     answerers: HashMap<String, Arc<Answerer<E>>>,
     listeners: HashMap<String, Arc<Listener<E>>>,
     pub(crate) critic: Option<Critic>,
+    /// Which trace requests of ours belong to.
+    pub(crate) tracer: Option<Tracer>,
     /// What is around every answer.
     pub(crate) layers: Layers<E>,
 }
 
 impl<E: Role> Default for Custom<E> {
     fn default() -> Self {
-        Self { answerers: HashMap::new(), listeners: HashMap::new(), critic: None, layers: Layers::default() }
+        Self {
+            answerers: HashMap::new(),
+            listeners: HashMap::new(),
+            critic: None,
+            tracer: None,
+            layers: Layers::default(),
+        }
     }
 }
 

@@ -134,6 +134,10 @@
 //! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
 //!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
 //!   schema as text, and arguments only have to be readable.
+//! - `tracing`: a span `request` for each request (target `mcp_service`), from when it comes in until it is answered, with its
+//!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with `outcome`
+//!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. What a handler does happens in it. Events for handlers that panic
+//!   (error), for what the peer does wrong (warn), for errors (info), for connections that begin and end (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 //! - `os`: for adapters, see [`drive`].
 
@@ -164,6 +168,7 @@ mod reply;
 mod role;
 mod service;
 mod session;
+mod span;
 mod sync;
 mod tasks;
 #[cfg(any(test, feature = "testing"))]

@@ -54,6 +54,12 @@ impl<E: 'static> Peer<E> {
         self.but(|options| options.trace = Some(Arc::new(trace)))
     }
 
+    /// The same peer, for requests that belong to this trace if nothing else says where they belong.
+    pub(crate) fn traced_unless(&self, trace: TraceContext) -> Self {
+        let has_trace = self.options.as_ref().is_some_and(|options| options.trace.is_some());
+        if has_trace || self.calls.trace().is_some() { self.clone() } else { self.traced(trace) }
+    }
+
     /// The same peer, with the time that the answer to an `R` needs: people and models are slow, and say nothing meanwhile.
     pub(crate) fn patient_for<R: Request>(&self) -> Self {
         match R::METHOD {
@@ -127,8 +133,10 @@ impl<E: 'static> Peer<E> {
         request: impl FnOnce(&mut Connection<E>, Timestamp, RequestOptions) -> Result<CallId, SendError>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Result<Pending<T>, SendError> {
+        let trace = self.calls.trace().map(Arc::new);
         let (call, waiter) = self.link.run(|conn, now| {
-            let options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
+            let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
+            options.trace = options.trace.or(trace);
             let call = request(conn, now, options)?;
             Ok::<_, SendError>((call, self.calls.enter(call, follows)))
         })?;

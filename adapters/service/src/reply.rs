@@ -16,7 +16,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use crate::{Link, Role, session::Shared};
+use crate::{Link, Role, session::Shared, span};
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
@@ -30,7 +30,10 @@ pub(crate) async fn guarded<T>(f: impl Future<Output = Answer<T>>) -> Answer<T> 
     // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
     poll_fn(|cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| Poll::Ready(Err(ErrorObject::internal("Internal error"))))
+        polled.unwrap_or_else(|_| {
+            span::panicked();
+            Poll::Ready(Err(ErrorObject::internal("Internal error")))
+        })
     })
     .await
 }

@@ -19,11 +19,12 @@ use mcp_proto::{
 
 use crate::{
     Application, Calls, Context, Fault, Job, Link, Order, Peer, Role, Subscriptions,
-    around::Around,
+    around::{Around, outcome},
     context::NO_LONGER_NEEDED,
     link::Kind,
     reply::{Answer, Refusal, Reply, guarded, respond},
     role::Asked,
+    span::{self, Span},
     tasks::TaskStore,
     work::{Work, Works},
 };
@@ -53,9 +54,10 @@ pub struct Shared<E: Role> {
 
 impl<E: Role> Session<E> {
     pub(crate) fn new(home: E::Home, tasks: TaskStore, subscriptions: Subscriptions) -> Self {
+        let tracer = E::custom(&home).tracer.clone();
         let shared = Arc::new(Shared {
             home,
-            calls: Arc::new(Calls::listening_to(subscriptions)),
+            calls: Arc::new(Calls::listening_to(subscriptions, tracer)),
             works: Works::default(),
             tasks,
             state: E::State::default(),
@@ -104,10 +106,12 @@ impl<E: Role> Session<E> {
             Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Ready => {
+                span::ready();
                 E::ready(shared, link);
                 None
             }
-            Event::Closed(_) => {
+            Event::Closed(reason) => {
+                span::closed(&reason);
                 shared.close();
                 None
             }
@@ -177,11 +181,17 @@ impl<E: Role> Shared<E> {
             let shared = self.clone();
             return Some(self.work(asked, asked.meta(), Kind::Async, move |_| async move { f(&shared) }));
         }
+        let span = Span::of(asked);
+        let answer = move |shared: &Self| {
+            let answer = span.within(|| f(shared));
+            span.end(false, || outcome(&answer));
+            answer
+        };
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, link, key));
-            return Some(Job::future(Order::Concurrent, async move { reply.send(&f(&shared)).await }));
+            return Some(Job::future(Order::Concurrent, async move { reply.send(&answer(&shared)).await }));
         }
-        let answer = f(self);
+        let answer = answer(self);
         if link.run(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
@@ -254,6 +264,7 @@ impl<E: Role> Shared<E> {
     }
 
     fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
+        span::fault(&fault);
         let critic = E::custom(&self.home).critic.clone()?;
         Some(self.in_sequence(Kind::Sync, async move { critic(fault) }))
     }

@@ -22,6 +22,7 @@ use crate::{
     reply::{Answer, Reply, respond},
     role::Asked,
     session::Shared,
+    span::Span,
     work::{Origin, Work},
 };
 
@@ -44,6 +45,11 @@ fn json<T: Encode>(result: &T) -> Answer<Json> {
 impl<E: Role> Shared<E> {
     /// Answers `tasks/*`.
     pub(crate) fn asked_about_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
+        let span = Span::of(asked);
+        span.within(|| self.deal_with_tasks(method, asked))
+    }
+
+    fn deal_with_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
         let Asked { link, key, params, .. } = asked;
         let (key, params) = (*key, params.as_ref());
         let mut effects = link.run(|_, now| self.tasks.expire(now));

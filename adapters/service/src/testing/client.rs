@@ -239,7 +239,6 @@ impl TestClient {
     }
 
     /// Everything that was said since the last time.
-    #[must_use]
     pub fn take_transcript(&self) -> Transcript {
         let mut recorder = lock(&self.recorder);
         let transcript = recorder.transcript().clone();

@@ -57,4 +57,4 @@ pub use transcript::{Line, Side, Transcript};
 pub(crate) use workers::{Workers, workers};
 
 #[cfg(test)]
-pub(crate) use crate::tests::pair::{Joining, Pair, code};
+pub(crate) use crate::tests::pair::{Pair, code};

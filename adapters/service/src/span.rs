@@ -1,0 +1,138 @@
+//! What of the work on a request can be watched with `tracing`. Without the feature there is nothing in here.
+
+#[cfg(feature = "tracing")]
+mod there {
+    use std::{fmt, future::Future};
+
+    use mcp_proto::protocol::Era;
+    use tracing::{Instrument, Level, field::Empty};
+
+    use crate::{
+        Answered, Fault, Role,
+        around::{Subject, subject},
+        role::Asked,
+    };
+
+    /// The span of a request.
+    #[derive(Debug)]
+    pub(crate) struct Span(tracing::Span);
+
+    impl Span {
+        /// It begins when the request comes in, so waiting for a handler is part of it.
+        pub(crate) fn of<E: Role>(asked: &Asked<'_, E>) -> Self {
+            if !tracing::span_enabled!(target: "mcp_service", Level::INFO) {
+                return Self(tracing::Span::none());
+            }
+            let info = asked.link.run(|conn, _| E::info(conn, Some(asked.key)));
+            let Subject { id, method, name } = subject(asked);
+            let trace = info.trace.or_else(|| asked.meta()?.trace());
+            let trace = trace.as_ref();
+            let era = match info.version.era() {
+                Era::Legacy => "legacy",
+                Era::Modern => "modern",
+            };
+            Self(tracing::info_span!(
+                target: "mcp_service",
+                "request",
+                method,
+                name,
+                id = id.as_ref().map(|id| id.as_json()),
+                era,
+                version = info.version.as_str(),
+                principal = info.principal.as_ref().map(|principal| principal.id.as_str()),
+                traceparent = trace.and_then(|trace| trace.parent()),
+                tracestate = trace.and_then(|trace| trace.state()),
+                baggage = trace.and_then(|trace| trace.baggage()),
+                outcome = Empty,
+                code = Empty,
+            ))
+        }
+
+        pub(crate) fn within<T>(&self, f: impl FnOnce() -> T) -> T {
+            self.0.in_scope(f)
+        }
+
+        pub(crate) fn around<F: Future>(&self, future: F) -> impl Future<Output = F::Output> + use<F> {
+            future.instrument(self.0.clone())
+        }
+
+        /// What the request is answered with, unless nobody wants the answer any more.
+        pub(crate) fn end(&self, is_cancelled: bool, answered: impl FnOnce() -> Answered) {
+            if self.0.is_disabled() {
+                return;
+            }
+            let answered = answered();
+            let outcome = match &answered {
+                _ if is_cancelled => "cancelled",
+                Answered::Result => "result",
+                Answered::Failed => "failed",
+                Answered::Questions => "questions",
+                Answered::Error(_) => "error",
+            };
+            self.0.record("outcome", outcome);
+            match answered {
+                Answered::Error(error) if !is_cancelled => {
+                    self.0.record("code", error.code.0);
+                    tracing::info!(target: "mcp_service", parent: &self.0, message = %error.message);
+                }
+                _ => tracing::debug!(target: "mcp_service", parent: &self.0, "answered"),
+            }
+        }
+    }
+
+    /// A handler has panicked. What it says goes to the panic hook, and to nobody else.
+    pub(crate) fn panicked() {
+        tracing::error!(target: "mcp_service", "a handler has panicked");
+    }
+
+    pub(crate) fn fault(fault: &Fault) {
+        tracing::warn!(target: "mcp_service", %fault, "the peer has done something wrong");
+    }
+
+    pub(crate) fn ready() {
+        tracing::debug!(target: "mcp_service", "the connection is ready");
+    }
+
+    pub(crate) fn closed(reason: &dyn fmt::Display) {
+        tracing::debug!(target: "mcp_service", %reason, "the connection has ended");
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+mod there {
+    use std::{fmt, future::Future};
+
+    use crate::{Answered, Fault, Role, role::Asked};
+
+    #[derive(Debug)]
+    pub(crate) struct Span;
+
+    impl Span {
+        pub(crate) const fn of<E: Role>(_: &Asked<'_, E>) -> Self {
+            Self
+        }
+
+        #[allow(clippy::unused_self, reason = "there is nothing to see")]
+        pub(crate) fn within<T>(&self, f: impl FnOnce() -> T) -> T {
+            f()
+        }
+
+        #[allow(clippy::unused_self, reason = "there is nothing to see")]
+        pub(crate) fn around<F: Future>(&self, future: F) -> F {
+            future
+        }
+
+        #[allow(clippy::unused_self, reason = "there is nothing to see")]
+        pub(crate) fn end(&self, _: bool, _: impl FnOnce() -> Answered) {}
+    }
+
+    pub(crate) const fn panicked() {}
+
+    pub(crate) const fn fault(_: &Fault) {}
+
+    pub(crate) const fn ready() {}
+
+    pub(crate) fn closed(_: &dyn fmt::Display) {}
+}
+
+pub(crate) use there::{Span, closed, fault, panicked, ready};
