@@ -27,6 +27,9 @@ use mcp_service::{
 
 use crate::dialects::{blocking, smol, tokio};
 
+/// Two transports that are each other's peer.
+pub(crate) type Pair<A> = (<A as Adapter>::Transport, <A as Adapter>::Transport);
+
 /// An adapter. What is asynchronous in it is waited for.
 pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     /// What it is called on the command line of this program and in the names of tests.
@@ -42,7 +45,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     type Supervisor: Supervisor<Client = Self::Client>;
 
     // Transports.
-    fn pair(capacity: usize) -> (Self::Transport, Self::Transport);
+    fn pair(capacity: usize) -> Pair<Self>;
     fn memory(source: Outlet, sink: Inlet) -> Self::Transport;
     fn tcp(stream: TcpStream) -> Self::Transport;
     fn unix(stream: UnixStream) -> Self::Transport;
@@ -68,6 +71,8 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn listen_tcp(connections: usize) -> Self::Listener;
     fn listen_unix(path: &Path) -> Self::Listener;
     fn shutdown_on_signals() -> io::Result<()>;
+    /// How many tasks the runtime has, as far as it says.
+    fn tasks() -> usize;
 
     fn serve(service: &Service, transport: Self::Transport) -> Self::Server {
         Self::serve_with(service, transport, &Options::default())
@@ -130,7 +135,7 @@ macro_rules! adapter {
             type Listener = $it::Listener;
             type Supervisor = $it::Supervisor;
 
-            fn pair(capacity: usize) -> (Self::Transport, Self::Transport) {
+            fn pair(capacity: usize) -> Pair<Self> {
                 $it::Transport::pair(capacity)
             }
 
@@ -208,6 +213,10 @@ macro_rules! adapter {
 
             fn shutdown_on_signals() -> io::Result<()> {
                 $it::shutdown_on_signals()
+            }
+
+            fn tasks() -> usize {
+                $home::tasks()
             }
         }
 

@@ -17,7 +17,7 @@ use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending, block_on,
 
 use crate::{
     LONG,
-    adapter::{Adapter, Handle},
+    adapter::{Adapter, Handle, Pair},
 };
 
 /// A request that an end was asked.
@@ -180,7 +180,7 @@ pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerEnd> {
 
 /// Both ends, after their handshake.
 pub(crate) fn joined<A: Adapter>(
-    (left, right): (A::Transport, A::Transport),
+    (left, right): Pair<A>,
     act: impl Fn(&Asked<ServerEnd>) + Clone + Send + Sync + 'static,
 ) -> (End<A, ClientEnd>, End<A, ServerEnd>) {
     let (client, server) = (client::<A>(left), server::<A>(right, act));

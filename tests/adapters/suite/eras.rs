@@ -18,7 +18,7 @@ use mcp_service::{Context, Failure, Host, Roots, Service, Tool, block_on};
 use serde_json::{Value, json};
 
 use crate::{
-    adapter::{Adapter, Client, Server},
+    adapter::{Adapter, Client, Pair, Server},
     scenario::scenarios,
 };
 
@@ -75,9 +75,6 @@ fn tcp() -> (TcpStream, TcpStream) {
     let near = TcpStream::connect(listener.local_addr().expect("it has an address")).expect("it listens");
     (near, listener.accept().expect("somebody connects").0)
 }
-
-/// Two ends.
-type Pair<A> = (<A as Adapter>::Transport, <A as Adapter>::Transport);
 
 fn transports<A: Adapter>() -> Vec<(&'static str, Pair<A>)> {
     let (left, right) = tcp();

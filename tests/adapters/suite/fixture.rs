@@ -18,6 +18,7 @@ use serde::Deserialize;
 use crate::{
     LONG,
     adapter::{Adapter, Client},
+    bulk,
 };
 
 /// The argument that makes a fixture of this program.
@@ -30,8 +31,17 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
         "usage" => usage(),
         "touchy" => touchy(args),
         "client" => client::<A>(args),
+        "dropped" => run_to_end(bulk::dropped::<A>),
+        "crowd" => run_to_end(bulk::crowd::<A>),
+        "leftovers" => run_to_end(bulk::leftovers::<A>),
         role => panic!("no such role: {role}"),
     }
+}
+
+/// A test as a process of its own. It fails by panicking.
+fn run_to_end(test: fn()) -> ExitCode {
+    test();
+    ExitCode::SUCCESS
 }
 
 /// The command that starts this program in a role.
@@ -97,6 +107,7 @@ fn serve<A: Adapter>(args: &[String]) -> ExitCode {
         .tool(Tool::new("print", print))
         .tool(Tool::new("pid", || process::id().to_string()))
         .tool(Tool::new("wait", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
+        .tool(Tool::new_async("answer", async || "answered"))
         .tool(Tool::new("leave", |context: Context| {
             context.peer().close();
             "left"

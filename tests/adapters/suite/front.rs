@@ -24,14 +24,13 @@ use mcp_proto::{
 };
 use mcp_service::{
     CallError, Context, Failure, Host, Service, Started, TaskPolicy, Tool, block_on,
-    drive::{Error, Options},
+    drive::{Error, Options, Watch},
 };
 use serde_json::json;
 
 use crate::{
     LONG, SOON,
     adapter::{Adapter, Client, Listener, Server},
-    end::Gate,
     raw::Raw,
     scenario::scenarios,
 };
@@ -228,8 +227,8 @@ fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
     let (left, right) = A::pair(4096);
     let _server = A::serve_with(&service(), right, &Options { handlers: 1, ..Options::default() });
     let client = A::connect(left, &host()).expect("it serves");
-    for _ in 0..5 {
-        let failed = client.call_tool("panic", ()).expect("it is sent");
+    for tool in ["panic", "panic_on_a_thread", "panic", "panic_on_a_thread"] {
+        let failed = client.call_tool(tool, ()).expect("it is sent");
         let beside = client.call_tool("echo", json!({"message": "hi"})).expect("it is sent");
         let error = failed.wait().expect_err("it fails");
         assert_eq!(error.rpc().map(|error| error.code.0), Some(-32603));
@@ -240,16 +239,25 @@ fn a_handler_that_panics_fails_its_own_call_alone<A: Adapter>() {
 
 fn pings_are_answered_while_all_handlers_are_busy<A: Adapter>() {
     let (left, right) = A::pair(4096);
-    let server = A::serve_with(&service(), right, &Options { handlers: 1, ..Options::default() });
+    let server = A::serve_with(&service(), right, &Options { handlers: 1, async_handlers: 1, ..Options::default() });
     let client = A::connect(left, &host_with_session()).expect("it serves");
-    let busy: Vec<_> = (0..10).map(|_| client.call_tool("wait", ()).expect("it is sent")).collect();
+    let busy: Vec<_> = ["wait", "wait_on_a_thread"]
+        .iter()
+        .flat_map(|tool| (0..10).map(|_| client.call_tool(tool, ()).expect("it is sent")))
+        .collect();
     let start = Instant::now();
     for _ in 0..10 {
         client.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
         server.request(&PingParams::default()).expect("it is sent").wait().expect("it is answered");
     }
-    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    client.all_tools().collect::<Result<Vec<_>, _>>().expect("a list");
+    // Cancelled, they make room for others.
     drop(busy);
+    for tool in ["ask", "ask_on_a_thread"] {
+        let result = client.call_tool(tool, ()).expect("it is sent").wait().expect("it is answered");
+        assert_eq!(result.content[0].as_text(), Some("ada"));
+    }
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
 fn a_server_that_has_gone_silent_is_left<A: Adapter>() {
@@ -345,16 +353,21 @@ fn futures_run_where_there_is_no_runtime<A: Adapter>() {
 }
 
 fn work_on_a_task_outlives_its_connection<A: Adapter>() {
-    let gate = Gate::default();
-    let hold = gate.clone();
-    let work = move |_: Context| {
-        hold.pass();
-        "done"
+    let gate = Arc::new(Watch::new(false));
+    let (task, thread) = (gate.clone(), gate.clone());
+    let awaits = move |_: Context| {
+        let gate = task.clone();
+        async move { gate.until(|open| open.then_some("done")).await }
     };
+    let blocks = move |_: Context| if thread.wait_until(LONG, |open| *open) { "done" } else { "too late" };
     let mut policy = TaskPolicy::default();
     policy.poll_interval = Duration::from_millis(10);
-    let tool = Tool::new("work", work).task_support(TaskSupport::Required);
-    let service = Service::builder("front", "1").task_policy(policy).tool(tool).build().expect("a good name");
+    let service = Service::builder("front", "1")
+        .task_policy(policy)
+        .tool(Tool::new_async("awaits", awaits).task_support(TaskSupport::Required))
+        .tool(Tool::new("blocks", blocks).task_support(TaskSupport::Required))
+        .build()
+        .expect("all names differ");
     let host = Host::builder("test", "1").tasks(TaskPolicy::default()).build();
     let connect = || {
         let (left, right) = A::pair(512);
@@ -362,14 +375,23 @@ fn work_on_a_task_outlives_its_connection<A: Adapter>() {
         (A::connect(left, &host).expect("it serves"), server)
     };
     let (client, server) = connect();
-    let tool = client.all_tools().next().expect("there is one").expect("it is listed");
-    let Started::Task(task) = client.run_tool(&tool, ()).expect("it is sent").wait().expect("it is answered") else {
-        panic!("it is a task");
-    };
+    let tasks: Vec<_> = client
+        .all_tools()
+        .map(|tool| {
+            let tool = tool.expect("it is listed");
+            match client.run_tool(&tool, ()).expect("it is sent").wait().expect("it is answered") {
+                Started::Task(task) => task.id().to_owned(),
+                Started::Done(result) => panic!("{result:?}"),
+            }
+        })
+        .collect();
+    assert_eq!(tasks.len(), 2);
     client.close();
     server.wait();
-    gate.open();
+    gate.change(|open| *open = true);
     let (client, _server) = connect();
-    let result = client.follow_task(task.id()).expect("it is sent").wait().expect("it is answered");
-    assert_eq!(result.content[0].as_text(), Some("done"));
+    for task in tasks {
+        let result = client.follow_task(&task).expect("it is sent").wait().expect("it is answered");
+        assert_eq!(result.content[0].as_text(), Some("done"));
+    }
 }

@@ -1,6 +1,7 @@
 //! How adapters behave: each scenario is written once and runs on every adapter. This program is its own other process.
 
 mod adapter;
+mod bulk;
 mod calls;
 mod children;
 mod dialects;
@@ -19,6 +20,11 @@ use std::{env, process::ExitCode, time::Duration};
 
 use adapter::{Adapter, Blocking, Smol, Tokio};
 use libtest_mimic::{Arguments, Trial};
+use peak_alloc::PeakAlloc;
+
+/// What this process has allocated.
+#[global_allocator]
+pub(crate) static ALLOCATED: PeakAlloc = PeakAlloc;
 
 /// More than anything takes, also on a machine that has much else to do; a test that needs it has failed.
 pub(crate) const LONG: Duration = Duration::from_secs(60);

@@ -8,7 +8,7 @@ use std::{
 
 use libtest_mimic::Trial;
 
-use crate::{LONG, adapter::Adapter, calls, children, endings, eras, front, handlers, streams, transports};
+use crate::{LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, streams, transports};
 
 /// Something that is tried on every adapter. It fails by panicking.
 pub(crate) struct Scenario {
@@ -33,6 +33,7 @@ pub(crate) use scenarios;
 /// All there are.
 pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
     [
+        bulk::scenarios::<A>(),
         calls::scenarios::<A>(),
         children::scenarios::<A>(),
         endings::scenarios::<A>(),

@@ -10,7 +10,7 @@ use std::{
 use mcp_proto::connection::{CloseReason, Event};
 
 use crate::{
-    adapter::{Adapter, Handle},
+    adapter::{Adapter, Handle, Pair},
     end::joined,
     scenario::scenarios,
 };
@@ -26,7 +26,7 @@ scenarios![
 ];
 
 /// Answers small and large, one by one and many at once; then an end that both sides know of.
-fn converse<A: Adapter>(pair: (A::Transport, A::Transport)) {
+fn converse<A: Adapter>(pair: Pair<A>) {
     let (client, server) = joined::<A>(pair, |asked| asked.echo());
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(300_000)] {
         let params = serde_json::json!({ "text": text }).to_string();

@@ -24,6 +24,11 @@ pub(crate) fn later<T>(later: Later<T>) -> T {
     later.wait()
 }
 
+/// Nobody counts them; handlers are counted by themselves.
+pub(crate) const fn tasks() -> usize {
+    0
+}
+
 pub(crate) fn tcp(stream: TcpStream) -> Transport {
     Transport::tcp(Async::new(stream).expect("a socket")).expect("a socket")
 }

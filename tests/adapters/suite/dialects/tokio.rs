@@ -35,6 +35,10 @@ pub(crate) fn later<T>(later: Later<T>) -> T {
     later.wait()
 }
 
+pub(crate) fn tasks() -> usize {
+    RUNTIME.metrics().num_alive_tasks()
+}
+
 pub(crate) fn tcp(stream: TcpStream) -> Transport {
     stream.set_nonblocking(true).expect("a socket");
     Transport::tcp(tokio::net::TcpStream::from_std(stream).expect("a socket")).expect("a socket")

@@ -1,0 +1,407 @@
+//! Many calls at once, and what is left when they are over. Each is alone in a process, so that what is counted is its own.
+
+use std::{
+    fs, hint,
+    os::unix::net::UnixStream,
+    process::Command as Start,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    thread,
+    time::Instant,
+};
+
+use mcp_proto::connection::{CloseReason, Limits, RequestOptions, SendError, Settings, Stats, Usage};
+use mcp_service::{
+    CallError, Context, Host, Service, Tool,
+    drive::{Options, Watch},
+};
+
+use crate::{
+    ALLOCATED, LONG, SOON,
+    adapter::{Adapter, Client, Pair, Server},
+    fixture::{FLAG, command, program},
+    scenario::scenarios,
+};
+
+scenarios![
+    // A12 A29
+    // req: CANC-011
+    a_thousand_calls_dropped_at_random_points_leave_nothing,
+    // A28
+    ten_thousand_calls_at_once_take_what_the_limits_say,
+    // A16 A58
+    nothing_is_left_of_connections_that_have_ended,
+];
+
+fn a_thousand_calls_dropped_at_random_points_leave_nothing<A: Adapter>() {
+    alone::<A>("dropped");
+}
+
+fn ten_thousand_calls_at_once_take_what_the_limits_say<A: Adapter>() {
+    alone::<A>("crowd");
+}
+
+fn nothing_is_left_of_connections_that_have_ended<A: Adapter>() {
+    alone::<A>("leftovers");
+}
+
+/// Runs this program in a role to its end.
+fn alone<A: Adapter>(role: &str) {
+    let output = Start::new(program()).args([FLAG, A::NAME, role]).output().expect("this program can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+/// Threads, descriptors, processes and tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Belongings {
+    threads: usize,
+    descriptors: usize,
+    children: usize,
+    tasks: usize,
+}
+
+impl Belongings {
+    fn of<A: Adapter>() -> Self {
+        let list = |what: &str| fs::read_dir(format!("/proc/self/{what}")).expect("Linux has it");
+        let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
+        let threads: Vec<_> = list("task").map(|thread| thread.expect("it can be listed")).collect();
+        Self {
+            threads: threads.len(),
+            descriptors: list("fd").count(),
+            children: threads.into_iter().map(|thread| children(thread).split_whitespace().count()).sum(),
+            tasks: A::tasks(),
+        }
+    }
+
+    /// Waits until no more is there than this. What has said that it is over may still be about to leave the processor.
+    fn expect<A: Adapter>(self) {
+        let start = Instant::now();
+        loop {
+            let now = Self::of::<A>();
+            let is_left = now.threads > self.threads || now.tasks > self.tasks;
+            if !is_left && (now.descriptors, now.children) == (self.descriptors, self.children) {
+                return;
+            }
+            assert!(start.elapsed() < SOON, "{now:?} and not {self:?}");
+            thread::yield_now();
+        }
+    }
+}
+
+/// Chance, the same every time.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        // One of Marsaglia's.
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// Counts the handlers that are there.
+struct Present(Arc<AtomicUsize>);
+
+impl Present {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Present {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits until something has become true that nobody tells of.
+fn until(condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < LONG, "it never happens");
+        thread::yield_now();
+    }
+}
+
+/// Handlers that wait until they are cancelled, and some that answer at once.
+struct Waiting {
+    service: Service,
+    begun: Arc<Watch<u64>>,
+    present: Arc<AtomicUsize>,
+}
+
+impl Waiting {
+    fn new() -> Self {
+        let (begun, present) = (Arc::new(Watch::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (tell, count) = (begun.clone(), present.clone());
+        let wait = move |context: Context| {
+            let (tell, present) = (tell.clone(), Present::new(&count));
+            async move {
+                let _present = present;
+                tell.change(|begun| *begun += 1);
+                context.cancelled().await;
+            }
+        };
+        let service = Service::builder("x", "1")
+            .tool(Tool::new_async("wait", wait))
+            .tool(Tool::new_async("answer", async || "answered"))
+            .build()
+            .expect("all names differ");
+        Self { service, begun, present }
+    }
+}
+
+/// Makes calls and drops them; how many were answered before that.
+fn drop_calls(client: &impl Client, begun: Option<&Watch<u64>>, calls: u64, seed: u64) -> u64 {
+    let (chance, mut answered) = (&mut Chance(seed), 0);
+    for _ in 0..calls {
+        let tool = if chance.below(3) == 0 { "answer" } else { "wait" };
+        let before = begun.map(|begun| begun.look(|begun| *begun));
+        let call = loop {
+            match client.call_tool(tool, ()) {
+                Ok(call) => break call,
+                Err(SendError::Busy) => client.room().wait(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        match chance.below(4) {
+            // Before it is sent, if that is not at once.
+            0 => {}
+            // While it is sent, or worked on, or answered.
+            1 => (0..chance.below(20_000)).for_each(|_| hint::spin_loop()),
+            // While somebody works on something, and before or behind the answer.
+            _ => match (tool, begun) {
+                ("answer", _) => {
+                    call.wait().expect("it is answered");
+                    answered += 1;
+                }
+                (_, Some(begun)) => {
+                    let before = before.unwrap_or_default();
+                    assert!(begun.wait_until(LONG, |begun| *begun > before), "some handler begins");
+                }
+                _ => {}
+            },
+        }
+    }
+    answered
+}
+
+/// Memory and sockets, in turns.
+fn pair<A: Adapter>(round: u64) -> Pair<A> {
+    if round % 2 == 1 {
+        return A::pair(64);
+    }
+    let (left, right) = UnixStream::pair().expect("there are sockets");
+    (A::unix(left), A::unix(right))
+}
+
+/// The role in which a thousand calls are dropped.
+pub(crate) fn dropped<A: Adapter>() {
+    let host = Host::builder("x", "1").build();
+    // The first time is for what a runtime begins once.
+    let mut before = None;
+    for round in 0..3 {
+        let Waiting { service, begun, present } = Waiting::new();
+        let (left, right) = pair::<A>(round);
+        let server = A::serve_with(&service, right, &Options { handlers: 64, ..Options::default() });
+        let client = A::connect(left, &host).expect("it serves");
+        let stats = |client: &A::Client, server: &A::Server| -> (Stats, Stats) {
+            (client.link().run(|conn, _| conn.stats()), server.link().run(|conn, _| conn.stats()))
+        };
+        client.call_tool("answer", ()).expect("it is sent").wait().expect("it is answered");
+        let (client_first, server_first) = stats(&client, &server);
+        let answered: u64 = thread::scope(|scope| {
+            let threads: Vec<_> = (1..=4)
+                .map(|number| {
+                    let (client, begun, seed) = (&client, &begun, 0x9e37_79b9 * number + round);
+                    scope.spawn(move || drop_calls(client, Some(begun), 250, seed))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+        });
+        // What is asked last is answered last of what has no handler that waits; then all that was sent has arrived.
+        client.call_tool("answer", ()).expect("it is sent").wait().expect("it is answered");
+        until(|| present.load(Ordering::SeqCst) == 0 && server.link().run(|conn, _| conn.usage()).requests == 0);
+        until(|| client.link().run(|conn, _| conn.usage()).outbox_frames == 0);
+        let (client_last, server_last) = stats(&client, &server);
+        // Each that was sent was answered or called off, and called off once, however late that was. The rest was taken back.
+        let sent = client_last.frames_sent - client_first.frames_sent - 1;
+        let called_off = server_last.cancelled - server_first.cancelled;
+        let responses = server_last.frames_sent - server_first.frames_sent - 1;
+        let too_late = client_last.late - client_first.late;
+        assert_eq!(sent, (called_off + responses) + (called_off + too_late), "{client_last:?} {server_last:?}");
+        let taken_back = 1000 - called_off - responses;
+        assert!(answered <= responses - too_late, "{answered} answers of {responses}, {too_late} of them too late");
+        let points =
+            format!("{called_off} called off, {too_late} too late, {answered} looked at, {taken_back} taken back");
+        assert!(called_off > 100 && answered > 100, "{points}");
+        eprintln!("{}: {points}", A::NAME);
+        assert_eq!(server_last.frames_received - server_first.frames_received - 1, sent);
+        assert_eq!((client_last.violations, server_last.violations), (0, 0));
+        let usage = |client: &A::Client, server: &A::Server| {
+            [client.link().run(|conn, _| conn.usage()), server.link().run(|conn, _| conn.usage())]
+        };
+        assert_eq!(client.close().reason, CloseReason::Local);
+        assert_eq!(server.wait(), CloseReason::Eof);
+        assert_eq!(usage(&client, &server), [Usage::default(); 2]);
+        drop((client, server));
+        match before {
+            None => before = Some(Belongings::of::<A>()),
+            Some(before) => before.expect::<A>(),
+        }
+    }
+    // And of another process.
+    let mut before = None;
+    for _ in 0..2 {
+        let client = A::spawn(command::<A>("server"), &host).expect("it is a server");
+        drop_calls(&client, None, 1000, 7);
+        let ending = client.close();
+        assert!(ending.exit.as_ref().expect("it was a child").success(), "{ending}");
+        assert_eq!(client.link().run(|conn, _| conn.usage()), Usage::default());
+        drop(client);
+        match before {
+            None => before = Some(Belongings::of::<A>()),
+            Some(before) => before.expect::<A>(),
+        }
+    }
+}
+
+/// How many calls there are in the crowd.
+const CROWD: usize = 10_000;
+
+/// What a handler may take that has begun and waits, or has not begun: that is the application's, and not the connection's.
+const HANDLER: usize = 6 << 10;
+
+/// What the limits add up to, with a few hundred bytes for each entry of a table.
+fn bound(limits: &Limits) -> usize {
+    limits.outbox_bytes
+        + limits.control_bytes
+        + limits.request_bytes
+        + limits.call_bytes
+        + limits.cache_bytes
+        + 3 * limits.frame_bytes
+        + 500 * (limits.requests + limits.calls)
+}
+
+/// The role in which ten thousand calls are in flight.
+pub(crate) fn crowd<A: Adapter>() {
+    let mut settings = Settings::default();
+    let limits = &mut settings.limits;
+    (limits.calls, limits.requests) = (CROWD, CROWD);
+    (limits.outbox_bytes, limits.request_bytes, limits.call_bytes) = (1 << 20, 4 << 20, 4 << 20);
+    (limits.frame_bytes, limits.control_bytes, limits.cache_bytes) = (64 << 10, 64 << 10, 0);
+    let promised = 2 * bound(limits) + HANDLER * CROWD;
+    let gate = Arc::new(Watch::new(false));
+    let closed = gate.clone();
+    let number = Arc::new(AtomicU64::new(0));
+    let hold = move || {
+        let (gate, number) = (closed.clone(), number.fetch_add(1, Ordering::SeqCst));
+        async move {
+            gate.until(|open| open.then_some(())).await;
+            number.to_string()
+        }
+    };
+    let service = Service::builder("x", "1").settings(settings.clone()).tool(Tool::new_async("hold", hold)).build();
+    let service = service.expect("a good name");
+    let host = Host::builder("x", "1").settings(settings).build();
+    let (left, right) = A::pair(64 << 10);
+    let server = A::serve_with(&service, right, &Options { async_handlers: CROWD, ..Options::default() });
+    let client = A::connect(left, &host).expect("it serves");
+    let peer = client.with_options(RequestOptions::forever());
+    let mut calls = Vec::with_capacity(CROWD);
+    let mut answers = Vec::with_capacity(CROWD);
+    ALLOCATED.reset_peak_usage();
+    let before = ALLOCATED.current_usage();
+    while calls.len() < CROWD {
+        match peer.call_tool("hold", ()) {
+            Ok(call) => calls.push(call),
+            Err(SendError::Busy) => peer.room().wait(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(peer.call_tool("hold", ()).expect_err("that is one too many"), SendError::Busy);
+    until(|| server.link().run(|conn, _| conn.usage()).requests == CROWD);
+    gate.change(|open| *open = true);
+    for call in calls.drain(..) {
+        let answer: Result<_, CallError> = call.wait();
+        let text = answer.expect("it is answered").content[0].as_text().expect("a text").parse::<u64>();
+        answers.push(text.expect("a number"));
+    }
+    let taken = ALLOCATED.peak_usage() - before;
+    answers.sort_unstable();
+    assert!(answers.into_iter().eq(0..CROWD as u64), "each was answered once");
+    assert!(taken <= promised, "{taken} bytes, and {promised} are promised");
+    eprintln!("{}: {taken} bytes of {promised}", A::NAME);
+    client.close();
+    server.wait();
+}
+
+/// The role in which connections end in every way that there is, while handlers run.
+pub(crate) fn leftovers<A: Adapter>() {
+    let mut settings = Settings::default();
+    settings.limits.drain = std::time::Duration::from_millis(50);
+    let present = Arc::new(AtomicUsize::new(0));
+    let (waiting, blocking, stubborn) = (present.clone(), present.clone(), present.clone());
+    let wait = move |context: Context| {
+        let present = Present::new(&waiting);
+        async move {
+            let _present = present;
+            context.cancelled().await;
+        }
+    };
+    let block = move |context: Context| {
+        let _present = Present::new(&blocking);
+        context.cancelled().wait();
+    };
+    let stay = move || {
+        let present = Present::new(&stubborn);
+        async move {
+            let _present = present;
+            std::future::pending::<()>().await;
+        }
+    };
+    let service = Service::builder("x", "1")
+        .settings(settings)
+        .tool(Tool::new_async("wait", wait))
+        .tool(Tool::new("wait_on_a_thread", block))
+        .tool(Tool::new_async("stay", stay))
+        .build()
+        .expect("all names differ");
+    let host = Host::builder("x", "1").build();
+    let mut before = None;
+    for round in 0..25 {
+        let (left, right) = pair::<A>(round);
+        let server = A::serve(&service, right);
+        let client = A::connect(left, &host).expect("it serves");
+        // One that has to be dropped is enough; where there is no runtime, none can be.
+        let tool = match round {
+            24 if !A::DROP_WAITS => "stay",
+            round if round % 3 == 0 => "wait_on_a_thread",
+            _ => "wait",
+        };
+        let calls: Vec<_> = (0..20).map(|_| client.call_tool(tool, ()).expect("it is sent")).collect();
+        until(|| present.load(Ordering::SeqCst) == 20);
+        // Each way to end comes up.
+        let (theirs, ours) = (client.clone(), server.link().clone());
+        match round % 4 {
+            0 => drop(client),
+            1 => drop(server),
+            2 => drop(client.close()),
+            _ => drop(server.close()),
+        }
+        theirs.close();
+        drop((theirs, ours, calls));
+        until(|| present.load(Ordering::SeqCst) == 0);
+        match (before, round) {
+            (_, 0..4) => {}
+            (None, _) => before = Some(Belongings::of::<A>()),
+            (Some(before), _) => before.expect::<A>(),
+        }
+    }
+}
