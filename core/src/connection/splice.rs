@@ -121,4 +121,24 @@ mod tests {
             assert_eq!(spliced(params), expected);
         }
     }
+
+    #[test]
+    fn a_member_is_set_or_replaced_or_left_and_what_stands_before_the_object_stays() {
+        type Splice = fn(&mut Vec<u8>, usize, &str, &str);
+        let done = |splice: Splice, object: &str| {
+            let mut out = br#"{"a":0}"#.to_vec();
+            let start = out.len();
+            out.extend_from_slice(object.as_bytes());
+            splice(&mut out, start, "a", "[1]");
+            String::from_utf8(out).expect("text stays text").split_off(start)
+        };
+        for (object, with, without) in [
+            ("{}", r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"{"b":{"a":2}}"#, r#"{"a":[1],"b":{"a":2}}"#, r#"{"a":[1],"b":{"a":2}}"#),
+            (r#"{"b":3, "a" : "old" ,"c":4}"#, r#"{"b":3, "a" : [1] ,"c":4}"#, r#"{"b":3, "a" : "old" ,"c":4}"#),
+        ] {
+            assert_eq!(done(set, object), with);
+            assert_eq!(done(default, object), without);
+        }
+    }
 }

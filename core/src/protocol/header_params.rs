@@ -468,6 +468,9 @@ mod tests {
         };
         assert_eq!(of(&nest(63)).map(|found| found[0].path.len()), Ok(63));
         assert_eq!(of(&nest(64)), Err(InvalidHeaderParam::Schema));
+        let nest = |depth: usize| r#"{"allOf":["#.repeat(depth) + "{}" + &"]}".repeat(depth);
+        assert_eq!(of(&nest(63)), Ok(Vec::new()));
+        assert_eq!(of(&nest(64)), Err(InvalidHeaderParam::Schema));
         assert_eq!(of(&"[".repeat(1_000_000)), Err(InvalidHeaderParam::Schema));
     }
 

@@ -36,3 +36,17 @@ impl<T: fmt::Debug> fmt::Debug for Slots<T> {
         f.debug_map().entries(self.iter()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_print_what_they_hold() {
+        let mut slots = Slots::default();
+        let first = slots.insert("one");
+        slots.insert("two");
+        slots.remove(first);
+        assert_eq!(std::format!("{slots:?}"), r#"{1: "two"}"#);
+    }
+}

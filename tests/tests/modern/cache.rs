@@ -352,3 +352,20 @@ fn a_full_outbox_keeps_nobody_from_what_is_known() {
     assert_eq!(client.conn.request(client.now, &tools(Some("x")), RequestOptions::default()), Err(SendError::Busy));
     assert_eq!(client.conn.stats(), before);
 }
+
+#[test]
+fn a_call_that_nothing_remembers_is_not_kept_for_that() {
+    // The key of what may be used again is part of what is kept of a call.
+    let kept = |entries: usize, ask: fn(&mut Client)| {
+        let mut config = speaking(modern_only());
+        config.settings.limits.cache_entries = entries;
+        let mut client = Client::modern_client_with(config);
+        ask(&mut client);
+        client.conn.usage().call_bytes
+    };
+    let list: fn(&mut Client) = |client| drop(ask(client, &tools(Some("2"))));
+    assert_eq!(kept(0, list), r#"{"cursor":"2"}"#.len());
+    assert!(kept(1, list) > kept(0, list));
+    let call: fn(&mut Client) = |client| drop(ask(client, &CallToolParams::new("t")));
+    assert_eq!([kept(0, call), kept(1, call)], [r#"{"name":"t"}"#.len(); 2]);
+}

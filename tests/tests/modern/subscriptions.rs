@@ -3,6 +3,7 @@
 use mcp_proto::{
     connection::{CloseReason, Event, SendError, ServerEnd, Usage},
     protocol::VersionSet,
+    rpc::ReplyKey,
     schema::{PromptsListChangedParams, ResourceUpdatedParams, ToolsListChangedParams},
 };
 use mcp_tests::{
@@ -195,4 +196,27 @@ fn what_no_session_can_be_told_is_told_to_nobody() {
     assert_eq!(server.conn.notify(&news), Err(SendError::TooLarge));
     assert_eq!(server.conn.tell_listeners(&news, |_| true), Err(SendError::TooLarge));
     assert_eq!(told(&mut server), (0, 0));
+}
+
+#[test]
+fn a_change_is_told_to_those_who_listen_and_may_hear_of_it() {
+    let mut server = small();
+    for (id, uri) in [("a", "a:b"), ("b", "a:b"), ("c", "a:c")] {
+        server.feed(&listen(id, json!({"resourceSubscriptions": [uri]})));
+    }
+    server.sent();
+    let listeners = server.conn.listeners("a:b");
+    assert_eq!([listeners.len(), server.conn.listeners("a:c").len(), server.conn.listeners("a:d").len()], [2, 1, 0]);
+    assert!(!listeners.contains(&server.conn.listeners("a:c")[0]));
+    let news = ResourceUpdatedParams::new("a:b");
+    let mut tell = |may_hear: &dyn Fn(ReplyKey) -> bool| {
+        server.conn.tell_listeners(&news, may_hear).expect("there is room");
+        let sent = server.sent();
+        sent.iter().map(|it| subscription_of(it).and_then(Value::as_str).expect("an id").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(tell(&|key| key == listeners[1]).len(), 1);
+    assert_eq!(tell(&|_| false), [""; 0]);
+    let mut all = tell(&|_| true);
+    all.sort_unstable();
+    assert_eq!(all, ["a", "b"]);
 }

@@ -280,3 +280,15 @@ fn an_array_is_part_of_what_is_written_before_the_end() {
     assert_eq!(members(&mut server).len(), 2);
     assert!(server.conn.is_drained());
 }
+
+#[test]
+fn an_answer_of_the_connections_own_is_taken_back_out_of_its_array() {
+    let mut server = Solo::ready_server(BATCHES);
+    server.feed(&json!([request(1, "ping"), request(2, "ping"), request(3, "vendor/a"), request(4, "vendor/b")]));
+    let keys = keys(&server.take_events());
+    server.answer(keys[0], &json!({}));
+    server.feed(&cancelled(2));
+    server.answer(keys[1], &json!({}));
+    assert_eq!(members(&mut server), [1, 3, 4].map(|id| result(id, json!({}))));
+    assert_eq!((server.conn.usage(), server.conn.stats().cancelled), (Usage::default(), 1));
+}

@@ -410,3 +410,14 @@ fn a_cancellation_may_cross_the_answer_on_its_way() {
         assert_eq!((bed.client.conn.stats().violations, bed.server.conn.stats().violations), (0, 0));
     }
 }
+
+#[test]
+fn an_answer_of_the_connections_own_that_is_taken_back_is_counted() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    for (id, cancelled_so_far) in [(1, 1), (2, 2)] {
+        server.feed(&request(id, "ping"));
+        server.feed(&cancelled(id));
+        assert_eq!(server.conn.stats().cancelled, cancelled_so_far);
+    }
+    assert_eq!((server.sent(), server.take_events()), (vec![], vec![]));
+}

@@ -378,3 +378,16 @@ fn a_question_in_a_form_that_was_not_declared_is_refused() {
         }
     }
 }
+
+#[test]
+fn a_request_is_about_what_one_of_its_params_names() {
+    for method in Method::ALL {
+        let expected = match method.as_str() {
+            "tools/call" | "prompts/get" => Some("name"),
+            "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Some("uri"),
+            "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update" => Some("taskId"),
+            _ => None,
+        };
+        assert_eq!(method.subject_param(), expected, "{method}");
+    }
+}

@@ -205,3 +205,24 @@ fn without_the_setting_nobody_is_pinged() {
     client.advance(1000 * INTERVAL);
     assert_eq!((client.take_events(), client.sent()), (vec![], vec![]));
 }
+
+#[test]
+fn a_peer_that_says_something_else_than_an_answer_has_missed_nothing() {
+    let mut client = ready(keeping_alive());
+    client.advance(INTERVAL);
+    ping(&mut client);
+    client.advance(INTERVAL / 2);
+    client.feed(&notification("vendor/a"));
+    client.advance(INTERVAL / 2);
+    assert_eq!(client.sent().len(), 1, "the ping has had its time");
+    client.take_events();
+    client.advance(INTERVAL / 2);
+    ping(&mut client);
+    for _ in 1..3 {
+        client.advance(INTERVAL);
+        assert_eq!(client.sent().len(), 2, "one is given up, and the next leaves");
+    }
+    assert!(client.conn.is_ready());
+    client.advance(INTERVAL);
+    assert_eq!(client.take_events(), [Event::Closed(CloseReason::PeerSilent)]);
+}

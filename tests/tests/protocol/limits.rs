@@ -147,6 +147,18 @@ fn requests_in_flight_are_bounded_by_number_and_by_size() {
 }
 
 #[test]
+fn requests_may_take_as_many_bytes_as_the_limit_says() {
+    let mut server = ready_with(|_| ());
+    server.ask(&ask(1));
+    let size = server.conn.usage().request_bytes;
+    let mut server = ready_with(|limits| limits.request_bytes = 2 * size);
+    server.ask(&ask(1));
+    server.ask(&ask(2));
+    server.feed(&ask(3));
+    assert_eq!(server.take_events(), [Event::Violation(Violation::TooManyRequests)]);
+}
+
+#[test]
 fn a_peer_that_asks_and_does_not_read_is_left() {
     let ping = request(1, "ping");
     let one = ping.to_string();

@@ -20,3 +20,4 @@ mod notifications;
 mod output;
 mod progress;
 mod timeouts;
+mod words;

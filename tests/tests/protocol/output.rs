@@ -201,3 +201,15 @@ fn a_failure_is_an_error_response_and_the_session_goes_on() {
         check(Solo::ready_server(version));
     }
 }
+
+#[test]
+fn what_leaves_is_appended_and_its_length_is_its_own() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    server.feed(&request(1, "ping"));
+    let mut out = b"what was there before".to_vec();
+    let before = out.len();
+    let transmit = server.conn.poll_transmit(&mut out).expect("an answer");
+    assert_eq!(out[before..], *b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+    assert_eq!(transmit.len, out.len() - before);
+    assert_eq!(out[..before], *b"what was there before");
+}

@@ -1,0 +1,152 @@
+//! What errors say of themselves, to people who read logs.
+
+use std::{borrow::Cow, collections::BTreeSet, fmt::Display};
+
+use mcp_proto::{
+    codec::SseTooLong,
+    connection::{CloseReason, Failure, SendError, Violation},
+    protocol::{
+        Capability, HeaderFault, HeaderMismatch, InvalidHeaderParam, InvalidMetaKey, Method, MethodName, NotMirrorable,
+        ProtocolVersion,
+    },
+    wire::{Defect, ErrorObject, RequestId},
+};
+
+/// Every text says something else than the others, and names what its error is about.
+#[track_caller]
+fn assert_telling<const N: usize>(errors: [(&dyn Display, &str); N]) {
+    let texts: BTreeSet<String> = errors.iter().map(|(error, _)| error.to_string()).collect();
+    assert_eq!(texts.len(), N, "two say the same: {texts:?}");
+    for (error, about) in errors {
+        let text = error.to_string();
+        assert!(text.len() > 5 && !text.ends_with('.') && text.contains(about), "{text:?} does not tell of {about:?}");
+    }
+}
+
+#[test]
+fn each_error_says_what_has_happened() {
+    let error = ErrorObject::internal("no luck");
+    assert_eq!(error.to_string(), "no luck (-32603)");
+    assert_eq!(NotMirrorable.to_string(), "an argument has no form in a header");
+    assert_eq!(SseTooLong { beginning: b"abc" }.to_string(), "an event is larger than the limit");
+    assert_telling([
+        (&SendError::NotReady, "handshake"),
+        (&SendError::Closed, "closed"),
+        (&SendError::WrongDirection(Method::CallTool), "tools/call"),
+        (&SendError::WrongKind(Method::CallTool), "tools/call"),
+        (&SendError::NotInRevision { method: Method::Ping, version: ProtocolVersion::V2026_07_28 }, "2026-07-28"),
+        (&SendError::Undeclared(Capability::Logging), "logging"),
+        (&SendError::Busy, "too much"),
+        (&SendError::TooLarge, "limit"),
+        (&SendError::Encode("why".into()), "why"),
+        (&SendError::WrongResult, "result"),
+        (&SendError::Answered, "answered"),
+        (&SendError::ProgressNotGrowing, "progress"),
+        (&SendError::UnknownCall, "no such call"),
+        (&SendError::NotCancellable, "cancelled"),
+    ]);
+    assert_telling([
+        (&CloseReason::Local, "closed"),
+        (&CloseReason::Eof, "peer closed"),
+        (&CloseReason::Broken, "transport"),
+        (&CloseReason::Lost("exit status 1".into()), "exit status 1"),
+        (&CloseReason::Refused(error), "no luck (-32603)"),
+        (&CloseReason::BadHandshake("why".into()), "why"),
+        (&CloseReason::UnsupportedVersion("1999".into()), "1999"),
+        (&CloseReason::LegacyServer("so old".into()), "so old"),
+        (&CloseReason::HandshakeTimeout, "in time"),
+        (&CloseReason::PeerSilent, "pings"),
+        (&CloseReason::PeerNotReading, "does not read"),
+        (&CloseReason::TooMuchNoise, "no messages"),
+        (&CloseReason::Failed(Failure::NoAnswer), "holds no answer"),
+        (&CloseReason::Expired, "session"),
+    ]);
+    let status = |body: &str| Failure::Status { status: 503, challenges: Vec::new(), body: body.into() };
+    assert_telling([
+        (&Failure::NoStream, "no stream"),
+        (&Failure::StreamLost, "stream ended"),
+        (&Failure::SessionLost, "session ended"),
+        (&status(""), "503"),
+        (&status("try later"), "503: try later"),
+        (&Failure::Redirected("https://elsewhere/".into()), "https://elsewhere/"),
+        (&Failure::NoAnswer, "no answer"),
+        (&Failure::TooLarge, "limit"),
+        (&Failure::NoHeader, "header"),
+        (&Failure::Network("no route".into()), "no route"),
+    ]);
+}
+
+#[test]
+fn each_violation_says_what_the_peer_has_done() {
+    let id = || RequestId::from(7);
+    let vendor = || MethodName::new("vendor/x").into_owned();
+    let misplaced = || InvalidHeaderParam::Misplaced;
+    assert_telling([
+        (&Violation::Malformed(Defect::TooDeep), "too deeply"),
+        (&Violation::Noise(Cow::Borrowed(b"hello\n")), r#""hello\n""#),
+        (&Violation::Oversized, "limit"),
+        (&Violation::Truncated, "middle"),
+        (&Violation::DuplicateId(id()), "7"),
+        (&Violation::UnknownResponse(id()), "7"),
+        (&Violation::UnknownProgress, "token"),
+        (&Violation::UnknownSubscription(id()), "7"),
+        (&Violation::BadParams(Method::CallTool), "tools/call"),
+        (&Violation::WrongDirection(Method::CallTool), "tools/call"),
+        (&Violation::WrongKind(Method::CallTool), "tools/call"),
+        (&Violation::NotSupported(Method::CallTool), "tools/call"),
+        (&Violation::Undeclared(Capability::Logging), "logging"),
+        (&Violation::NotReady(vendor()), "vendor/x"),
+        (&Violation::SecondInitialize, "twice"),
+        (&Violation::BatchSize, "batch"),
+        (&Violation::TooManyRequests, "too many"),
+        (&Violation::UnexpectedRequest(vendor()), "vendor/x"),
+        (&Violation::Unacknowledged(Method::ToolsListChanged), "notifications/tools/list_changed"),
+        (&Violation::BadMeta, "_meta"),
+        (&Violation::UnsupportedVersion, "revision"),
+        (&Violation::HeaderMismatch, "headers"),
+        (
+            &Violation::UnusableTool { tool: "hammer".into(), why: misplaced() },
+            &format!("\"hammer\" cannot be offered: {}", misplaced()),
+        ),
+    ]);
+    let mismatch = |fault| HeaderMismatch { header: "Mcp-Name".into(), fault };
+    assert_telling([
+        (&mismatch(HeaderFault::Missing), "Mcp-Name is missing"),
+        (&mismatch(HeaderFault::Malformed), "Mcp-Name is malformed"),
+        (&mismatch(HeaderFault::Different), "Mcp-Name differs"),
+        (&mismatch(HeaderFault::Unfounded), "Mcp-Name repeats"),
+    ]);
+    assert_telling([
+        (&misplaced(), "x-mcp-header"),
+        (&InvalidHeaderParam::Name("a b".into()), "a b"),
+        (&InvalidHeaderParam::Repeated("Unit".into()), "Unit"),
+        (&InvalidHeaderParam::Type("Unit".into()), "Unit"),
+        (&InvalidHeaderParam::Schema, "schema"),
+    ]);
+    assert_telling([
+        (&InvalidMetaKey::Prefix, "prefix"),
+        (&InvalidMetaKey::Name, "name"),
+        (&InvalidMetaKey::Reserved, "reserved"),
+    ]);
+}
+
+/// These leave, as the message of an error.
+#[test]
+fn each_defect_says_which_rule_was_broken() {
+    let defects = [
+        (Defect::Syntax(3), "Parse error"),
+        (Defect::TooDeep, "Invalid request: nested too deeply"),
+        (Defect::NotAnObject, "Invalid request: not an object"),
+        (Defect::Array, "Invalid request: batches are not supported"),
+        (Defect::Version, "Invalid request: jsonrpc must be \"2.0\""),
+        (Defect::Duplicate, "Invalid request: a member occurs twice"),
+        (Defect::Id, "Invalid request: id must be a string or an integer"),
+        (Defect::Method, "Invalid request: method must be a string"),
+        (Defect::Params, "Invalid params: params must be an object"),
+        (Defect::Shape, "Invalid request: neither a request, a notification nor a response"),
+        (Defect::Error, "Invalid request: error needs code and message"),
+    ];
+    for (defect, message) in defects {
+        assert_eq!(defect.message(), message);
+    }
+}
