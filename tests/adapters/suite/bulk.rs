@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_proto::connection::{CloseReason, Limits, RequestOptions, SendError, Settings, Stats, Usage};
+use mcp_proto::connection::{CloseReason, RequestOptions, SendError, Settings, Stats, Usage};
 use mcp_service::{
     CallError, Context, Host, Service, Tool,
     drive::{Options, Watch},
@@ -275,28 +275,15 @@ pub(crate) fn dropped<A: Adapter>() {
 /// How many calls there are in the crowd.
 const CROWD: usize = 10_000;
 
-/// What a handler may take that has begun and waits, or has not begun: that is the application's, and not the connection's.
-const HANDLER: usize = 6 << 10;
-
-/// What the limits add up to, with a few hundred bytes for each entry of a table.
-fn bound(limits: &Limits) -> usize {
-    limits.outbox_bytes
-        + limits.control_bytes
-        + limits.request_bytes
-        + limits.call_bytes
-        + limits.cache_bytes
-        + 3 * limits.frame_bytes
-        + 500 * (limits.requests + limits.calls)
-}
-
 /// The role in which ten thousand calls are in flight.
 pub(crate) fn crowd<A: Adapter>() {
     let mut settings = Settings::default();
     let limits = &mut settings.limits;
     (limits.calls, limits.requests) = (CROWD, CROWD);
-    (limits.outbox_bytes, limits.request_bytes, limits.call_bytes) = (1 << 20, 4 << 20, 4 << 20);
+    (limits.outbox_bytes, limits.request_bytes, limits.call_bytes) = (1 << 20, 16 << 20, 4 << 20);
     (limits.frame_bytes, limits.control_bytes, limits.cache_bytes) = (64 << 10, 64 << 10, 0);
-    let promised = 2 * bound(limits) + HANDLER * CROWD;
+    // Both ends are here, and what handlers and callers keep is in it as well.
+    let promised = 2 * limits.memory();
     let gate = Arc::new(Watch::new(false));
     let closed = gate.clone();
     let number = Arc::new(AtomicU64::new(0));

@@ -26,17 +26,21 @@ use crate::{
 };
 
 scenarios![
+    // A11
     a_cancellation_does_not_wait_for_a_peer_that_does_not_read,
     // req: LIFE-034 LIFE-036
     a_deadline_passes_while_the_peer_does_not_read,
+    // A14
     // req: LIFE-035 CANC-001 CANC-002
     a_call_that_takes_too_long_is_called_off,
+    // A17
     // req: LIFE-037 LIFE-038
     progress_keeps_a_call_alive_up_to_its_total_time,
     // req: CANC-011 CANC-012
     a_thousand_dropped_calls_leave_nothing,
     a_hundred_threads_call_on_one_connection,
     ten_thousand_calls_in_flight,
+    // A28
     a_peer_that_does_not_read_costs_no_more_than_the_limit,
 ];
 

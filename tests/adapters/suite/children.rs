@@ -38,27 +38,39 @@ scenarios![
     a_server_that_ends_with_its_input_is_not_killed,
     // req: STDIO-012
     a_server_that_ignores_the_end_of_its_input_is_told_to_end,
+    // A59
     // req: STDIO-013
     a_server_that_ignores_that_as_well_is_killed,
+    // A59
     nothing_is_left_of_a_group_after_close,
+    // A59
     nothing_is_left_of_a_group_after_drop,
+    // A59
     nothing_is_left_of_a_group_after_a_handshake_that_failed,
+    // A60
     // req: STDIO-014 LIFE-041
     a_server_that_dies_fails_its_calls_with_what_is_known,
+    // A60
     a_server_that_is_killed_while_idle_is_noticed,
+    // A61
     // req: STDIO-009 STDIO-010
     a_server_can_say_a_lot_on_standard_error,
+    // A36
     // req: LIFE-033
     a_program_that_is_no_server_says_why,
+    // A36
     // req: M-STDIO-018 M-DUAL-005
     a_server_that_leaves_when_it_is_asked_is_started_once_more,
+    // A36
     a_program_that_is_no_server_is_started_twice_at_most,
     what_is_known_of_a_server_saves_the_second_start,
     a_server_that_ends_is_started_again,
     a_server_that_ends_too_often_is_given_up,
     // req: M-STDIO-020 M-SUBS-020 M-DUAL-016
     what_was_listened_to_is_listened_to_when_the_server_is_started_again,
+    // A59
     ctrl_c_leaves_no_orphan,
+    // A59
     a_client_that_is_killed_leaves_no_orphan,
 ];
 

@@ -25,17 +25,24 @@ use crate::{
 };
 
 scenarios![
+    // A57
     // req: STDIO-015
     what_was_asked_before_the_end_of_input_is_answered,
     a_handler_that_never_ends_delays_the_end_for_a_bounded_time,
+    // A55
     // req: STDIO-005 STDIO-006
     lines_of_many_writers_stay_whole,
+    // A56
     // req: LIFE-041 STDIO-014
     a_peer_that_leaves_at_any_point_ends_the_connection_once,
+    // A56
     what_the_system_says_is_the_reason,
+    // A27 A62
     closing_works_from_anywhere_and_twice,
+    // A62
     a_peer_that_is_a_black_hole_is_left,
     a_plain_reader_and_writer_that_are_stuck_hold_nothing_up,
+    // A13
     // req: LIFE-033
     a_handshake_that_is_not_answered_ends,
     dropping_the_handle_closes,

@@ -39,17 +39,22 @@ scenarios![
     many_clients_over_tcp,
     a_unix_socket_is_there_while_it_is_listened_to,
     one_connection_too_many_is_hung_up_on,
+    // A64
     // req: LIFE-042
     what_is_asked_back_goes_to_whom_it_was_asked_for,
     a_server_asks_its_client_from_outside_of_handlers,
     // req: LIFE-036
     each_call_has_its_own_time_and_its_own_end,
+    // A63
     a_handler_that_panics_fails_its_own_call_alone,
+    // A22
     // req: PING-002 PING-003
     pings_are_answered_while_all_handlers_are_busy,
+    // A40
     // req: PING-004 PING-005 PING-006 PING-007
     a_server_that_has_gone_silent_is_left,
     a_client_is_shared_by_many_threads,
+    // A28
     requests_that_wait_too_many_are_refused,
     futures_run_where_there_is_no_runtime,
     work_on_a_task_outlives_its_connection,

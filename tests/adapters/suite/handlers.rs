@@ -28,14 +28,22 @@ use crate::{
 };
 
 scenarios![
+    // A21
     // req: LIFE-042 PING-003
     a_single_handler_asks_back_and_goes_on,
+    // A22
     handlers_that_wait_for_answers_do_not_keep_the_answers_away,
+    // A25
     notifications_are_handled_in_order_and_requests_behind_them,
+    // A16
     handlers_hear_once_that_the_connection_is_gone,
+    // A23 A62
     a_handler_can_close_the_connection_it_runs_on,
+    // A23
     a_notification_handler_asks_the_peer,
+    // A28
     notifications_that_pile_up_are_dropped_and_nothing_else_suffers,
+    // A63
     a_job_that_panics_takes_nothing_with_it,
 ];
 

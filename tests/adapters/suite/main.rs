@@ -11,7 +11,9 @@ mod eras;
 mod fixture;
 mod front;
 mod handlers;
+mod pitfalls;
 mod raw;
+mod rows;
 mod scenario;
 mod streams;
 mod transports;
@@ -46,7 +48,7 @@ fn main() -> ExitCode {
         };
     }
     let trials: Vec<Trial> =
-        [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>()].into_iter().flatten().collect();
+        [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>(), rows::trials()].into_iter().flatten().collect();
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 

@@ -8,7 +8,9 @@ use std::{
 
 use libtest_mimic::Trial;
 
-use crate::{LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, streams, transports};
+use crate::{
+    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, streams, transports,
+};
 
 /// Something that is tried on every adapter. It fails by panicking.
 pub(crate) struct Scenario {
@@ -40,6 +42,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         eras::scenarios::<A>(),
         front::scenarios::<A>(),
         handlers::scenarios::<A>(),
+        pitfalls::scenarios::<A>(),
         streams::scenarios::<A>(),
         transports::scenarios::<A>(),
     ]

@@ -18,14 +18,20 @@ use crate::{
 };
 
 scenarios![
+    // A51 A52
     // req: STDIO-003 STDIO-007 STDIO-008
     whatever_is_printed_stays_out_of_the_connection,
+    // A57
     // req: STDIO-004 STDIO-015
     what_was_piped_in_is_answered_and_the_server_ends,
+    // A58
     sigterm_ends_a_server_whose_input_is_open,
+    // A58
     // req: STDIO-014
     a_server_can_leave_while_its_input_is_open,
+    // A56
     a_client_that_does_not_read_any_more_ends_the_server,
+    // A45
     // req: STDIO-017
     lines_that_are_no_json_are_answered_and_survived,
 ];

@@ -18,6 +18,7 @@ use crate::{
 scenarios![
     // req: TRANS-001 TRANS-002
     memory,
+    // A26
     memory_one_byte_at_a_time,
     tcp,
     unix,
