@@ -159,6 +159,20 @@ fn requests_may_take_as_many_bytes_as_the_limit_says() {
 }
 
 #[test]
+fn answers_of_the_connections_own_may_fill_both_rooms_and_one_may_stand_out() {
+    let mut server = ready_with(|_| ());
+    server.feed(&request(1, "ping"));
+    let size = server.conn.usage().outbox_bytes;
+    let mut server = ready_with(|limits| (limits.outbox_bytes, limits.control_bytes) = (size, size));
+    for id in 1..=3 {
+        server.feed(&request(id, "ping"));
+        assert_eq!(server.take_events(), [], "{id}");
+    }
+    server.feed(&request(4, "ping"));
+    assert_eq!(server.take_events(), [Event::Closed(CloseReason::PeerNotReading)]);
+}
+
+#[test]
 fn a_peer_that_asks_and_does_not_read_is_left() {
     let ping = request(1, "ping");
     let one = ping.to_string();

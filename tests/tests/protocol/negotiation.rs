@@ -90,3 +90,11 @@ fn a_client_takes_no_revision_that_it_does_not_speak() {
         }
     }
 }
+
+#[test]
+fn a_resource_that_is_not_there_has_the_code_of_its_era() {
+    for version in ProtocolVersion::LEGACY {
+        assert_eq!(version.resource_not_found(), -32002, "{version}");
+    }
+    assert_eq!(ProtocolVersion::V2026_07_28.resource_not_found(), -32602);
+}

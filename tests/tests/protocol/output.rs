@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{ErrorObject, Json, JsonObject, RawJson},
 };
 use mcp_tests::{
-    message::{error, request, request_with_token, result},
+    message::{cancelled, error, request, request_with_token, result},
     solo::Solo,
 };
 use serde_json::{Value, json};
@@ -208,8 +208,20 @@ fn what_leaves_is_appended_and_its_length_is_its_own() {
     server.feed(&request(1, "ping"));
     let mut out = b"what was there before".to_vec();
     let before = out.len();
+    let sent = server.conn.stats().frames_sent;
     let transmit = server.conn.poll_transmit(&mut out).expect("an answer");
+    assert_eq!(server.conn.stats().frames_sent, sent + 1);
     assert_eq!(out[before..], *b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
     assert_eq!(transmit.len, out.len() - before);
     assert_eq!(out[..before], *b"what was there before");
+}
+
+#[test]
+fn a_request_is_awaited_until_it_is_answered_or_cancelled() {
+    let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
+    let [first, second] = [1, 2].map(|id| server.ask(&request(id, "vendor/a")));
+    assert!(server.conn.is_awaited(first) && server.conn.is_awaited(second));
+    server.answer(first, &json!({}));
+    server.feed(&cancelled(2));
+    assert!(!server.conn.is_awaited(first) && !server.conn.is_awaited(second));
 }
