@@ -1,0 +1,169 @@
+//! Plants mutants in a clone of the repository and builds it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{fs, io};
+
+use serde_json::Value;
+
+use crate::mutant::Mutant;
+use crate::plant::{self, CHOICE, FEATURES};
+use crate::trial::{ALL, Programs};
+
+/// The crate that is changed.
+const CRATE: &str = "core/src/lib.rs";
+
+/// What became of mutants when they were built together.
+pub(crate) struct Planted<'a> {
+    /// They live, each under its number.
+    pub(crate) fit: Vec<(u32, &'a Mutant)>,
+    /// They do not compile.
+    pub(crate) unviable: Vec<&'a Mutant>,
+    /// They may compile, if nothing else is planted.
+    pub(crate) alone: Vec<&'a Mutant>,
+}
+
+/// Why the compiler does not take a mutant.
+#[derive(Clone, Copy)]
+enum Charge {
+    /// Its own text.
+    Nonsense,
+    /// What it is planted beside: functions that return an `impl Trait` have one type only.
+    Company,
+}
+
+/// A copy of the repository whose sources are changed.
+pub(crate) struct Clone {
+    root: PathBuf,
+    /// The sources of the core as they were.
+    sources: BTreeMap<String, String>,
+}
+
+impl Clone {
+    /// What may have been planted before is no part of its last commit.
+    pub(crate) fn new(root: &Path) -> io::Result<Self> {
+        let git = |arguments: &[&str]| {
+            let output = Command::new("git").args(arguments).current_dir(root).stderr(Stdio::inherit()).output()?;
+            String::from_utf8(output.stdout).map_err(io::Error::other)
+        };
+        let files = git(&["ls-tree", "-r", "--name-only", "HEAD", "core/src"])?;
+        let text = |path: &str| Ok((path.to_owned(), git(&["show", &format!("HEAD:{path}")])?));
+        Ok(Self { root: root.to_owned(), sources: files.lines().map(text).collect::<io::Result<_>>()? })
+    }
+
+    /// Whether the function of a mutant may also be run by the compiler.
+    pub(crate) fn is_const(&self, mutant: &Mutant) -> bool {
+        let Some(((start, _), _)) = mutant.function else { return true };
+        let lines = self.sources[&mutant.file].lines().skip(start - 1).map(str::trim_start);
+        let head = lines.filter(|line| !line.starts_with(['/', '#'])).find(|line| line.contains("fn "));
+        head.is_some_and(|head| head.contains("const fn "))
+    }
+
+    /// Plants as many as compile together, each under its number.
+    pub(crate) fn plant<'a>(&self, mutants: Vec<(u32, &'a Mutant)>) -> io::Result<Planted<'a>> {
+        let (fit, constants): (Vec<_>, Vec<_>) = mutants.into_iter().partition(|(_, mutant)| mutant.function.is_some());
+        let alone = constants.into_iter().map(|(_, mutant)| mutant).collect();
+        let mut planted = Planted { fit, alone, unviable: Vec::new() };
+        loop {
+            let accused = self.check(&self.write(&planted.fit)?)?;
+            if accused.is_empty() {
+                return Ok(planted);
+            }
+            for (number, mutant) in std::mem::take(&mut planted.fit) {
+                match accused.get(&number) {
+                    None => planted.fit.push((number, mutant)),
+                    Some(Charge::Nonsense) => planted.unviable.push(mutant),
+                    Some(Charge::Company) => planted.alone.push(mutant),
+                }
+            }
+        }
+    }
+
+    /// Writes every source with its mutants.
+    fn write(&self, mutants: &[(u32, &Mutant)]) -> io::Result<BTreeMap<&str, String>> {
+        let mut planted = BTreeMap::new();
+        for (path, text) in &self.sources {
+            let here: Vec<_> = mutants.iter().filter(|(_, mutant)| mutant.file == *path).copied().collect();
+            let mut text = if here.is_empty() { text.clone() } else { plant::plant(text, &here) };
+            if path == CRATE {
+                text = format!("{FEATURES}{text}{CHOICE}");
+            }
+            let file = self.root.join(path);
+            if fs::read_to_string(&file)? != text {
+                fs::write(&file, &text)?;
+            }
+            planted.insert(path.as_str(), text);
+        }
+        Ok(planted)
+    }
+
+    /// The numbers of the mutants that the compiler does not take.
+    fn check(&self, planted: &BTreeMap<&str, String>) -> io::Result<BTreeMap<u32, Charge>> {
+        let mut accused = BTreeMap::new();
+        let mut elsewhere = String::new();
+        for output in self.cargo(&["check", "--quiet", "-p", "mcp-proto", "--all-features"])? {
+            let message = &output["message"];
+            let spans = message["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true);
+            for span in spans.map(outermost).filter(|_| message["level"] == "error") {
+                let line = span["line_start"].as_u64().and_then(|line| usize::try_from(line).ok());
+                let text = span["file_name"].as_str().and_then(|file| planted.get(file));
+                match line.zip(text).map(|(line, text)| plant::owners(text, line)).as_deref() {
+                    None | Some([]) => elsewhere.push_str(message["rendered"].as_str().unwrap_or_default()),
+                    // What its own copy would be without the others, too, unless it is the others that it does not go with.
+                    Some([number])
+                        if !message["message"].as_str().is_some_and(|text| text.contains("`match` arms")) =>
+                    {
+                        accused.insert(*number, Charge::Nonsense);
+                    }
+                    Some(numbers) => {
+                        for number in numbers {
+                            accused.entry(*number).or_insert(Charge::Company);
+                        }
+                    }
+                }
+            }
+        }
+        if accused.is_empty() && !elsewhere.is_empty() {
+            return Err(io::Error::other(elsewhere));
+        }
+        Ok(accused)
+    }
+
+    /// Builds the tests: where the program of each is.
+    pub(crate) fn programs(&self) -> io::Result<Programs> {
+        let mut arguments = vec!["test", "--quiet", "--no-run", "-p", "mcp-proto", "-p", "mcp-tests", "--lib"];
+        let tests = ALL.iter().map(|(name, _)| *name).filter(|name| *name != "mcp_proto");
+        arguments.extend(tests.flat_map(|name| ["--test", name]));
+        let messages = self.cargo(&arguments)?;
+        let program = |name: &str| {
+            let of =
+                messages.iter().find(|message| message["target"]["name"] == name && message["profile"]["test"] == true);
+            of.and_then(|message| message["executable"].as_str()).map(PathBuf::from)
+        };
+        let found = ALL.iter().map(|(name, _)| Some((*name, program(name)?))).collect::<Option<_>>();
+        found.ok_or_else(|| io::Error::other("the tests have not been built"))
+    }
+
+    /// What cargo says of it.
+    fn cargo(&self, arguments: &[&str]) -> io::Result<Vec<Value>> {
+        let output = Command::new("cargo")
+            .args(arguments)
+            .arg("--message-format=json")
+            .current_dir(&self.root)
+            .env("RUSTC_WORKSPACE_WRAPPER", self.root.join("tests/mutants/rustc"))
+            .args(["--config", "profile.dev.package.mcp-proto.opt-level=1"])
+            .stderr(Stdio::inherit())
+            .output()?;
+        let lines = String::from_utf8_lossy(&output.stdout).into_owned();
+        lines.lines().filter(|line| line.starts_with('{')).map(|line| Ok(serde_json::from_str(line)?)).collect()
+    }
+}
+
+/// Where a macro was called, for what it has made.
+fn outermost(mut span: &Value) -> &Value {
+    while span["expansion"]["span"].is_object() {
+        span = &span["expansion"]["span"];
+    }
+    span
+}

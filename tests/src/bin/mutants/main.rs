@@ -1,0 +1,143 @@
+//! Tries mutants of the core, all in one build: the judge behind `tests/mutants/run`, which says how to call it.
+//!
+//! ```text
+//! mutants CLONE OUT --seed N --take M --skip K
+//! ```
+//!
+//! `CLONE` is a copy of the repository to change, `OUT/list.json` what `cargo mutants --list --json` says of it. Verdicts
+//! go to `OUT/verdicts.csv`, and those that stand there are not sought again. `OUT/alone.txt` gets a regular expression,
+//! as `cargo mutants --re` takes them, for each mutant that has to be built alone to be judged.
+
+mod build;
+mod mutant;
+mod plant;
+mod trial;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::{env, fs};
+
+use crate::build::{Clone, Planted};
+use crate::mutant::Mutant;
+use crate::trial::{ALL, QUICK, Verdict};
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments() else {
+        let _ = writeln!(io::stderr(), "usage: mutants CLONE OUT --seed N --take M --skip K");
+        return ExitCode::from(2);
+    };
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+struct Arguments {
+    clone: PathBuf,
+    out: PathBuf,
+    seed: u64,
+    take: usize,
+    skip: usize,
+}
+
+fn arguments() -> Option<Arguments> {
+    let mut words = env::args().skip(1);
+    let (clone, out) = (words.next()?.into(), words.next()?.into());
+    let mut number = |name: &str| (words.next()? == name).then(|| words.next()?.parse::<u32>().ok()).flatten();
+    let (seed, take, skip) = (number("--seed")?.into(), number("--take")? as usize, number("--skip")? as usize);
+    Some(Arguments { clone, out, seed, take, skip })
+}
+
+fn run(arguments: &Arguments) -> io::Result<()> {
+    let Arguments { clone, out, seed, take, skip } = arguments;
+    let mutants = mutant::sample(mutant::read(&out.join("list.json"))?, *seed, *skip, *take);
+    let mut verdicts = Verdicts::open(out.join("verdicts.csv"))?;
+
+    // What is planted, and under which number, does not depend on what is known, so that nothing is built twice.
+    let clone = Clone::new(clone)?;
+    let fits =
+        |mutant: &Mutant| !matches!(verdicts.known.get(&mutant.name).map(String::as_str), Some("unviable" | "alone"));
+    let Planted { fit, unviable, alone } =
+        clone.plant((1..).zip(&mutants).filter(|(_, mutant)| fits(mutant)).collect())?;
+    for mutant in unviable {
+        verdicts.add(mutant, Verdict::Unviable)?;
+    }
+    for mutant in alone {
+        verdicts.add(mutant, Verdict::Alone)?;
+    }
+    say(&format!("{} mutants in one build", fit.len()));
+    let programs = clone.programs()?;
+    let (judged, mut open): (Vec<_>, _) =
+        fit.into_iter().partition(|(_, mutant)| verdicts.known.contains_key(&mutant.name));
+    say(&format!("{} of them are judged", judged.len()));
+    for round in [&QUICK[..], &ALL[..]] {
+        if let Some(program) = trial::killer(&programs, round, 0)? {
+            return Err(io::Error::other(format!("without a mutant, {program} fails")));
+        }
+        for (number, mutant) in std::mem::take(&mut open) {
+            match trial::killer(&programs, round, number)? {
+                Some(program) => verdicts.add(mutant, Verdict::Caught(program))?,
+                None if round != ALL => {
+                    say(&format!("not caught yet: {}", mutant.name));
+                    open.push((number, mutant));
+                }
+                // Where it is the compiler that runs a function, no mutant has been tried.
+                None if clone.is_const(mutant) => verdicts.add(mutant, Verdict::Alone)?,
+                None => verdicts.add(mutant, Verdict::Survived)?,
+            }
+        }
+    }
+    let of = |mutant: &&Mutant| verdicts.known.get(&mutant.name).is_some_and(|verdict| verdict == "alone");
+    let mut patterns = String::new();
+    for mutant in mutants.iter().filter(of) {
+        let _ = writeln!(patterns, "^{}$", mutant::escape(&mutant.name));
+    }
+    fs::write(out.join("alone.txt"), patterns)?;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for verdict in mutants.iter().filter_map(|mutant| verdicts.known.get(&mutant.name)) {
+        *counts.entry(verdict).or_default() += 1;
+    }
+    counts.iter().for_each(|(verdict, count)| say(&format!("{count:5} {verdict}")));
+    Ok(())
+}
+
+/// A table of what is known: a verdict, and the name of a mutant.
+struct Verdicts {
+    path: PathBuf,
+    /// Verdicts by name.
+    known: BTreeMap<String, String>,
+}
+
+impl Verdicts {
+    fn open(path: PathBuf) -> io::Result<Self> {
+        let mut known = BTreeMap::new();
+        if path.exists() {
+            for row in csv::ReaderBuilder::new().has_headers(false).from_path(&path)?.records() {
+                let row = row?;
+                known.insert(row[1].to_owned(), row[0].to_owned());
+            }
+        }
+        Ok(Self { path, known })
+    }
+
+    /// Writes it down at once: a run may be stopped at any time.
+    fn add(&mut self, mutant: &Mutant, verdict: Verdict) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.path)?;
+        writeln!(file, "{verdict},\"{}\"", mutant.name.replace('"', "\"\""))?;
+        if verdict == Verdict::Survived {
+            say(&format!("survived: {}", mutant.name));
+        }
+        self.known.insert(mutant.name.clone(), verdict.to_string());
+        Ok(())
+    }
+}
+
+fn say(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}

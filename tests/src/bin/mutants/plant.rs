@@ -1,0 +1,130 @@
+//! Many mutants in one source: every function gets a copy of its body for each of its mutants, and chooses when it runs.
+
+use std::str::FromStr as _;
+
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+
+use crate::mutant::{Mutant, Place};
+
+/// What asks which mutant is to live: the number in the variable `MUTANT`, or none. What the compiler runs has none, ever.
+pub(crate) const CHOICE: &str = r#"
+pub(crate) const fn mutant() -> u32 {
+    fn chosen() -> u32 {
+        extern crate std;
+        static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+        *CHOSEN.get_or_init(|| std::env::var("MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+    }
+    const fn none() -> u32 {
+        0
+    }
+    core::intrinsics::const_eval_select((), none, chosen)
+}
+"#;
+
+/// What the crate needs for [`CHOICE`], to stand before everything else.
+pub(crate) const FEATURES: &str = "#![feature(core_intrinsics, const_eval_select)]\n#![allow(internal_features)]\n";
+
+/// Stands before each copy, with its number, 0 for the original; and without one behind the last.
+const MARK: &str = "/*@";
+
+/// `text` with the mutants of it, each under its number.
+///
+/// # Panics
+/// If a function or a place of a mutant is not in this text.
+pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
+    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let offset = |(line, column): Place| {
+        let start = lines[line - 1];
+        start + text[start..].chars().take(column - 1).map(char::len_utf8).sum::<usize>()
+    };
+    let range = |(start, end): (Place, Place)| offset(start)..offset(end);
+
+    // Functions in functions are copied with what they are in.
+    let mut functions: Vec<_> = mutants.iter().filter_map(|(_, mutant)| Some(range(mutant.function?))).collect();
+    functions.sort_unstable_by_key(|function| (function.start, std::cmp::Reverse(function.end)));
+    functions.dedup_by(|inner, outer| inner.end <= outer.end);
+
+    let mut planted = String::new();
+    let mut done = 0;
+    for function in functions {
+        let body = body(&text[function.clone()]).expect("a function has a body");
+        let body = function.start + body.start..function.start + body.end;
+        let here = mutants.iter().filter(|(_, mutant)| function.contains(&offset(mutant.span.0)));
+        let numbers: Vec<String> = here.clone().map(|(number, _)| number.to_string()).collect();
+        planted.push_str(&text[done..body.start]);
+        // The original is the first, so that it is the copies that do not fit it, and not the other way round.
+        let original = &text[body.clone()];
+        let others = numbers.join(" | ");
+        planted.push_str(&format!(
+            "\nmatch crate::mutant() {{\n{MARK}0*/ mutant_ if !matches!(mutant_, {others}) => {{{original}\n}}\n"
+        ));
+        for (number, mutant) in here {
+            let span = range(mutant.span);
+            let (before, after) = (&text[body.start..span.start], &text[span.end..body.end]);
+            let replacement = &mutant.replacement;
+            planted.push_str(&format!("{MARK}{number}*/ {number} => {{{before} {replacement} {after}\n}}\n"));
+        }
+        planted.push_str(&format!("{MARK}*/ _ => unreachable!()\n}}\n"));
+        done = body.end;
+    }
+    planted + &text[done..]
+}
+
+/// What is between the braces of a function.
+fn body(function: &str) -> Option<std::ops::Range<usize>> {
+    let trees: Vec<TokenTree> = TokenStream::from_str(function).ok()?.into_iter().collect();
+    match trees.last()? {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => {
+            let whole = group.span().byte_range();
+            Some(whole.start + 1..whole.end - 1)
+        }
+        _ => None,
+    }
+}
+
+/// Whose copy stands in a line, from 1, of a planted text: one number, or those of all the mutants of an original. Nothing
+/// if it is no copy.
+pub(crate) fn owners(text: &str, line: usize) -> Vec<u32> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mark = |line: &&str| Some(line.strip_prefix(MARK)?.split_once("*/")?.0.parse::<u32>().ok());
+    let (before, after) = lines.split_at(line.min(lines.len()));
+    match before.iter().rev().find_map(mark).flatten() {
+        Some(0) => after.iter().filter_map(mark).map_while(|number| number).collect(),
+        number => number.into_iter().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "const OPEN: u8 = b'{';\n\nfn both(a: bool, b: bool) -> bool {\n    // }\n    a && b\n}\n";
+
+    fn mutant(span: (Place, Place), replacement: &str) -> Mutant {
+        let (function, file) = (Some(((3, 1), (6, 2))), String::new());
+        Mutant { name: String::new(), file, function, span, replacement: replacement.to_owned() }
+    }
+
+    #[test]
+    fn every_mutant_has_a_copy_of_its_own() {
+        let (or, never) = (mutant(((5, 7), (5, 9)), "||"), mutant(((5, 5), (5, 11)), "false"));
+        let planted = plant(TEXT, &[(3, &or), (8, &never)]);
+        let body = |number: &str| {
+            let copy = planted.split_once(&format!("{MARK}{number}*/")).expect("a copy").1;
+            let body = copy.split_once("{\n").expect("a body").1.split_once("\n}\n").expect("an end").0;
+            body.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!([body("0"), body("3"), body("8")], ["// } a && b", "// } a || b", "// } false"]);
+        assert!(
+            planted.contains("if !matches!(mutant_, 3 | 8)"),
+            "the original lives for all other numbers: {planted}"
+        );
+        assert!(planted.starts_with(&TEXT[..TEXT.find("    //").expect("a body") - 1]) && planted.ends_with("}\n}\n"));
+        let line = |text: &str| planted.lines().position(|line| line.contains(text)).expect("a line") + 1;
+        assert_eq!(owners(&planted, line("false")), [8]);
+        assert_eq!(owners(&planted, line(" || ")), [3]);
+        assert_eq!(owners(&planted, line("a && b")), [3, 8], "the original, which all of them have to go with");
+        assert!(owners(&planted, 1).is_empty());
+        assert!(owners(&planted, planted.lines().count()).is_empty());
+    }
+}

@@ -1,0 +1,92 @@
+//! Runs the tests on one mutant until one of them fails.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::{fmt, io};
+
+/// A test program, and how many seconds of a processor it may take: far more than it needs. What is limited is its share,
+/// because a mutant that does not end is to fail however busy the machine is.
+pub(crate) type Limited = (&'static str, u32);
+
+/// The tests that are tried first, less those that are [`SLOW`]: a second for all of them.
+pub(crate) const QUICK: [Limited; 4] = [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10)];
+
+/// All tests, tried whole on what gets through.
+pub(crate) const ALL: [Limited; 7] = [
+    ("protocol", 100),
+    ("mcp_proto", 50),
+    ("modern", 50),
+    ("http", 50),
+    ("memory", 100),
+    ("model", 300),
+    ("laws", 300),
+];
+
+/// Parts of the names of tests that take half a second or more.
+const SLOW: [&str; 5] = [
+    "a_stream_may_be_cut_anywhere",
+    "a_stream_that_is_cut_anywhere",
+    "in_every_order_of_things",
+    "a_million_",
+    "memory_stays_within_its_bound",
+];
+
+/// And how many kilobytes of memory, for mutants that fill it.
+const MEMORY: u32 = 4 << 20;
+
+/// What was found of a mutant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// This program fails.
+    Caught(&'static str),
+    Survived,
+    /// It does not compile.
+    Unviable,
+    /// It has to be built alone to be judged.
+    Alone,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Caught(program) => write!(f, "caught by {program}"),
+            Self::Survived => f.write_str("survived"),
+            Self::Unviable => f.write_str("unviable"),
+            Self::Alone => f.write_str("alone"),
+        }
+    }
+}
+
+/// The programs of a build, by their names.
+pub(crate) type Programs = Vec<(&'static str, PathBuf)>;
+
+/// The first program of a round that fails with this mutant. Number 0 is none.
+pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io::Result<Option<&'static str>> {
+    let skipped = if round == QUICK { &SLOW[..] } else { &[] };
+    for (name, seconds) in round.iter().copied() {
+        let Some((_, program)) = programs.iter().find(|(other, _)| *other == name) else { continue };
+        let status = Command::new("sh")
+            .args([
+                "-c",
+                "ulimit -t \"$1\"; ulimit -v \"$2\"; shift 2; exec \"$@\"",
+                "sh",
+                &seconds.to_string(),
+                &MEMORY.to_string(),
+            ])
+            .arg(program)
+            .args(["--quiet", "-Z", "unstable-options", "--fail-fast"])
+            .args(skipped.iter().flat_map(|name| ["--skip", name]))
+            .env("MUTANT", number.to_string())
+            // The same chance for all of them: what fails without a mutant, too, tells nothing of one.
+            .env("PROPTEST_RNG_SEED", "1")
+            // For `--fail-fast`, which stable does not have yet.
+            .env("RUSTC_BOOTSTRAP", "1")
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
+        if !status.success() {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
+}
