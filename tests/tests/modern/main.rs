@@ -15,4 +15,5 @@ mod renegotiation;
 mod rounds;
 mod server;
 mod subscriptions;
+mod task_answers;
 mod tasks;

@@ -16,7 +16,7 @@ type Client = Solo<ClientEnd>;
 
 const NOTHING: [Value; 0] = [];
 
-const fn millis(millis: u64) -> Duration {
+pub(super) const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
@@ -35,17 +35,17 @@ fn client_with(settings: impl FnOnce(&mut Settings)) -> Client {
     client
 }
 
-fn client() -> Client {
+pub(super) fn client() -> Client {
     client_with(|_| ())
 }
 
 #[track_caller]
-fn one(mut sent: Vec<Value>) -> Value {
+pub(super) fn one(mut sent: Vec<Value>) -> Value {
     assert_eq!(sent.len(), 1, "{sent:?}");
     sent.remove(0)
 }
 
-fn task(status: &str, more: Value) -> Value {
+pub(super) fn task(status: &str, more: Value) -> Value {
     let mut task = json!({"taskId": "t", "status": status, "createdAt": "2026-08-01T10:00:00Z",
         "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "pollIntervalMs": 100});
     task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
@@ -56,15 +56,15 @@ fn working() -> Value {
     task("working", json!({}))
 }
 
-fn completed() -> Value {
+pub(super) fn completed() -> Value {
     task("completed", json!({"result": {"content": [{"text": "done", "type": "text"}]}}))
 }
 
-fn asks(questions: Value) -> Value {
+pub(super) fn asks(questions: Value) -> Value {
     task("input_required", json!({"inputRequests": questions}))
 }
 
-fn roots() -> Value {
+pub(super) fn roots() -> Value {
     json!({"method": "roots/list"})
 }
 
@@ -74,18 +74,18 @@ fn form() -> Value {
 }
 
 /// Answers a request with a result.
-fn answer(client: &mut Client, request: &Value, kind: &str, mut result: Value) {
+pub(super) fn answer(client: &mut Client, request: &Value, kind: &str, mut result: Value) {
     result["resultType"] = json!(kind);
     client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
 }
 
-fn refuse(client: &mut Client, request: &Value, code: i64) {
+pub(super) fn refuse(client: &mut Client, request: &Value, code: i64) {
     client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": "no"}}));
 }
 
 /// A call that has become a task which is worked on.
 #[track_caller]
-fn begun(client: &mut Client) -> CallId {
+pub(super) fn begun(client: &mut Client) -> CallId {
     let call = client.conn.request(client.now, &CallToolParams::new("slow"), RequestOptions::default());
     let request = one(client.sent());
     answer(client, &request, "task", working());
@@ -97,7 +97,7 @@ fn begun(client: &mut Client) -> CallId {
 
 /// The next look at the task, which comes after this time and not before.
 #[track_caller]
-fn look_after(client: &mut Client, time: Duration) -> Value {
+pub(super) fn look_after(client: &mut Client, time: Duration) -> Value {
     client.advance(time - millis(1));
     assert_eq!(client.sent(), NOTHING, "too early");
     assert_eq!(client.conn.poll_timeout(), Some(Deadline { at: client.now + millis(1), wake: Wake::Retry }));
@@ -107,7 +107,7 @@ fn look_after(client: &mut Client, time: Duration) -> Value {
     look
 }
 
-fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Outcome<'static> {
+pub(super) fn outcome<'a>(events: &'a [Event<'static>], call: CallId) -> &'a Outcome<'static> {
     match events {
         [.., Event::Response { call: ended, outcome }] if *ended == call => outcome,
         other => panic!("{call:?} has not ended: {other:?}"),
@@ -484,7 +484,7 @@ fn whoever_gives_up_on_a_call_gives_up_on_its_task() {
 }
 
 #[track_caller]
-fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
+pub(super) fn questions(client: &mut Client) -> Vec<(Method, ReplyKey)> {
     let events = client.take_events();
     let asked = events.iter().filter_map(|event| match event {
         Event::Request { key, method: MethodName::Known(method), .. } => Some((*method, *key)),
@@ -538,36 +538,6 @@ fn what_a_task_asks_is_asked_once_and_answered_once() {
     answer(&mut client, &look, "complete", completed());
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
-}
-
-#[test]
-fn answers_that_do_not_arrive_are_sent_again() {
-    let mut client = client();
-    let call = begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
-    client.answer(key, &json!({"roots": []}));
-    let update = one(client.sent());
-    refuse(&mut client, &update, -32603);
-    client.advance(millis(250));
-    let again = one(client.sent());
-    assert_eq!(again["params"], update["params"]);
-    client.advance(Duration::from_secs(60));
-    assert_eq!(one(client.sent())["method"], "notifications/cancelled");
-    client.advance(millis(500));
-    let again = one(client.sent());
-    assert_eq!(again["params"], update["params"]);
-    answer(&mut client, &again, "complete", json!({}));
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"b": roots()})));
-    let [(_, key)] = questions(&mut client)[..] else { panic!("one question") };
-    // What the server does not want, or does not know any more, ends the call.
-    client.answer(key, &json!({"roots": []}));
-    let update = one(client.sent());
-    refuse(&mut client, &update, -32602);
-    assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
-    assert_eq!(client.conn.usage(), Usage::default());
 }
 
 // req: M-TASK-051 M-TASK-052
@@ -795,74 +765,4 @@ fn calls_that_became_tasks_end_with_the_connection() {
     assert_eq!(client.sent(), NOTHING, "the task goes on, for whoever keeps its id");
     client.conn.respond_error(key, &ErrorObject::internal("closed")).ok();
     assert_eq!(client.conn.usage().kept, 0);
-}
-
-#[test]
-fn what_is_kept_of_a_task_and_its_questions_is_told() {
-    let asked = |names: [&str; 2]| {
-        let mut client = client();
-        let call = begun(&mut client);
-        assert_eq!(client.conn.usage().call_bytes, 2 * "t".len(), "the id of the task, and what it is found by");
-        let look = look_after(&mut client, millis(100));
-        answer(&mut client, &look, "complete", asks(names.iter().map(|name| ((*name).to_owned(), roots())).collect()));
-        let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
-        (client, call, [first, second])
-    };
-    let least = asked(["a", "b"]).0.conn.usage().call_bytes;
-    let (mut client, call, [first, second]) = asked(["first", "second"]);
-    let open = client.conn.usage().call_bytes;
-    assert_eq!(open - least, "first".len() + "second".len() - 2);
-    client.answer(first, &json!({"roots": []}));
-    assert_eq!(client.conn.usage().call_bytes - open, r#"{"roots":[]}"#.len());
-    client.answer(second, &json!({"roots": []}));
-    let update = one(client.sent());
-    answer(&mut client, &update, "complete", json!({}));
-    assert_eq!(client.conn.usage().call_bytes, open, "what has arrived is not kept");
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", completed());
-    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
-    assert_eq!(client.conn.usage(), Usage::default());
-}
-
-#[test]
-fn answers_go_with_the_next_request_where_the_server_is_in_trouble_and_instead_of_one_that_has_not_left() {
-    let mut client = client();
-    begun(&mut client);
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
-    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
-    client.answer(first, &json!({"roots": []}));
-    let look = look_after(&mut client, millis(400));
-    refuse(&mut client, &look, -32603);
-    client.answer(second, &json!({"roots": []}));
-    assert_eq!(client.sent(), NOTHING, "it is left in peace");
-    client.advance(Duration::from_secs(1));
-    let update = one(client.sent());
-    assert_eq!(update["method"], "tasks/update");
-    answer(&mut client, &update, "complete", json!({}));
-
-    let look = look_after(&mut client, millis(100));
-    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
-    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
-    client.now = client.now + millis(400);
-    client.conn.handle_timeout(client.now);
-    assert_eq!(client.conn.usage().outbox_frames, 1, "the next look");
-    client.answer(third, &json!({"roots": []}));
-    assert_eq!(one(client.sent())["method"], "tasks/update");
-}
-
-#[test]
-fn what_a_server_says_first_of_how_long_it_keeps_a_task_counts() {
-    let mut client = client();
-    let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
-    let (call, request) = (call.expect("it may be asked"), one(client.sent()));
-    answer(&mut client, &request, "task", task("working", json!({"ttlMs": 300})));
-    client.take_events();
-    let look = look_after(&mut client, millis(100));
-    refuse(&mut client, &look, -32603);
-    client.advance(millis(250));
-    let look = one(client.sent());
-    refuse(&mut client, &look, -32603);
-    assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(_)));
-    assert_eq!(client.conn.usage(), Usage::default());
 }
