@@ -1,0 +1,31 @@
+//! A server with one tool, for the examples of how to embed the protocol: all that is not about embedding.
+
+use std::collections::BTreeMap;
+
+use mcp_proto::{connection::*, protocol::*, schema::*, wire::*};
+
+/// What the server says of itself.
+pub(crate) fn config() -> ServerConfig {
+    let mut config = ServerConfig::new(Implementation::new("embedded", "1.0.0"));
+    config.capabilities = ServerCapabilities::default().with(Capability::Tools);
+    config
+}
+
+/// Deals with what a client wants: `echo` says its message again, and `brood` never comes to an end.
+pub(crate) fn answer(server: &mut Server, event: Event<'_>) -> Result<(), SendError> {
+    let Event::Request { key, method, params } = event else { return Ok(()) };
+    let schema = r#"{"type":"object","properties":{"message":{"type":"string"}}}"#;
+    match (method.known(), decode_params::<CallToolParams>(params.as_ref())) {
+        (Some(Method::ListTools), _) => {
+            let tools = ["echo", "brood"].map(|name| Ok(Tool::new(name, JsonObject::parse(schema)?)));
+            server.respond(key, &ListToolsResult::new(tools.into_iter().collect::<Result<Vec<_>, SendError>>()?))
+        }
+        (Some(Method::CallTool), Ok(call)) if call.name == "brood" => Ok(()),
+        (Some(Method::CallTool), Ok(call)) if call.name == "echo" => {
+            let message = call.arguments.and_then(|it| it.decode::<BTreeMap<String, String>>().ok()?.remove("message"));
+            server.respond(key, &message.map_or_else(|| CallToolResult::error("no message"), CallToolResult::text))
+        }
+        (Some(Method::CallTool), _) => server.respond_error(key, &ErrorObject::invalid_params("Unknown tool")),
+        _ => server.respond_error(key, &ErrorObject::method_not_found(method.as_str())),
+    }
+}

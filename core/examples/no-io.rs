@@ -1,0 +1,135 @@
+//! The protocol inside of a test, without any I/O: two ends joined by hand, frame by frame, with time that is a number. What
+//! needs luck elsewhere, such as a cancellation that crosses its answer, is written down here.
+//!
+//! ```sh
+//! cargo test --example no-io
+//! ```
+
+mod echo;
+
+use std::time::Duration;
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Client, ClientConfig, Event, Outcome, RequestOptions, SendError, Server},
+    rpc::Timestamp,
+    schema::{CallToolParams, Implementation},
+    wire::JsonObject,
+};
+
+/// A client, a server, and a time.
+struct Both {
+    client: Client,
+    server: Server,
+    now: Timestamp,
+    /// How requests of the client have ended.
+    ends: Vec<String>,
+}
+
+impl Both {
+    /// The two, behind their handshake.
+    fn new() -> Result<Self, SendError> {
+        let now = Timestamp::ZERO;
+        let client = Client::new(ClientConfig::new(Implementation::new("client", "1.0.0")), now);
+        let mut both = Self { client, server: Server::new(echo::config(), now), now, ends: Vec::new() };
+        while both.up()? | both.down() {}
+        Ok(both)
+    }
+
+    /// Moves what the client has to say to the server. Whether that was anything.
+    fn up(&mut self) -> Result<bool, SendError> {
+        let (mut frame, mut any) = (Vec::new(), false);
+        while self.client.poll_transmit(&mut frame).is_some() {
+            if let Some(event) = self.server.handle_frame(self.now, Frame::new(&frame)) {
+                echo::answer(&mut self.server, event)?;
+            }
+            frame.clear();
+            any = true;
+        }
+        while let Some(event) = self.server.poll_event() {
+            echo::answer(&mut self.server, event)?;
+        }
+        Ok(any)
+    }
+
+    /// The same in the other direction.
+    fn down(&mut self) -> bool {
+        let (mut frame, mut any) = (Vec::new(), false);
+        while self.server.poll_transmit(&mut frame).is_some() {
+            let event = self.client.handle_frame(self.now, Frame::new(&frame));
+            self.ends.extend(event.and_then(end));
+            frame.clear();
+            any = true;
+        }
+        self.hear();
+        any
+    }
+
+    fn hear(&mut self) {
+        while let Some(event) = self.client.poll_event() {
+            self.ends.extend(end(event));
+        }
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.now = self.now + time;
+        self.client.handle_timeout(self.now);
+        self.server.handle_timeout(self.now);
+        self.hear();
+    }
+}
+
+fn end(event: Event<'_>) -> Option<String> {
+    let Event::Response { outcome, .. } = event else { return None };
+    Some(match outcome {
+        Outcome::Result(_) => "answered".into(),
+        other => format!("{other:?}"),
+    })
+}
+
+fn call(tool: &str) -> Result<CallToolParams, SendError> {
+    Ok(CallToolParams { arguments: Some(JsonObject::parse(r#"{"message":"hi"}"#)?), ..CallToolParams::new(tool) })
+}
+
+/// A cancellation crosses the answer: the client has made up its mind, and the answer changes nothing.
+fn crossing() -> Result<Vec<String>, SendError> {
+    let mut both = Both::new()?;
+    let asked = both.client.request(both.now, &call("echo")?, RequestOptions::default())?;
+    both.up()?;
+    // The answer is on its way now.
+    both.client.cancel(asked, Some("too late"))?;
+    both.down();
+    both.up()?;
+    both.down();
+    Ok(both.ends)
+}
+
+/// Nobody answers for a minute, which takes no time.
+fn silence() -> Result<Vec<String>, SendError> {
+    let mut both = Both::new()?;
+    both.client.request(both.now, &call("brood")?, RequestOptions::within(Duration::from_secs(60)))?;
+    both.up()?;
+    both.pass(Duration::from_secs(59));
+    assert!(both.ends.is_empty());
+    both.pass(Duration::from_secs(1));
+    Ok(both.ends)
+}
+
+fn main() -> Result<(), SendError> {
+    eprintln!("a cancellation that crosses the answer: {:?}", crossing()?);
+    eprintln!("a minute of silence: {:?}", silence()?);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_cancellation_that_crosses_the_answer_wins() {
+        assert_eq!(super::crossing(), Ok(vec!["Cancelled".to_owned()]));
+    }
+
+    #[test]
+    fn a_minute_of_silence_takes_no_time() {
+        assert_eq!(super::silence(), Ok(vec!["TimedOut { total: true }".to_owned()]));
+    }
+}
