@@ -80,7 +80,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         .tool(
             Tool::new_async("multi_input", async |context: Context| {
                 let answers = context.ask_all([name_question()?, color_question()?]).await?;
-                let (name, color) = (text(&answers, "user_name", "name")?, text(&answers, "user_color", "color")?);
+                let (name, color) = (text(&answers, "user_name", "name")?, text(&answers, "user_color", "name")?);
                 Ok::<_, Failure>(format!("{name} likes {color}"))
             })
             .task_support(TaskSupport::Optional)
@@ -101,7 +101,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
 }
 
 fn color_question() -> Result<Named, Failure> {
-    text_question("user_color", "Which color do you like?", "color")
+    text_question("user_color", "What is the name of a color that you like?", "name")
 }
 
 /// Works in ten steps, and says after each how far it is.

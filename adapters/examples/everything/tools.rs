@@ -27,6 +27,11 @@ struct Wait {
     ms: u32,
 }
 
+#[derive(Deserialize)]
+struct Region {
+    region: String,
+}
+
 #[derive(Deserialize, JsonSchema)]
 struct Terms {
     a: f64,
@@ -87,6 +92,14 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
                 .output::<Sum>()
                 .description("Adds two numbers"),
         ))
+        .tool(looks(
+            Tool::new_async("test_reconnection", reconnection)
+                .description("Lets its client go, and come back for the answer"),
+        ))
+        .tool(looks(
+            Tool::with_schema("test_header", regional(), |Region { region }: Region| format!("in {region}"))
+                .description("Has an argument that is repeated in a header"),
+        ))
         .tool(looks(Tool::new_async("test_ping_client", ping).description("Pings the client")))
         .tool(Tool::new("test_trigger_tool_change", change_tools).description("Adds a tool, or takes it away again"))
         .tool(
@@ -127,6 +140,19 @@ async fn with_logging(context: Context) -> Result<&'static str, Failure> {
 async fn slow(wait: Wait, context: Context) -> Result<&'static str, CallError> {
     context.sleep(Duration::from_millis(wait.ms.into())).await?;
     Ok("slow done")
+}
+
+async fn reconnection(context: Context) -> Result<&'static str, CallError> {
+    context.let_go(Some(Duration::from_millis(500)));
+    context.sleep(2 * PAUSE).await?;
+    Ok("You have come back.")
+}
+
+/// A schema with an annotation that types do not have.
+fn regional() -> JsonObject {
+    let schema =
+        r#"{"type":"object","properties":{"region":{"type":"string","x-mcp-header":"Region"}},"required":["region"]}"#;
+    JsonObject::parse(schema).expect("it is an object")
 }
 
 async fn ping(context: Context) -> Result<&'static str, CallError> {

@@ -58,6 +58,8 @@ const OURS: &[Step] = &[
     step("test_input_required_result_multiple_inputs", "{}", &[Contains("tour: Forty-two. Roots: file:///")]),
     step("test_input_required_result_multi_round", "{}", &[Text("tour likes tour")]),
     step("test_input_required_result_capabilities", "{}", &[Text("Answered: [user_name, greeting, client_roots]")]),
+    step("test_reconnection", "{}", &[Text("You have come back.")]),
+    step("test_header", r#"{"region": "us-west1"}"#, &[Text("in us-west1")]),
     step("test_task", r#"{"ms": 100, "label": "sum"}"#, &[Text("task sum done"), Progress(10)]),
     step("slow_compute", r#"{"seconds": 0.1, "label": "pi"}"#, &[Text("computed pi")]),
     step("failing_job", "{}", &[Failure]),

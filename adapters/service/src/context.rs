@@ -210,6 +210,10 @@ impl<E: Role> Context<E> {
             Some(trace) => peer.traced_unless(trace),
             None => peer,
         };
+        let peer = match self.work.origin {
+            Origin::Request(key) => peer.because_of(key),
+            Origin::Task(_) => peer,
+        };
         match peer.request(&question) {
             Ok(pending) => match Asking::begin(self, &pending) {
                 Ok(asking) => Later::new(asking.end(pending)),

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use mcp_proto::{
     connection::{ClientEnd, CloseReason, Connection, RequestOptions, SendError},
     protocol::{CapabilitySet, Era, Method, ProtocolVersion},
-    rpc::{CallId, Timestamp},
+    rpc::{CallId, ReplyKey, Timestamp},
     schema::{EmptyResult, LoggingLevel, Notification, PingParams, Request, TraceContext},
     wire::RawJson,
 };
@@ -68,6 +68,11 @@ impl<E: 'static> Peer<E> {
             }
             _ => self.clone(),
         }
+    }
+
+    /// The same peer, for requests on behalf of one of its own: they travel with that, where there are several streams.
+    pub(crate) fn because_of(&self, request: ReplyKey) -> Self {
+        self.but(|options| options.cause = Some(request))
     }
 
     /// The same peer, for requests that take at most `timeout`, whatever progress they make.

@@ -6,7 +6,7 @@ use core::fmt;
 use serde_core::{Deserialize, de};
 
 use super::{
-    Json,
+    Json, JsonObject,
     scan::{MAX_DEPTH, Scanner},
 };
 
@@ -80,6 +80,12 @@ impl<'a> RawJson<'a> {
 /// What `T` has against the text.
 pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) -> Result<T, serde_json::Error> {
     serde_json::from_str(params.map_or("{}", RawJson::get))
+}
+
+impl<'a> From<&'a JsonObject> for RawJson<'a> {
+    fn from(object: &'a JsonObject) -> Self {
+        Self(Cow::Borrowed(object.get()))
+    }
 }
 
 impl<'a> From<&'a Json> for RawJson<'a> {

@@ -1,5 +1,7 @@
 //! What a handler of a server can ask of its client while it works.
 
+use std::time::Duration;
+
 use mcp_proto::{
     connection::{SendError, ServerEnd},
     protocol::{Capability, Era, ProtocolVersion},
@@ -33,6 +35,14 @@ impl Context<ServerEnd> {
     #[must_use]
     pub fn service(&self) -> &Service {
         &self.shared.home
+    }
+
+    /// The answer will take a while. A client that can hang up and come back for it (2025-11-25 over HTTP) has its stream
+    /// closed for now, with the advice to come back after `retry`, or when the endpoint says; elsewhere nothing happens.
+    pub fn let_go(&self, retry: Option<Duration>) {
+        if let Origin::Request(key) = self.work.origin {
+            self.link.run(|conn, _| conn.let_go(key, retry));
+        }
     }
 
     /// Sends a log message. It is dropped if the client does not want messages of this level.

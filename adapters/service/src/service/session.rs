@@ -165,6 +165,9 @@ impl Shared<ServerEnd> {
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
+        if !tool.headers.is_empty() {
+            link.run(|conn, _| conn.verify_headers(key, &tool.headers, Some(&RawJson::from(&arguments))))?;
+        }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
         }

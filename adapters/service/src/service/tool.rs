@@ -3,9 +3,9 @@
 use std::{fmt, future::Future};
 
 use mcp_proto::{
-    protocol::{Capability, CapabilitySet},
+    protocol::{Capability, CapabilitySet, HeaderParam},
     schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, ToolExecution, is_object_schema},
-    wire::{ErrorObject, JsonObject},
+    wire::{ErrorObject, JsonObject, RawJson},
 };
 
 use super::{IntoToolResult, RegisterError, tasks::Beginning};
@@ -30,6 +30,8 @@ pub struct Tool {
     pub(super) requires: CapabilitySet,
     /// When a request for it becomes a task (2026-07-28).
     pub(super) beginning: Beginning,
+    /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
+    pub(super) headers: Vec<HeaderParam>,
     call: Call<CallToolResult>,
     #[cfg(feature = "schemas")]
     checks: Checks,
@@ -70,6 +72,9 @@ impl Tool {
 
     /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
     ///
+    /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for whoever
+    /// routes requests. A call whose headers say something else is refused.
+    ///
     /// With the feature `schemas` arguments are held against it, without it they only have to be readable.
     #[must_use]
     pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
@@ -94,6 +99,7 @@ impl Tool {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
             beginning: Beginning::AtOnce,
+            headers: Vec::new(),
             call,
             #[cfg(feature = "schemas")]
             checks: Checks::default(),
@@ -184,6 +190,8 @@ impl Tool {
         if !is_object_schema(&self.about.input_schema) {
             return Err(error("it does not say \"type\": \"object\" at its root".into()));
         }
+        self.headers =
+            HeaderParam::of_schema(&RawJson::from(&self.about.input_schema)).map_err(|why| error(why.to_string()))?;
         #[cfg(feature = "schemas")]
         {
             let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
