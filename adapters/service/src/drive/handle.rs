@@ -16,11 +16,17 @@ use mcp_proto::{
 };
 
 use super::{
-    Messages, Options, Runtime, Sink, Source,
+    Messages, Options, Runtime, Sink, Source, Watch,
+    carrier::Carrier,
     conversation::Conversation,
-    hub::Hub,
+    hub::{Hub, Stage},
     memory::pipe,
     wire::{Lines, Whole, Wire},
+};
+#[cfg(feature = "http")]
+use super::{
+    desk::Desk,
+    http::{Credentials, Errands, Messenger, Requests},
 };
 use crate::{Application, Later, Link, sync::lock};
 
@@ -107,7 +113,31 @@ impl fmt::Debug for Transport {
 /// A connection that runs on a runtime. Dropping it begins to close the connection; what is left to do for that is done by
 /// the task of the connection.
 pub struct Handle<E: Send + 'static> {
-    hub: Arc<Hub<E>>,
+    hub: Arc<dyn Held<E>>,
+}
+
+/// A connection that runs, whatever its messages travel on.
+trait Held<E>: Link<E> {
+    fn stage(&self) -> &Watch<Stage>;
+
+    /// Whether a handler of it runs on this thread.
+    fn is_on_duty(&self) -> bool;
+
+    fn link(self: Arc<Self>) -> Arc<dyn Link<E>>;
+}
+
+impl<E: Send + 'static, C: Carrier<E>> Held<E> for Hub<E, C> {
+    fn stage(&self) -> &Watch<Stage> {
+        &self.stage
+    }
+
+    fn is_on_duty(&self) -> bool {
+        self.duty.is_on()
+    }
+
+    fn link(self: Arc<Self>) -> Arc<dyn Link<E>> {
+        self
+    }
 }
 
 impl<E: Send + 'static> Handle<E> {
@@ -121,7 +151,7 @@ impl<E: Send + 'static> Handle<E> {
     ) -> Self {
         let hub = Hub::new(connection, options);
         let Transport { io, linger, end } = transport;
-        let limit = lock(&hub.state).connection.settings().limits.frame_bytes;
+        let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
         let wire: Box<dyn Wire> = match io {
             Io::Bytes(source, sink) => Box::new(Lines::new(source, sink, limit)),
             Io::Messages(messages) => Box::new(Whole::new(messages)),
@@ -134,7 +164,7 @@ impl<E: Send + 'static> Handle<E> {
     /// The connection.
     #[must_use]
     pub fn link(&self) -> Arc<dyn Link<E>> {
-        self.hub.clone()
+        self.hub.clone().link()
     }
 
     /// Begins to end the connection, and does not wait.
@@ -147,14 +177,38 @@ impl<E: Send + 'static> Handle<E> {
     pub fn wait(&self) -> Later<Option<CloseReason>> {
         let hub = self.hub.clone();
         Later::new(async move {
-            hub.stage.until(|stage| (stage.over || hub.duty.is_on()).then(|| stage.closed.clone())).await
+            hub.stage().until(|stage| (stage.over || hub.is_on_duty()).then(|| stage.closed.clone())).await
         })
     }
 
     /// Whether [`wait`](Self::wait) would not wait.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.hub.stage.look(|stage| stage.over)
+        self.hub.stage().look(|stage| stage.over)
+    }
+}
+
+#[cfg(feature = "http")]
+impl Handle<mcp_proto::connection::ClientEnd> {
+    /// Runs a client over HTTP.
+    pub fn over_http<R: Runtime>(
+        client: impl FnOnce(Timestamp) -> mcp_proto::http::client::Client,
+        application: Arc<dyn Application<mcp_proto::connection::ClientEnd>>,
+        requests: Arc<dyn Requests>,
+        credentials: Option<Arc<dyn Credentials>>,
+        options: &Options,
+        runtime: &R,
+    ) -> Self {
+        let hub = Hub::new(|now| Messenger::new(client(now)), options);
+        let mut desk = Desk::new(hub.clone(), application, runtime.clone());
+        let mut errands = Errands::new(runtime.clone(), requests, credentials);
+        R::detach(runtime.spawn(async move {
+            desk.until_closed(&mut errands).await;
+            // The core sees to it that this takes no longer than its limit says.
+            desk.until(&mut errands, None, |desk, _, _| lock(&desk.post.hub.state).carrier.client.is_over()).await;
+            desk.end_jobs(&mut errands).await;
+        }));
+        Self { hub }
     }
 }
 
@@ -166,7 +220,8 @@ impl<E: Send + 'static> Drop for Handle<E> {
 
 impl<E: Send + 'static> fmt::Debug for Handle<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let phase = lock(&self.hub.state).connection.phase();
+        let link = self.link();
+        let phase = link.run(|connection, _| connection.phase());
         f.debug_struct("Handle").field("phase", &phase).finish_non_exhaustive()
     }
 }

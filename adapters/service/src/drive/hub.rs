@@ -2,7 +2,8 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Mutex},
+    marker::PhantomData,
+    sync::{Arc, Mutex, MutexGuard},
     task::Waker,
     time::{Duration, Instant},
 };
@@ -12,25 +13,26 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::{Duty, Jobs, Options, Slot, Watch};
+use super::{Duty, Jobs, Options, Slot, Watch, carrier::Carrier};
 use crate::{Link, Lobby, sync::lock};
 
 /// Until when one sleeps who sleeps until told.
 pub(super) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
-pub(super) struct Hub<E> {
-    pub(super) state: Mutex<State<E>>,
+pub(super) struct Hub<E, C = Connection<E>> {
+    pub(super) state: Mutex<State<C>>,
     pub(super) jobs: Mutex<Work>,
     pub(super) lobby: Lobby,
     pub(super) duty: Duty,
     pub(super) stage: Watch<Stage>,
     epoch: Instant,
+    end: PhantomData<fn() -> E>,
 }
 
 /// What is under the lock of the connection.
-pub(super) struct State<E> {
-    pub(super) connection: Connection<E>,
+pub(super) struct State<C> {
+    pub(super) carrier: C,
     /// What was not handed out yet.
     pub(super) events: VecDeque<Event<'static>>,
     /// The driver, while it sleeps.
@@ -61,16 +63,22 @@ pub(super) struct Stage {
     pub(super) over: bool,
 }
 
-impl<E: 'static> Hub<E> {
-    pub(super) fn new(connection: impl FnOnce(Timestamp) -> Connection<E>, options: &Options) -> Arc<Self> {
-        let connection = connection(Timestamp::ZERO);
+impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+    /// A connection that begins with the clock.
+    pub(super) fn new(carrier: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
+        Self::since(Instant::now(), carrier(Timestamp::ZERO), options)
+    }
+
+    /// A connection whose clock has run for a while.
+    pub(super) fn since(epoch: Instant, carrier: C, options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { connection, events: VecDeque::new(), asleep: None }),
+            state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None }),
             jobs: Mutex::new(Work { jobs: Jobs::new(options), ended: Vec::new() }),
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),
-            epoch: Instant::now(),
+            epoch,
+            end: PhantomData,
         })
     }
 
@@ -84,8 +92,8 @@ impl<E: 'static> Hub<E> {
     }
 
     /// When something is to be done next.
-    pub(super) fn due(&self, connection: &Connection<E>) -> Timestamp {
-        let due = connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+    pub(super) fn due(&self, carrier: &C) -> Timestamp {
+        let due = carrier.due().unwrap_or(NEVER);
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
@@ -103,29 +111,48 @@ impl<E: 'static> Hub<E> {
     }
 }
 
-impl<E> State<E> {
-    /// Takes the events that the connection has.
-    pub(super) fn collect(&mut self) {
-        while let Some(event) = self.connection.poll_event() {
+impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+    /// Does something with what carries the connection, and sees to what comes of it.
+    pub(super) fn run<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
+        let mut state = lock(&self.state);
+        let now = self.now();
+        let result = f(&mut state.carrier, now);
+        self.settle(state, now);
+        result
+    }
+
+    /// Sees to what has come of whatever was done.
+    pub(super) fn settle(&self, mut state: MutexGuard<'_, State<C>>, now: Timestamp) {
+        state.collect();
+        let due = self.due(&state.carrier);
+        let (has_events, has_output) = (!state.events.is_empty(), state.carrier.has_output());
+        let asleep = state.asleep.take_if(|it| has_events || due < it.until || it.can_write && has_output);
+        let woken = state.carrier.woken();
+        let vacancies = self.lobby.vacancies(state.carrier.connection(now));
+        drop(state);
+        self.lobby.announce(vacancies);
+        woken.into_iter().for_each(Waker::wake);
+        if let Some(asleep) = asleep {
+            asleep.waker.wake();
+        }
+    }
+}
+
+impl<C> State<C> {
+    /// Takes the events that there are.
+    pub(super) fn collect<E>(&mut self)
+    where
+        C: Carrier<E>,
+    {
+        while let Some(event) = self.carrier.poll_event() {
             self.events.push_back(event);
         }
     }
 }
 
-impl<E: Send + 'static> Link<E> for Hub<E> {
+impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        let mut state = lock(&self.state);
-        f(&mut state.connection, self.now());
-        state.collect();
-        let due = self.due(&state.connection);
-        let (has_events, has_output) = (!state.events.is_empty(), state.connection.has_output());
-        let asleep = state.asleep.take_if(|it| has_events || due < it.until || it.can_write && has_output);
-        let vacancies = self.lobby.vacancies(&state.connection);
-        drop(state);
-        self.lobby.announce(vacancies);
-        if let Some(asleep) = asleep {
-            asleep.waker.wake();
-        }
+        self.run(|carrier, now| f(carrier.connection(now), now));
     }
 
     fn lobby(&self) -> &Lobby {

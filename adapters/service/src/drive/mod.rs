@@ -5,13 +5,17 @@
 //! the I/O, and nothing of what is here.
 
 pub mod bounds;
+mod carrier;
 #[cfg(all(unix, feature = "os"))]
 mod child;
 mod command;
 mod conversation;
+mod desk;
 mod duty;
 mod error;
 mod handle;
+#[cfg(feature = "http")]
+pub mod http;
 mod hub;
 mod io;
 mod jobs;

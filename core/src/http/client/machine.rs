@@ -236,6 +236,12 @@ impl Client {
         self.actions.pop_front()
     }
 
+    /// Whether [`poll_action`](Self::poll_action) has something, once [`poll_event`](Self::poll_event) has nothing.
+    #[must_use]
+    pub fn has_action(&self) -> bool {
+        !self.actions.is_empty()
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {

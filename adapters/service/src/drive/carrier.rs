@@ -1,0 +1,54 @@
+//! What holds a connection and has its messages brought to the peer.
+
+use std::task::Waker;
+
+use mcp_proto::{
+    connection::{Connection, Event},
+    rpc::Timestamp,
+};
+
+/// What holds a connection and has its messages brought to the peer: the connection itself if that is a pipe, or a binding
+/// of several streams.
+pub(super) trait Carrier<E>: Send + 'static {
+    /// The connection, to be used at this time.
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
+
+    /// The next thing that the application should know.
+    fn poll_event(&mut self) -> Option<Event<'static>>;
+
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next.
+    fn due(&self) -> Option<Timestamp>;
+
+    /// Time has passed.
+    fn handle_timeout(&mut self, now: Timestamp);
+
+    /// Whether there is something that only the driver can bring to the peer.
+    fn has_output(&self) -> bool;
+
+    /// Those who wait for something that is there now, each of them once.
+    fn woken(&mut self) -> Vec<Waker> {
+        Vec::new()
+    }
+}
+
+impl<E: Send + 'static> Carrier<E> for Connection<E> {
+    fn connection(&mut self, _now: Timestamp) -> &mut Self {
+        self
+    }
+
+    fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.poll_event()
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.poll_timeout().map(|deadline| deadline.at)
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.handle_timeout(now);
+    }
+
+    fn has_output(&self) -> bool {
+        self.has_output()
+    }
+}

@@ -1,0 +1,296 @@
+//! The loop of a connection on a runtime, whatever its messages travel on: what has come in, what time it is, what can be
+//! begun, what can leave.
+//!
+//! It is the contract of a driver (`ARCHITECTURE.md`) in the form of a poll function: [`turn`](Desk::turn) is one round of
+//! it.
+
+use std::{
+    collections::BTreeMap,
+    future::{Future, poll_fn},
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use mcp_proto::{connection::Event, rpc::Timestamp};
+
+use super::{
+    Runtime, Slot, Timer,
+    bounds::LAST_JOBS,
+    carrier::Carrier,
+    hub::{Asleep, Hub, NEVER},
+    weight,
+};
+use crate::{Application, Link, Run, sync::lock};
+
+/// Rounds before others on the same thread have their turn.
+const TURNS: usize = 32;
+
+/// What moves the messages of a connection.
+pub(super) trait Mover<E, C>: Send {
+    /// Takes in what has come. Whether anything has.
+    fn read(&mut self, _post: &Post<E, C>, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    /// Brings away what there is. Whether anything has moved.
+    fn write(&mut self, _post: &Post<E, C>, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
+    /// Whether it could bring something away if there was something.
+    fn can_write(&self) -> bool {
+        true
+    }
+
+    /// When it wants to be asked again, whatever happens.
+    fn due(&self) -> Option<Timestamp> {
+        None
+    }
+}
+
+/// Where what happens is handed on.
+pub(super) struct Post<E, C> {
+    pub(super) hub: Arc<Hub<E, C>>,
+    link: Arc<dyn Link<E>>,
+    application: Arc<dyn Application<E>>,
+}
+
+/// One connection and its jobs.
+pub(super) struct Desk<E: Send + 'static, C: Carrier<E>, R: Runtime> {
+    pub(super) post: Post<E, C>,
+    pub(super) runtime: R,
+    timer: R::Timer,
+    /// The handlers that were not done at once.
+    tasks: BTreeMap<u64, Begun<R::Task>>,
+    spawned: u64,
+    /// The last to be dropped.
+    _over: Over<E, C>,
+}
+
+/// A handler that runs in a task of its own.
+struct Begun<T> {
+    task: T,
+    outlives: bool,
+}
+
+/// Says that nothing is left when it is dropped.
+struct Over<E, C>(Arc<Hub<E, C>>);
+
+impl<E, C> Drop for Over<E, C> {
+    fn drop(&mut self) {
+        self.0.stage.change(|stage| stage.over = true);
+    }
+}
+
+impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
+    pub(super) fn new(hub: Arc<Hub<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
+        let link: Arc<dyn Link<E>> = hub.clone();
+        application.begin(&link);
+        Self {
+            _over: Over(hub.clone()),
+            post: Post { hub, link, application },
+            timer: runtime.timer(),
+            runtime,
+            tasks: BTreeMap::new(),
+            spawned: 0,
+        }
+    }
+
+    /// Goes on until `done`, or for `patience`.
+    pub(super) async fn until<M: Mover<E, C>>(
+        &mut self,
+        mover: &mut M,
+        patience: Option<Duration>,
+        mut done: impl FnMut(&mut Self, &mut M, &mut Context<'_>) -> bool,
+    ) {
+        let until = patience.map(|patience| self.post.hub.now() + patience);
+        poll_fn(|cx| {
+            lock(&self.post.hub.state).asleep = None;
+            for _ in 0..TURNS {
+                let moved = self.turn(mover, cx);
+                if done(self, mover, cx) || until.is_some_and(|until| until <= self.post.hub.now()) {
+                    return Poll::Ready(());
+                }
+                if !moved && self.rests(mover, until, cx) {
+                    return Poll::Pending;
+                }
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Until the application knows that the connection has ended.
+    pub(super) async fn until_closed<M: Mover<E, C>>(&mut self, mover: &mut M) {
+        self.until(mover, None, |desk, _, _| desk.post.hub.stage.look(|stage| stage.closed.is_some())).await;
+    }
+
+    /// Brings the jobs to their end, which takes a bounded time.
+    pub(super) async fn end_jobs<M: Mover<E, C>>(&mut self, mover: &mut M) {
+        self.until(mover, Some(LAST_JOBS), |desk, _, _| {
+            let jobs = &lock(&desk.post.hub.jobs).jobs;
+            jobs.running() - jobs.outliving() + jobs.waiting() == 0
+        })
+        .await;
+        self.leave_handlers();
+        let given_up = lock(&self.post.hub.jobs).jobs.give_up();
+        drop(given_up);
+        self.until(mover, Some(LAST_JOBS), |desk, _, _| lock(&desk.post.hub.jobs).jobs.running_futures() == 0).await;
+    }
+
+    /// One round. Whether anything has moved.
+    fn turn<M: Mover<E, C>>(&mut self, mover: &mut M, cx: &mut Context<'_>) -> bool {
+        let read = mover.read(&self.post, cx);
+        let told = self.post.tell();
+        let began = self.begin_jobs();
+        let wrote = mover.write(&self.post, cx);
+        read || told || began || wrote
+    }
+
+    /// Goes to sleep, unless there is something to do.
+    fn rests<M: Mover<E, C>>(&mut self, mover: &M, until: Option<Timestamp>, cx: &mut Context<'_>) -> bool {
+        let hub = &self.post.hub;
+        let due = {
+            let mut state = lock(&hub.state);
+            state.collect();
+            let others = [until, mover.due()].into_iter().flatten();
+            let due = others.fold(hub.due(&state.carrier), Timestamp::min);
+            let can_write = mover.can_write();
+            let has_output = can_write && state.carrier.has_output();
+            if has_output || !state.events.is_empty() || due <= hub.now() || lock(&hub.jobs).jobs.has_next() {
+                return false;
+            }
+            state.asleep = Some(Asleep { waker: cx.waker().clone(), until: due, can_write });
+            due
+        };
+        due == NEVER || self.timer.poll_until(hub.instant(due), cx).is_pending()
+    }
+
+    /// Begins the jobs that may begin. A future that is done at once costs nothing more.
+    fn begin_jobs(&mut self) -> bool {
+        let hub = &self.post.hub;
+        let mut moved = false;
+        loop {
+            let (next, ended) = {
+                let mut work = lock(&hub.jobs);
+                (work.jobs.next(), mem::take(&mut work.ended))
+            };
+            for task in ended {
+                self.tasks.remove(&task);
+            }
+            let Some((job, slot)) = next else { return moved };
+            moved = true;
+            let outlives = job.outlives_connection();
+            match job.into_run() {
+                Run::Function(run) => {
+                    let ticket = Ticket { hub: hub.clone(), slot, task: None };
+                    self.runtime.spawn_blocking(move || {
+                        let ticket = ticket;
+                        // A panic is the job's own affair.
+                        let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(run)));
+                    });
+                }
+                Run::Future(future) => {
+                    self.spawned += 1;
+                    let ticket = Ticket { hub: hub.clone(), slot, task: Some(self.spawned) };
+                    let mut running = Running { future, ticket };
+                    if Pin::new(&mut running).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+                        let task = self.runtime.spawn(running);
+                        self.tasks.insert(self.spawned, Begun { task, outlives });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the handlers that are not done, except those that may work on something that outlives the connection.
+    fn leave_handlers(&mut self) {
+        let (stay, end): (Vec<_>, Vec<_>) = mem::take(&mut self.tasks).into_values().partition(|begun| begun.outlives);
+        stay.into_iter().for_each(|begun| R::detach(begun.task));
+        drop(end);
+    }
+}
+
+impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
+    /// Tells the connection what time it is, and the application what others have caused.
+    fn tell(&self) -> bool {
+        let hub = &self.hub;
+        let now = hub.now();
+        hub.lobby.ring(now);
+        let mut state = lock(&hub.state);
+        if hub.due(&state.carrier) <= now {
+            state.carrier.handle_timeout(now);
+        }
+        hub.settle(state, now);
+        self.hand_out_waiting()
+    }
+
+    pub(super) fn hand_out_waiting(&self) -> bool {
+        let mut moved = false;
+        loop {
+            let event = lock(&self.hub.state).events.pop_front();
+            let Some(event) = event else { return moved };
+            self.hand_out(event);
+            moved = true;
+        }
+    }
+
+    /// Hands an event to the application, outside of any lock.
+    pub(super) fn hand_out(&self, event: Event<'_>) {
+        let weight = weight(&event);
+        let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
+        if let Some(job) = self.application.handle(&self.link, event) {
+            let refused = lock(&self.hub.jobs).jobs.push(job, weight).err();
+            // Whoever asked for it is told by that.
+            drop(refused);
+        }
+        if end.is_some() {
+            self.hub.stage.change(|stage| stage.closed = end);
+        }
+    }
+}
+
+impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Drop for Desk<E, C, R> {
+    fn drop(&mut self) {
+        self.leave_handlers();
+        // If that is before the end, the runtime has ended first.
+        self.post.hub.run(|carrier, now| carrier.connection(now).handle_lost("the runtime has ended"));
+        self.post.tell();
+    }
+}
+
+/// What a job takes up, until that is dropped.
+struct Ticket<E: 'static, C: Carrier<E>> {
+    hub: Arc<Hub<E, C>>,
+    slot: Slot,
+    task: Option<u64>,
+}
+
+impl<E: 'static, C: Carrier<E>> Drop for Ticket<E, C> {
+    fn drop(&mut self) {
+        self.hub.ended(self.slot, self.task);
+    }
+}
+
+/// A handler that runs.
+struct Running<E: 'static, C: Carrier<E>> {
+    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// Dropped after the future, which may have something to say when it is.
+    ticket: Ticket<E, C>,
+}
+
+impl<E: 'static, C: Carrier<E>> Future for Running<E, C> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Self { future, ticket } = &mut *self;
+        // A panic is the job's own affair.
+        let polled = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.poll(future.as_mut(), cx)));
+        polled.unwrap_or(Poll::Ready(()))
+    }
+}

@@ -1,0 +1,94 @@
+//! What is written in answer to a request.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use http::response::Parts;
+use mcp_proto::http::server::{ExchangeId, Output};
+
+use super::visit::Room;
+use crate::sync::lock;
+
+/// What is written in answer to a request: a head, pieces of a body, and an end. Pieces leave as they come, and are not
+/// collected: a stream can last for days.
+///
+/// Dropping it before its end says that the client has hung up.
+#[must_use = "somebody waits for it"]
+pub struct Reply {
+    room: Arc<Room>,
+    exchange: ExchangeId,
+    ended: bool,
+}
+
+impl Reply {
+    pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId) -> Self {
+        Self { room, exchange, ended: false }
+    }
+
+    /// The status and the headers.
+    pub fn head(&mut self) -> impl Future<Output = Parts> + Send {
+        poll_fn(|cx| self.poll_head(cx))
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Parts> {
+        let mut none = Vec::new();
+        match self.poll(cx, &mut none) {
+            Poll::Ready(Output::Head(head)) => Poll::Ready(head),
+            // The core says the head first.
+            Poll::Ready(Output::Data(_) | Output::End) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The next piece of the body; `None` is its end.
+    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut data = Vec::new();
+        let output = ready!(self.poll(cx, &mut data));
+        if matches!(output, Output::End) {
+            return Poll::Ready(None);
+        }
+        // Whoever has been told the length may not ask for the end.
+        while !self.ended && self.poll(cx, &mut data).is_ready() {}
+        Poll::Ready(Some(data))
+    }
+
+    /// Whether nothing follows.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
+        let mut state = lock(&self.room.state);
+        let output = state.carrier.session.poll_output(self.exchange, out);
+        let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
+        self.room.settle(state, self.room.now());
+        drop(before);
+        self.ended |= matches!(output, Some(Output::End));
+        output.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.ended {
+            let waker = self.room.run(|visit, now| {
+                visit.session.handle_gone(now, self.exchange);
+                visit.leave(self.exchange)
+            });
+            drop(waker);
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("exchange", &self.exchange).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,73 @@
+//! One session of a server, or one request that stands alone.
+
+use std::{collections::BTreeMap, task::Waker};
+
+use mcp_proto::{
+    connection::{Connection, Event, ServerEnd},
+    http::server::{ExchangeId, Session},
+    rpc::Timestamp,
+};
+
+use crate::drive::{carrier::Carrier, desk::Mover, hub::Hub};
+
+/// A session, and those who write what it says.
+pub(super) struct Visit {
+    pub(super) session: Session,
+    readers: BTreeMap<ExchangeId, Waker>,
+}
+
+/// A session and its lock.
+pub(super) type Room = Hub<ServerEnd, Visit>;
+
+impl Visit {
+    pub(super) const fn new(session: Session) -> Self {
+        Self { session, readers: BTreeMap::new() }
+    }
+
+    /// Whoever writes an exchange waits for something to write. Hands back who waited before.
+    #[must_use = "it may hold the last of a task"]
+    pub(super) fn wait(&mut self, exchange: ExchangeId, waker: &Waker) -> Option<Waker> {
+        self.readers.insert(exchange, waker.clone())
+    }
+
+    /// Nobody writes an exchange any more.
+    #[must_use = "it may hold the last of a task"]
+    pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
+        self.readers.remove(&exchange)
+    }
+}
+
+impl Carrier<ServerEnd> for Visit {
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
+        self.session.connection(now)
+    }
+
+    fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.session.poll_event()
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.session.poll_timeout().map(|deadline| deadline.at)
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.session.handle_timeout(now);
+    }
+
+    fn has_output(&self) -> bool {
+        false
+    }
+
+    fn woken(&mut self) -> Vec<Waker> {
+        let mut woken = Vec::new();
+        while let Some(exchange) = self.session.poll_ready() {
+            woken.extend(self.readers.remove(&exchange));
+        }
+        woken
+    }
+}
+
+/// Others move the messages.
+pub(super) struct Others;
+
+impl Mover<ServerEnd, Visit> for Others {}
