@@ -11,6 +11,8 @@ mod everything;
 
 use std::error::Error;
 
+use everything::Wanted;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    Ok(mcp_blocking::serve_stdio(&everything::from_args()?)?)
+    Ok(mcp_blocking::serve_stdio(&Wanted::from_args()?.over_stdio()?)?)
 }

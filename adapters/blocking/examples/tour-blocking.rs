@@ -26,7 +26,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
-    let client = Client::spawn(tour.command.clone(), &tour.host).map_err(|error| tour.refused(error))?;
+    let client = Client::spawn(tour.command()?, &tour.host).map_err(|error| tour.refused(error))?;
     // The stops are the same on every adapter, and wait in the way of tasks.
     block_on(tour.visit(&client, client.server()));
     Ok(tour.sum_up(&client.close()))

@@ -14,17 +14,33 @@ use std::{env, error::Error};
 
 use mcp_service::{RegisterError, Service};
 
-/// The service that the command line asks for.
-pub(crate) fn from_args() -> Result<Service, Box<dyn Error>> {
-    let mut page_size = None;
-    let mut args = env::args().skip(1);
-    while let Some(arg) = args.next() {
-        match (arg.as_str(), args.next()) {
-            ("--page-size", Some(size)) => page_size = Some(size.parse()?),
-            _ => return Err("the only argument that there is: --page-size N".into()),
+/// What the command line asks for.
+pub(crate) struct Wanted {
+    pub(crate) service: Service,
+    /// Where to listen for HTTP, instead of standard input and output.
+    pub(crate) http: Option<String>,
+}
+
+impl Wanted {
+    /// What the command line asks for.
+    pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
+        let (mut page_size, mut http) = (None, None);
+        let mut args = env::args().skip(1);
+        while let Some(arg) = args.next() {
+            match (arg.as_str(), args.next()) {
+                ("--page-size", Some(size)) => page_size = Some(size.parse()?),
+                ("--http", Some(address)) => http = Some(address),
+                _ => return Err("arguments: [--page-size N] [--http ADDRESS]".into()),
+            }
         }
+        Ok(Self { service: service(page_size)?, http })
     }
-    Ok(service(page_size)?)
+
+    /// The service, where there is nothing but standard input and output.
+    #[allow(dead_code, reason = "for adapters without HTTP")]
+    pub(crate) fn over_stdio(self) -> Result<Service, Box<dyn Error>> {
+        if self.http.is_some() { Err("there is no HTTP on this adapter".into()) } else { Ok(self.service) }
+    }
 }
 
 /// The service. With a page size, its lists come in pages of that many.

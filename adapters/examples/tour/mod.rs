@@ -1,8 +1,9 @@
-//! A client that connects to any server over stdio and tries all that it has, on any adapter.
+//! A client that connects to any server over stdio, or over HTTP, and tries all that it has, on any adapter.
 //!
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
 //! cargo run --example tour-blocking -- COMMAND ARGS...    # tours another one
+//! tour-tokio http://127.0.0.1:8000/mcp                    # tours one that is there
 //! tour-blocking --era auto|modern|legacy -- COMMAND ...   # speaks what the server speaks (default), or one era only
 //! ```
 //!
@@ -41,15 +42,25 @@ use mcp_service::{
 
 use self::{host::Heard, report::Report, route::Visit};
 
-/// What a tour needs: whom to start, and who is to talk to it.
+/// What a tour needs: whom to visit, and who is to talk to it.
 pub(crate) struct Tour {
-    pub(crate) command: Command,
+    pub(crate) target: Target,
     pub(crate) host: Host,
     versions: VersionSet,
     heard: Heard,
     report: Report,
     /// The folder that the server may look at.
     folder: PathBuf,
+}
+
+/// Whom to visit.
+#[derive(Clone)]
+pub(crate) enum Target {
+    /// A server to be started.
+    Command(Command),
+    /// One that is there, over HTTP.
+    #[allow(dead_code, reason = "for adapters that have HTTP")]
+    Url(String),
 }
 
 impl Tour {
@@ -71,8 +82,20 @@ impl Tour {
         let heard = Heard::default();
         let mut folders = host::folders(args)?;
         let host = host::host(&our_name("tour"), &heard, &folders, versions)?;
-        let command = Command::new(program).args(args);
-        Ok(Self { command, host, versions, heard, report, folder: folders.swap_remove(0) })
+        let target = match program.to_str() {
+            Some(url) if url.starts_with("http://") || url.starts_with("https://") => Target::Url(url.to_owned()),
+            _ => Target::Command(Command::new(program).args(args)),
+        };
+        Ok(Self { target, host, versions, heard, report, folder: folders.swap_remove(0) })
+    }
+
+    /// The server to be started, where there is no HTTP.
+    #[allow(dead_code, reason = "for adapters without HTTP")]
+    pub(crate) fn command(&self) -> Result<Command, Box<dyn Error>> {
+        match &self.target {
+            Target::Command(command) => Ok(command.clone()),
+            Target::Url(_) => Err("there is no HTTP on this adapter".into()),
+        }
     }
 
     /// What to say if the server cannot be talked to.

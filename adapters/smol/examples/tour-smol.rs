@@ -25,7 +25,7 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
-    let client = Client::spawn(tour.command.clone(), &tour.host).await.map_err(|error| tour.refused(error))?;
+    let client = Client::spawn(tour.command()?, &tour.host).await.map_err(|error| tour.refused(error))?;
     tour.visit(&client, client.server()).await;
     Ok(tour.sum_up(&client.close().await))
 }

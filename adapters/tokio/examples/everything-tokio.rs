@@ -1,17 +1,29 @@
-//! A server with everything that servers can have, over standard input and output.
+//! A server with everything that servers can have, over standard input and output, or over HTTP.
 //!
 //! ```sh
-//! everything-tokio [--page-size N]
+//! everything-tokio [--page-size N] [--http ADDRESS]
 //! ```
 //!
-//! What it serves is in `adapters/examples/everything`.
+//! Over HTTP it is at `/mcp`, and at `/sse` for clients of 2024-11-05. What it serves is in `adapters/examples/everything`.
 
 #[path = "../../examples/everything/mod.rs"]
 mod everything;
 
 use std::error::Error;
 
+use everything::Wanted;
+use mcp_tokio::http::Listener;
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    Ok(mcp_tokio::serve_stdio(&everything::from_args()?).await?)
+    let Wanted { service, http } = Wanted::from_args()?;
+    match http {
+        None => mcp_tokio::serve_stdio(&service).await?,
+        Some(address) => {
+            let listener = Listener::bind(address).await?.with_old_transport();
+            eprintln!("at http://{}/mcp", listener.local_addr()?);
+            listener.serve(&service).await?;
+        }
+    }
+    Ok(())
 }

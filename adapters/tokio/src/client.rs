@@ -13,7 +13,7 @@ use mcp_proto::{
 };
 #[cfg(feature = "signals")]
 use mcp_service::drive::signals;
-use mcp_service::{Host, Later, Peer, drive::Child};
+use mcp_service::{Calls, Host, Later, Peer, drive::Child};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
 use crate::{Command, Ending, Error, Handle, Options, Transport, child, driver::Tokio};
@@ -135,6 +135,25 @@ impl Client {
         }
     }
 
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
+    /// HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http) for more to choose.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    #[cfg(feature = "http")]
+    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+        crate::http::Connector::new(url)?.connect(host).await
+    }
+
+    /// Connects over HTTP.
+    #[cfg(feature = "http")]
+    pub(crate) async fn over_http(connector: &crate::http::Connector, host: &Host) -> Result<Self, Error> {
+        let options = &connector.options;
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        Self::begin(Handle::over_http(connector, host.config(), session)?, calls, None).await
+    }
+
     async fn connect(
         transport: Transport,
         child: Option<Child>,
@@ -144,7 +163,15 @@ impl Client {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::knowing(host.config(), options.opening, now);
-        let handle = Handle::start(connection, session, transport, options)?;
+        Self::begin(Handle::start(connection, session, transport, options)?, calls, child).await
+    }
+
+    /// Waits for the handshake.
+    async fn begin(
+        handle: Handle<ClientEnd>,
+        calls: Arc<Calls<ClientEnd>>,
+        child: Option<Child>,
+    ) -> Result<Self, Error> {
         let peer = Peer::new(handle.link(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]

@@ -8,6 +8,15 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Later, Link, drive};
 
+#[cfg(feature = "http")]
+use {
+    crate::http::Connector,
+    mcp_proto::{
+        connection::{ClientConfig, ClientEnd},
+        http,
+    },
+};
+
 use crate::{Options, Transport, driver::Tokio};
 
 /// A connection that runs as a task of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and
@@ -61,5 +70,22 @@ impl<E: Send + 'static> Handle<E> {
     pub fn close(&self) -> Later<Option<CloseReason>> {
         self.begin_close();
         self.wait()
+    }
+}
+
+#[cfg(feature = "http")]
+impl Handle<ClientEnd> {
+    /// Runs a client over HTTP.
+    pub(crate) fn over_http(
+        connector: &Connector,
+        config: Arc<ClientConfig>,
+        application: Arc<dyn Application<ClientEnd>>,
+    ) -> io::Result<Self> {
+        let runtime = Tokio::current()?;
+        let (address, opening) = (connector.address.clone(), connector.options.opening);
+        let client = |now| http::client::Client::knowing(config, address, opening, now);
+        let (requests, credentials) = (connector.requests.clone(), connector.credentials.clone());
+        let handle = drive::Handle::over_http(client, application, requests, credentials, &connector.options, &runtime);
+        Ok(Self(handle))
     }
 }

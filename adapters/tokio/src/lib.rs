@@ -81,6 +81,8 @@ mod child;
 mod client;
 mod driver;
 mod handle;
+#[cfg(feature = "http")]
+pub mod http;
 mod io;
 mod listener;
 mod server;

@@ -1,0 +1,70 @@
+//! What is written in answer to a request.
+
+use std::{
+    convert::Infallible,
+    fmt,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use mcp_service::drive::http::Reply;
+
+/// The body of an answer: one text, or a stream that can last for days.
+///
+/// Dropping it before its end says that the client has hung up.
+pub struct Body(Content);
+
+enum Content {
+    Whole(Bytes),
+    Streamed(Reply),
+}
+
+impl Body {
+    pub(super) fn whole(bytes: Vec<u8>) -> Self {
+        Self(Content::Whole(bytes.into()))
+    }
+
+    pub(super) const fn streamed(reply: Reply) -> Self {
+        Self(Content::Streamed(reply))
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let data = match &mut self.0 {
+            Content::Whole(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes))),
+            Content::Streamed(reply) => reply.poll_data(cx).map(|data| data.map(Bytes::from)),
+        };
+        data.map(|data| data.map(|data| Ok(Frame::data(data))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Whole(bytes) => bytes.is_empty(),
+            Content::Streamed(reply) => reply.is_ended(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Streamed(reply) if reply.is_ended() => SizeHint::with_exact(0),
+            Content::Streamed(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Content::Whole(_) => "Body::Whole",
+            Content::Streamed(_) => "Body::Streamed",
+        })
+    }
+}
