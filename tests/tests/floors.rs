@@ -1,5 +1,5 @@
 //! The layout of the house, read from its sources: which floor of the core uses which, that the core touches nothing outside of
-//! itself, and that files stay short.
+//! itself, that adapters are thin and decide nothing, and that files stay short.
 
 mod tokens;
 
@@ -12,6 +12,28 @@ use tokens::{Place, paths, words};
 const FLOORS: [&str; 9] = ["codec", "wire", "rpc", "protocol", "schema", "cache", "connection", "http", "auth"];
 
 const LONGEST_FILE: usize = 800;
+
+/// The longest driver and the longest adapter, without its tests.
+const LONGEST: (usize, usize) = (200, 2000);
+
+/// What adapters know of the core: a connection, its clock, its frames and its end, and what a server says of itself. No
+/// method, no capability, no revision, no error: nothing that could be decided by.
+const KNOWN_TO_ADAPTERS: [&str; 14] = [
+    "Client",
+    "ClientEnd",
+    "CloseReason",
+    "Connection",
+    "Event",
+    "Frame",
+    "InitializeResult",
+    "LineDecoder",
+    "Server",
+    "ServerEnd",
+    "Timestamp",
+    "as",
+    "mcp_proto",
+    "use",
+];
 
 /// Modules of the standard library that reach outside of the program.
 const OUTSIDE: [&str; 7] = ["env", "fs", "io", "net", "os", "process", "thread"];
@@ -111,6 +133,56 @@ fn the_core_is_no_std_and_safe() {
     let lib = core_sources().into_iter().find(|source| module_of(source).is_empty()).expect("lib.rs");
     for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
         assert!(lib.text.lines().any(|found| found == line), "{line} is missing");
+    }
+}
+
+/// What a source uses of the core that an adapter has no business with.
+fn decides(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fault = |what: String| found.push(format!("{}: {what}", source.path.display()));
+    let imports: Vec<_> = source.text.match_indices("use mcp_proto").map(|(at, _)| &source.text[at..]).collect();
+    for import in &imports {
+        let (import, _) = import.split_once(';').expect("an import ends");
+        for name in import.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty()) {
+            let is_module = ["codec", "connection", "rpc", "schema"].contains(&name);
+            if !is_module && !KNOWN_TO_ADAPTERS.contains(&name) {
+                fault(format!("`{name}`"));
+            }
+        }
+    }
+    if words(&source.text).iter().filter(|word| word.text == "mcp_proto").count() > imports.len() {
+        fault("a path into the core".to_owned());
+    }
+    // It is passed on as it is; only the last one is looked at, to go home after it.
+    for (at, _) in source.text.match_indices("Event::") {
+        if !source.text[at..].starts_with("Event::Closed") {
+            fault("an event that is looked into".to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn adapters_are_thin_and_decide_nothing() {
+    for adapter in ["blocking", "smol", "tokio"] {
+        let root = workspace::root().join("adapters").join(adapter);
+        let sources = workspace::sources(&root, &["src"], &["rs"]).expect("readable sources");
+        let length = |source: &Source| source.text.lines().count();
+        let driver = sources.iter().find(|source| source.path.ends_with("driver.rs")).expect("there is one");
+        let (driver, all) = (length(driver), sources.iter().map(length).sum::<usize>());
+        assert!(driver < LONGEST.0 && all < LONGEST.1, "{adapter}: {driver} lines of {all}");
+        report(sources.iter().flat_map(decides).collect());
+    }
+}
+
+#[test]
+fn what_an_adapter_should_not_know_is_found() {
+    for text in [
+        "use mcp_proto::{connection::Connection, protocol::Method};",
+        "fn f() -> bool { mcp_proto::protocol::has(1) }",
+        "use mcp_proto::connection::Event;\nfn f(event: &Event) -> bool { matches!(event, Event::Ready) }",
+    ] {
+        assert!(!decides(&source("driver.rs", text)).is_empty(), "{text}");
     }
 }
 
