@@ -28,7 +28,7 @@ pub struct Mouth {
 }
 
 /// Requests that a peer remembers.
-const REMEMBERED: usize = 200;
+const REMEMBERED: usize = 20;
 
 const CAN: &str = r#"{"roots":{"listChanged":true},"sampling":{},"elicitation":{"form":{},"url":{}},"tasks":{"list":{},"cancel":{},"requests":{"sampling":{"createMessage":{}},"elicitation":{"create":{}}}},"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
 

@@ -1,0 +1,103 @@
+//! Clients under attack.
+
+use std::{collections::VecDeque, os::unix::net::UnixStream, time::Duration};
+
+use mcp_proto::{
+    protocol::{ProtocolVersion, Role, VersionSet},
+    schema::{CreateMessageParams, CreateMessageResult, Role as Speaker, SamplingContent},
+    wire::{Json, RawJson},
+};
+use mcp_service::{Failure, Host, Peer as Asking, Pending, Roots, Service};
+use mcp_tests::hostile::Hostile;
+use serde_json::json;
+
+use crate::{
+    adapter::{Adapter, Client},
+    meter::Meter,
+    options,
+    peer::Peer,
+    servers::{says_good_day, service},
+    settings,
+};
+
+/// How often the application asks, and how long it waits.
+const ROUNDS: usize = 12;
+const PATIENCE: Duration = Duration::from_millis(30);
+
+/// Requests that wait at the same time.
+const AT_ONCE: usize = 30;
+
+/// Confirms that the host can talk to somebody else.
+fn is_served<A: Adapter>(host: &Host, service: &Service) {
+    let (left, right) = A::pair(4096);
+    let server = A::serve(service, right);
+    let client = A::connect(left, host).expect("it serves");
+    says_good_day(client.call_tool("hello", ()).expect("it is asked").wait().expect("it answers"));
+    client.close();
+    drop(server);
+}
+
+/// Keeps asking, and gives up on what takes too long or is too much.
+fn ask(server: &Asking<mcp_proto::connection::ClientEnd>) {
+    let server = server.within(PATIENCE);
+    let questions = [
+        ("tools/call", json!({"name": "t", "task": {"ttl": 1000}})),
+        ("tools/list", json!({})),
+        ("resources/read", json!({"uri": "test://a"})),
+        (
+            "subscriptions/listen",
+            json!({"notifications": {"toolsListChanged": true, "resourceSubscriptions": ["test://a"]}}),
+        ),
+        ("tools/call", json!({"name": "t"})),
+    ];
+    let questions = questions.map(|(method, params)| (method, Json::new(&params).expect("it is JSON")));
+    let mut open: VecDeque<(Pending<RawJson<'static>>, &str)> = VecDeque::new();
+    for _ in 0..ROUNDS {
+        for (method, params) in &questions {
+            // It may not be ready, or full, or closed.
+            let Ok(asked) = server.request_raw(method, Some(&RawJson::from(params))) else { continue };
+            open.push_back((asked, *method));
+        }
+        while open.len() > AT_ONCE {
+            let Some((oldest, method)) = open.pop_front() else { break };
+            // A subscription lasts as long as the server likes, and of some others nobody waits for the end either.
+            if method != "subscriptions/listen" && !open.len().is_multiple_of(3) {
+                let _ = oldest.wait();
+            }
+        }
+    }
+}
+
+pub(crate) fn attacked<A: Adapter>(hostile: Hostile, version: ProtocolVersion) {
+    let settings = settings(version);
+    let limits = settings.limits.clone();
+    let good = service(settings.clone());
+    let host = Host::builder("victim", "1")
+        .settings(settings)
+        .versions(VersionSet::only(version))
+        .sampling(|_: CreateMessageParams, _| {
+            Ok::<_, Failure>(CreateMessageResult::new(Speaker::Assistant, SamplingContent::text("no"), "none"))
+        })
+        .roots(&Roots::new([]).expect("none of them is wrong"))
+        .build();
+    // What is made once is there before.
+    is_served::<A>(&host, &good);
+    let meter = Meter::new();
+    let (near, far) = UnixStream::pair().expect("there are sockets");
+    let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
+    let asking = || {
+        let client = A::connect_with(A::unix(near), &host, &options());
+        client.as_ref().map(|client| ask(client)).unwrap_or_default();
+        client
+    };
+    peer.attack(asking, |client| {
+        meter.assert_within(&limits);
+        is_served::<A>(&host, &good);
+        if let Ok(client) = client {
+            client.close();
+        }
+    });
+    drop(peer);
+    meter.assert_released::<A>();
+    is_served::<A>(&host, &good);
+}

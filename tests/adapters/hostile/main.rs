@@ -1,0 +1,84 @@
+//! Adapters under attack: each peer that does its worst meets each adapter, in both eras, over a real pair of sockets. What
+//! it does to its own connection stays within what the limits promise, whoever else is served does not notice, and in the end
+//! nothing is left.
+//!
+//! What is allocated is counted for the whole process, so there is one attack at a time.
+
+#[path = "../suite/adapter.rs"]
+#[expect(dead_code, reason = "the suite needs more of an adapter")]
+mod adapter;
+mod clients;
+#[path = "../suite/dialects/mod.rs"]
+mod dialects;
+mod meter;
+mod peer;
+mod servers;
+
+use std::{process::ExitCode, time::Duration};
+
+use adapter::{Adapter, Blocking, Smol, Tokio};
+use libtest_mimic::{Arguments, Trial};
+use mcp_proto::{
+    connection::{Limits, Settings},
+    protocol::{Era, ProtocolVersion, VersionSet},
+};
+use mcp_service::drive::Options;
+use mcp_tests::hostile::{CLIENTS, Hostile, SERVERS};
+use peak_alloc::PeakAlloc;
+
+#[global_allocator]
+static PEAK: PeakAlloc = PeakAlloc;
+
+/// More than anything takes, also on a machine that has much else to do; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+const VERSIONS: [ProtocolVersion; 2] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
+
+fn main() -> ExitCode {
+    let arguments = Arguments { test_threads: Some(1), ..Arguments::from_args() };
+    let trials = [trials::<Blocking>(), trials::<Smol>(), trials::<Tokio>()].into_iter().flatten().collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Every attack on one adapter.
+fn trials<A: Adapter>() -> Vec<Trial> {
+    let mut trials = Vec::new();
+    for version in VERSIONS {
+        let era = if version.era() == Era::Modern { "modern" } else { "legacy" };
+        let mut add = |victim, hostile: Hostile, attack: fn(Hostile, ProtocolVersion)| {
+            let name = format!("{}::{victim}::{era}::{}", A::NAME, hostile.name);
+            trials.push(Trial::test(name, move || {
+                attack(hostile, version);
+                Ok(())
+            }));
+        };
+        CLIENTS.iter().for_each(|hostile| add("server", *hostile, servers::attacked::<A>));
+        SERVERS.iter().for_each(|hostile| add("client", *hostile, clients::attacked::<A>));
+    }
+    trials
+}
+
+/// Small enough for everything to be reached soon.
+fn settings(version: ProtocolVersion) -> Settings {
+    let mut limits = Limits::default();
+    limits.frame_bytes = 16 << 10;
+    (limits.outbox_bytes, limits.control_bytes) = (128 << 10, 32 << 10);
+    (limits.requests, limits.request_bytes) = (100, 128 << 10);
+    (limits.calls, limits.call_bytes) = (100, 64 << 10);
+    (limits.cache_entries, limits.cache_bytes) = (50, 64 << 10);
+    (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
+    (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
+    limits.drain = Duration::from_millis(50);
+    Settings {
+        limits,
+        versions: VersionSet::only(version),
+        handshake_timeout: Duration::from_millis(500),
+        probe_timeout: Duration::from_millis(500),
+        ..Settings::default()
+    }
+}
+
+/// What runs beside the connection is bounded as well.
+fn options() -> Options {
+    Options { handlers: 4, async_handlers: 16, waiting: 50, backlog: 64 << 10, ..Options::default() }
+}
