@@ -336,7 +336,8 @@ impl Engine {
         if self.calls.get(call).is_some_and(|call| call.waits) {
             self.look_later(call);
         }
-        Some(Event::Task { call, task })
+        // It may have ended with that: its answers can have become too large to be sent.
+        self.pursues(call).then_some(Event::Task { call, task })
     }
 
     /// The next request about a task, after the pause that its server wants, and a longer one if nothing comes of it.

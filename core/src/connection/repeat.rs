@@ -318,7 +318,7 @@ impl Engine {
             self.calls.reissue(self.clock, call);
         } else {
             let error = ErrorObject::internal("The answers are larger than the limit");
-            let event = self.finish_call(call, Outcome::Error(error));
+            let event = self.give_up(call, Outcome::Error(error));
             self.events.extend(event.map(super::Event::into_owned));
         }
     }

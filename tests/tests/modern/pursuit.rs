@@ -690,6 +690,30 @@ fn what_the_server_tells_of_a_task_counts_like_a_look() {
     assert_eq!(client.sent(), NOTHING, "nobody waits for the look any more");
 }
 
+/// Answers wait for a server that is in trouble, and then there are more of them than fit into one message.
+#[test]
+fn a_call_that_ends_while_its_server_tells_of_the_task_ends_with_that() {
+    let mut client = client_with(|settings| settings.limits.frame_bytes = 2000);
+    let subscription = listening(&mut client);
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": roots()})));
+    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    let look = look_after(&mut client, millis(400));
+    refuse(&mut client, &look, -32603);
+    let long = json!({"roots": [{"uri": format!("file:///{}", "x".repeat(1000))}]});
+    client.answer(first, &long);
+    client.answer(second, &long);
+    assert_eq!(client.sent(), NOTHING, "it is left in peace");
+    client.feed(&told(&subscription, asks(json!({"a": roots(), "b": roots()}))));
+    let events = client.take_events();
+    assert!(
+        matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Error(_) }, Event::Notification { .. }] if *ended == call),
+        "{events:?}"
+    );
+    assert_eq!(one(client.sent())["method"], "tasks/cancel");
+}
+
 /// Answers that come twice, or to a look that was overtaken, are late and no more, even if they look like a new task.
 #[test]
 fn what_is_late_does_not_end_a_task_that_is_pursued() {
