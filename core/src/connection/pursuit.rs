@@ -224,7 +224,7 @@ impl Engine {
             TaskStatus::Working => self.look_later(call),
             _ => self.send_again(call),
         }
-        Some(Event::Task { call, task: result })
+        self.tell_of_pursuit(call, result)
     }
 
     /// A request about the task that a call has become was answered.
@@ -336,7 +336,11 @@ impl Engine {
         if self.calls.get(call).is_some_and(|call| call.waits) {
             self.look_later(call);
         }
-        // It may have ended with that: its answers can have become too large to be sent.
+        self.tell_of_pursuit(call, task)
+    }
+
+    /// What a task says goes to the application, unless what came of it has ended the call: nothing comes behind that.
+    fn tell_of_pursuit<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
         self.pursues(call).then_some(Event::Task { call, task })
     }
 

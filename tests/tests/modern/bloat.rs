@@ -1,8 +1,11 @@
 //! Peers that say more of themselves, or promise more, than anybody wants to keep.
 
+use std::time::Duration;
+
 use mcp_proto::{
-    connection::{ClientEnd, CloseReason, Event, Limits, Violation},
-    protocol::{ProtocolVersion, VersionSet},
+    connection::{ClientEnd, CloseReason, Event, Limits, Outcome, RequestOptions, Usage, Violation},
+    protocol::{Capability, ProtocolVersion, VersionSet},
+    schema::CallToolParams,
 };
 use mcp_tests::{
     modern::{modern_only, speaking},
@@ -74,7 +77,7 @@ fn a_client_that_says_too_much_of_itself_is_refused() {
         assert_eq!(server.take_events(), [Event::Violation(Violation::Oversized)]);
         let refusal = server.sent_one();
         assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(1), &json!(-32600)));
-        assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
+        assert_eq!(server.conn.usage(), Usage::default());
     }
 }
 
@@ -102,7 +105,7 @@ fn a_server_that_says_too_much_of_itself_is_left() {
 fn listening(asked: Value) -> (Solo<ClientEnd>, Value) {
     let mut client = Solo::modern_client_with(speaking(modern_only()));
     let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
-    let options = mcp_proto::connection::RequestOptions::default();
+    let options = RequestOptions::default();
     let params = mcp_proto::wire::RawJson::from(&params);
     client.conn.request_raw(client.now, "subscriptions/listen", Some(&params), options).expect("it may be asked");
     let id = client.sent_one()["id"].clone();
@@ -121,4 +124,56 @@ fn a_server_promises_no_more_than_it_was_asked_for() {
     assert!(matches!(client.take_events()[..], [Event::Notification { .. }]));
     let kept = client.conn.usage().call_bytes - before;
     assert!((1..100).contains(&kept), "{kept} bytes for one name");
+}
+
+/// A client whose messages may have 2000 bytes, one of whose calls has become a task.
+fn pursuing(id: &str, status: &str) -> (Solo<ClientEnd>, Vec<Event<'static>>) {
+    let mut config = full_client();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    (config.settings.versions, config.settings.limits) = (modern_only(), limits(2000));
+    let mut client = Solo::client(config);
+    let probe = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
+        "resultType": "complete", "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}}));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it may be asked");
+    let asked = client.sent_one();
+    let mut result = task(id, status);
+    result["resultType"] = json!("task");
+    client.feed(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}));
+    let events = client.take_events();
+    (client, events)
+}
+
+fn task(id: &str, status: &str) -> Value {
+    json!({"taskId": id, "status": status, "createdAt": "2026-08-01T10:00:00Z", "pollIntervalMs": 100,
+        "lastUpdatedAt": "2026-08-01T10:00:00Z", "ttlMs": null, "inputRequests": {"q": {"method": "roots/list"}}})
+}
+
+#[test]
+fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
+    // It cannot be asked how it stands, since that would be longer than a message may be.
+    let (client, events) = pursuing(&"t".repeat(1700), "input_required");
+    assert!(matches!(events[..], [Event::Response { outcome: Outcome::Error(_), .. }]), "{events:?}");
+    assert_eq!(client.conn.usage(), Usage::default());
+
+    // The answer to its question is too long, which shows when the server, which is left in peace, says how it stands.
+    let (mut client, _) = pursuing("t", "working");
+    client.advance(Duration::from_millis(100));
+    let look = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "result": task("t", "input_required")}));
+    let Some(Event::Request { key, .. }) = client.take_events().first().cloned() else { panic!("a question") };
+    client.advance(Duration::from_millis(400));
+    let look = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": look["id"], "error": {"code": -32603, "message": "not now"}}));
+    client.answer(key, &json!({"roots": [], "pad": "x".repeat(1700)}));
+    assert_eq!((client.take_events(), client.sent().len()), (vec![], 0));
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": task("t", "input_required")}));
+    let events = client.take_events();
+    let [Event::Response { outcome: Outcome::Error(_), .. }, Event::Notification { .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    // Nobody else wants the task.
+    assert_eq!(client.sent_one()["method"], "tasks/cancel");
 }
