@@ -17,7 +17,7 @@ use mcp_service::{
 use serde_json::{Value, json};
 
 use crate::{
-    SOON,
+    LONG, SOON,
     adapter::{Adapter, Handle},
     end::{Asked, Gate, client, client_config, client_with, echo, in_jobs, joined, server, server_config, server_with},
     raw::Raw,
@@ -114,8 +114,10 @@ fn lines_of_many_writers_stay_whole<A: Adapter>() {
     // One byte is written at a time.
     let ((source, mut requests), (mut answers, sink)) = (pipe(1 << 20), pipe(1));
     let barrier = Arc::new(Barrier::new(100));
+    let mut config = server_config();
+    config.settings.limits.drain = LONG;
     let server = server_with::<A>(
-        server_config(),
+        config,
         A::memory(source, sink),
         &Options { handlers: 100, ..Options::default() },
         in_jobs(move |asked: &Asked<ServerEnd>| {
