@@ -391,3 +391,10 @@ fn a_request_is_about_what_one_of_its_params_names() {
         assert_eq!(method.subject_param(), expected, "{method}");
     }
 }
+
+#[test]
+fn few_requests_can_become_tasks_of_a_session() {
+    let can = |method: &Method| method.can_be_task();
+    let methods: Vec<_> = Method::ALL.iter().copied().filter(can).map(Method::as_str).collect();
+    assert_eq!(methods, ["tools/call", "sampling/createMessage", "elicitation/create"]);
+}
