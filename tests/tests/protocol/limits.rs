@@ -117,6 +117,21 @@ fn calls_in_flight_are_bounded() {
 }
 
 #[test]
+fn deadlines_of_calls_that_have_ended_are_let_go() {
+    let mut server = ready_with(|_| ());
+    // It is due before all others, which so lie below it until they are swept away.
+    server.call_with("vendor/x", RequestOptions::within(Duration::from_secs(1)));
+    for _ in 0..1000 {
+        let call = server.call_with("vendor/x", RequestOptions::within(Duration::from_secs(10)));
+        server.sent();
+        server.feed(&result(call.as_u64(), json!({})));
+        server.take_events();
+        let usage = server.conn.usage();
+        assert!(usage.calls == 1 && usage.deadlines <= 100, "{usage:?}");
+    }
+}
+
+#[test]
 fn requests_in_flight_are_bounded_by_number_and_by_size() {
     let big = |id: u64| request_with(id, "vendor/x", json!({"pad": "x".repeat(400)}));
     for (limits, message) in [((3, usize::MAX), ask as fn(u64) -> Value), ((usize::MAX, 1500), big)] {
