@@ -331,6 +331,30 @@ impl Play {
         self.server.take(&mut self.bed.server);
         let trace = std::mem::take(&mut self.bed.server.trace);
         self.monitor.watch(&trace);
+        // Without a session a client is asked for as long as it asks.
+        let is_modern = self.bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
+        let is_asked = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
+        assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question that nobody waits for");
+    }
+
+    /// Answers everything until there is nothing to answer, and gives the clock no more than bytes need to arrive.
+    pub(crate) fn come_to_rest(&mut self) {
+        loop {
+            self.bed.settle();
+            self.collect();
+            if self.client.open.is_empty() && self.server.open.is_empty() {
+                break;
+            }
+            self.answer_all();
+        }
+    }
+
+    /// The client's calls and the server's that have not ended, other than those that listen, and those of a server that
+    /// may have asked a stranger.
+    pub(crate) fn unanswered(&self) -> Vec<CallId> {
+        let calls = self.client.in_flight().into_iter().filter(|call| !self.client.listening.contains(call));
+        let asked = if self.stranger.is_none() { self.server.in_flight() } else { Vec::new() };
+        calls.chain(asked).collect()
     }
 
     fn answer_all(&mut self) {
