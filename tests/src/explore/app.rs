@@ -234,6 +234,11 @@ impl App {
         (0..self.calls.len()).filter(listens).map(|index| self.number(index))
     }
 
+    /// Whether an answer is owed to anybody.
+    pub(super) fn owes_answers(&self) -> bool {
+        self.requests.iter().any(|request| request.debt == Debt::Open)
+    }
+
     /// Whether there is a call that has not ended.
     pub(super) fn has_open_calls(&self) -> bool {
         self.calls.iter().any(|call| !call.over)

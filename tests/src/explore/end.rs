@@ -154,6 +154,8 @@ impl<E: Clone + fmt::Debug> End<E> {
         demand(told, Rule::Events, || "an event that nothing was the cause of".into())?;
         self.app.no_stray_question(self.role == Role::Client && self.is_modern())?;
         self.gone |= self.conn.is_drained();
+        let waits = self.conn.phase() != Phase::Draining || self.app.owes_answers();
+        demand(waits, Rule::Rest, || "it owes no answer any more, and does not end".into())?;
         self.within_limits()?;
         let changed = self.seal();
         match refused {
