@@ -46,10 +46,26 @@ struct Checks {
 }
 
 impl Tool {
-    /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`.
+    /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`: what the
+    /// tool does is then said by the doc comment of their type, unless there is a [description](Self::description), and what
+    /// each of them is by those of its fields.
+    ///
+    /// ```
+    /// # #[cfg(feature = "schemas")] {
+    /// # use mcp_service::Tool;
+    /// /// Says it again.
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Echo {
+    ///     /// What to say.
+    ///     message: String,
+    /// }
+    ///
+    /// let tool = Tool::new("echo", |echo: Echo| echo.message);
+    /// # }
+    /// ```
     #[must_use]
     pub fn new<S, H: Described<S, Output: IntoToolResult + 'static>>(name: impl Into<String>, handler: H) -> Self {
-        Self::with_schema(name, schema_of::<S, H>(), handler)
+        Self::with_schema(name, schema_of::<S, H>(), handler).described()
     }
 
     /// As [`new`](Self::new), for code that hands back a future.
@@ -67,7 +83,7 @@ impl Tool {
     where
         H: Described<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
     {
-        Self::with_schema_async(name, schema_of::<S, H>(), handler)
+        Self::with_schema_async(name, schema_of::<S, H>(), handler).described()
     }
 
     /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
@@ -92,6 +108,13 @@ impl Tool {
         H: Handler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
     {
         Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_tool_result))
+    }
+
+    /// The same, described by what its schema says of the arguments as a whole.
+    fn described(mut self) -> Self {
+        let schema: Option<serde_json::Value> = self.about.input_schema.decode().ok();
+        self.about.description = schema.and_then(|schema| Some(schema.get("description")?.as_str()?.to_owned()));
+        self
     }
 
     fn with_call(name: String, schema: JsonObject, call: Call<CallToolResult>) -> Self {

@@ -59,6 +59,16 @@ enum Shape {
 #[derive(Deserialize, JsonSchema)]
 struct Empty {}
 
+#[test]
+fn a_doc_comment_says_what_a_tool_does() {
+    let of = |tool: Tool| listed(tool).get("description").cloned();
+    assert_eq!(of(Tool::new("a", |_: Trip| ())), Some(json!("Where to go.")));
+    assert_eq!(of(Tool::new_async("a", async |_: Trip| ())), Some(json!("Where to go.")));
+    assert_eq!(of(Tool::new("a", |_: Trip| ()).description("Goes there")), Some(json!("Goes there")));
+    assert_eq!(of(Tool::new("a", |_: Empty| ())), None);
+    assert_eq!(of(Tool::new("a", || ())), None);
+}
+
 fn listed(tool: Tool) -> Value {
     let service = Service::builder("test", "1").tool(tool).build().expect("a good service");
     let listed = Pair::simple(&service).ask("tools/list", json!({})).expect("a list");
