@@ -15,11 +15,12 @@ struct Tour(&'static str);
 pub(crate) fn main(adapter: &'static str) -> ExitCode {
     let tour = Tour(adapter);
     // They are built together with the tests, unless only some tests were asked for.
-    let missing = ["tour", "everything", "echo"].iter().any(|name| !tour.example(name).exists());
+    let missing = ["tour", "everything", "echo", "weather", "several"].iter().any(|name| !tour.example(name).exists());
     let trials = vec![
         // req: STDIO-008
         Trial::test("the_tour_of_our_server_ends_well", run(move || tour.ours())),
         Trial::test("the_tour_of_the_smallest_server_ends_well", run(move || tour.smallest())),
+        Trial::test("one_client_drives_several_servers", run(move || tour.several())),
         Trial::test("the_tour_tells_of_violations", run(move || tour.violations())),
         Trial::test("the_tour_tells_of_a_server_that_dies", run(move || tour.death())),
     ];
@@ -52,6 +53,27 @@ impl Tour {
         let output = Command::new(self.example("tour")).args(args).output().expect("it can be started");
         let text = String::from_utf8(output.stdout.clone()).expect("it writes text");
         (output, text)
+    }
+
+    fn several(self) {
+        let path = |name| format!("{name}={}", self.example(name).display());
+        // One that is not there, and one that says nothing and leaves, are nobody else's concern.
+        let args = ["gone=/no/such/program".to_owned(), path("echo"), path("weather"), "true=/bin/true".to_owned()];
+        let output = Command::new(self.example("several")).args(args).output().expect("it can be started");
+        let text = String::from_utf8(output.stdout.clone()).expect("it writes text");
+        assert!(output.status.success(), "{text}");
+        for line in [
+            "gone is not there: ",
+            "true is not there: ",
+            "echo__echo: Says it again",
+            "weather__get_alerts: Get weather alerts for a US state.",
+            "weather__get_forecast: Get weather forecast for a location.",
+            "weather__get_alerts answers:\nEvent: Wind Advisory",
+            "weather__get_forecast answers:\nToday:\nTemperature: 64°F",
+            "echo__echo answers:\nHello!",
+        ] {
+            assert!(text.contains(line), "{line}\n{text}");
+        }
     }
 
     fn ours(self) {

@@ -1,0 +1,31 @@
+//! A client on tokio that drives several servers at once. What it does there is in `adapters/examples/several`.
+
+#[path = "../../examples/several/mod.rs"]
+mod several;
+
+use std::error::Error;
+
+use mcp_tokio::{Client, shutdown_on_signals};
+
+use crate::several::Servers;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    // Ctrl-C must not leave servers behind.
+    shutdown_on_signals()?;
+    let (mut servers, mut clients) = (Servers::default(), Vec::new());
+    for (name, command) in several::from_args()? {
+        match Client::spawn(command, &several::host(&name)).await {
+            Ok(client) => {
+                servers.join(name, (*client).clone());
+                clients.push(client);
+            }
+            Err(error) => servers.missing(&name, &error),
+        }
+    }
+    servers.try_out().await;
+    for client in clients {
+        client.close().await;
+    }
+    Ok(())
+}
