@@ -34,12 +34,14 @@ pub trait Timer: Send + 'static {
 }
 
 /// Waits for so long.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
     let (at, mut timer) = (Instant::now() + time, runtime.timer());
     poll_fn(|cx| timer.poll_until(at, cx)).await;
 }
 
 /// What a future comes to, unless that takes longer.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut late) = (pin!(future), pin!(sleep(runtime, time)));
     poll_fn(|cx| match future.as_mut().poll(cx) {
