@@ -1,0 +1,113 @@
+//! A client under test of the official conformance suite: it uses all that its server has, as the scenario wants it, on any
+//! adapter.
+//!
+//! The suite gives it the address of a server as its last argument, and says in the environment which revision to speak
+//! and, for some scenarios, what to call.
+
+use std::{env, error::Error};
+
+use mcp_proto::{
+    connection::ClientEnd,
+    protocol::{Capability, Era, ProtocolVersion, VersionSet},
+    schema::{ElicitFormParams, ElicitResult, ElicitValue, Map, Tool},
+};
+use mcp_service::{Failure, Host, Peer};
+use serde_json::{Value, json};
+
+/// What the suite wants.
+pub(crate) struct Scenario {
+    pub(crate) url: String,
+    pub(crate) host: Host,
+    /// What to call, and with what, instead of everything that there is.
+    calls: Option<Vec<(String, Value)>>,
+}
+
+impl Scenario {
+    /// What the command line and the environment say.
+    pub(crate) fn from_env() -> Result<Self, Box<dyn Error>> {
+        let url = env::args().next_back().filter(|url| url.starts_with("http")).ok_or("there is no address")?;
+        let versions = match env::var("MCP_CONFORMANCE_PROTOCOL_VERSION") {
+            Ok(version) => {
+                let version = ProtocolVersion::parse(&version).ok_or("this revision is not known")?;
+                // A server of the modern era may be asked first; what it turns out to be is found out then.
+                if version.era() == Era::Modern { VersionSet::ALL } else { VersionSet::only(version) }
+            }
+            Err(_) => VersionSet::ALL,
+        };
+        let context: Option<Value> =
+            env::var("MCP_CONFORMANCE_CONTEXT").ok().map(|text| serde_json::from_str(&text)).transpose()?;
+        let calls = context.as_ref().and_then(|context| context["toolCalls"].as_array()).map(|calls| {
+            let call = |call: &Value| (call["name"].as_str().unwrap_or_default().to_owned(), call["arguments"].clone());
+            calls.iter().map(call).collect()
+        });
+        let host = Host::builder("conformance-client", env!("CARGO_PKG_VERSION"))
+            .versions(versions)
+            .elicitation(|form, _| Ok::<_, Failure>(fill_in(&form)))
+            .build();
+        Ok(Self { url, host, calls })
+    }
+
+    /// Uses all that a server has.
+    pub(crate) async fn play(&self, server: &Peer<ClientEnd>) -> Result<(), Box<dyn Error>> {
+        let (mut tools, mut pages) = (Vec::new(), server.all_tools());
+        if server.capabilities().contains(Capability::Tools) {
+            while let Some(tool) = pages.try_next().await? {
+                tools.push(tool);
+            }
+        }
+        for (name, arguments) in self.calls.clone().unwrap_or_else(|| calls(&tools)) {
+            server.call_tool(&name, arguments)?.await?;
+        }
+        if server.capabilities().contains(Capability::Prompts) {
+            let mut prompts = server.all_prompts();
+            while let Some(prompt) = prompts.try_next().await? {
+                server.get_prompt(&prompt.name, json!({}))?.await?;
+            }
+        }
+        if server.capabilities().contains(Capability::Resources) {
+            let mut resources = server.all_resources();
+            while let Some(resource) = resources.try_next().await? {
+                server.read_resource(&resource.uri)?.await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A call of each tool.
+fn calls(tools: &[Tool]) -> Vec<(String, Value)> {
+    let known = |name: &str| tools.iter().find(|tool| tool.name == name);
+    let arguments = |tool: &Tool| {
+        let schema: Value = serde_json::from_str(tool.input_schema.get()).unwrap_or_default();
+        if tool.name == "json_schema_echo" {
+            let told = known("json_schema_2020_12_tool").map(|tool| tool.input_schema.get());
+            return json!({"schema": told.and_then(|text| serde_json::from_str::<Value>(text).ok())});
+        }
+        let properties = schema["properties"].as_object();
+        let argument = |(name, schema): (&String, &Value)| (name.clone(), example(name, schema));
+        properties.into_iter().flatten().map(argument).collect::<serde_json::Map<_, _>>().into()
+    };
+    tools.iter().map(|tool| (tool.name.clone(), arguments(tool))).collect()
+}
+
+/// Something that fits a schema, if that is a simple one.
+fn example(name: &str, schema: &Value) -> Value {
+    match schema["type"].as_str() {
+        Some("number" | "integer") => json!(5),
+        Some("boolean") => json!(true),
+        Some("object") => json!({}),
+        Some("array") => json!([]),
+        Some("null") => Value::Null,
+        _ if name == "region" => json!("us-west1"),
+        _ => json!("example"),
+    }
+}
+
+/// Says yes, and leaves the rest to defaults.
+fn fill_in(form: &ElicitFormParams) -> ElicitResult {
+    let asked = serde_json::to_value(&form.requested_schema).unwrap_or_default();
+    let confirms = asked["properties"].get("confirmed").is_some();
+    let content: Map<ElicitValue> =
+        confirms.then(|| (String::from("confirmed"), ElicitValue::Boolean(true))).into_iter().collect();
+    ElicitResult::accept(content)
+}

@@ -1,0 +1,28 @@
+//! A client on tokio for the official conformance suite.
+//!
+//! ```sh
+//! conformance-client-tokio URL
+//! ```
+//!
+//! What it does is in `adapters/examples/conformance`.
+
+#[path = "../../examples/conformance/mod.rs"]
+mod conformance;
+
+use std::error::Error;
+
+use conformance::Scenario;
+use mcp_tokio::http::{Address, Connector};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let scenario = Scenario::from_env()?;
+    let mut address = Address::new(&scenario.url)?;
+    // Some servers of the suite take any stream that is opened for one that is taken up again.
+    address.listen = false;
+    let client = Connector::to(address).connect(&scenario.host).await?;
+    let played = scenario.play(&client).await;
+    let ending = client.close().await;
+    played?;
+    Ok(ending.into_result()?)
+}
