@@ -18,6 +18,8 @@ use serde_json::{Value, json};
 pub(crate) struct Scenario {
     pub(crate) url: String,
     pub(crate) host: Host,
+    /// Whether to hold a stream open: one of the servers takes any for one that is taken up again.
+    pub(crate) listens: bool,
     /// What to call, and with what, instead of everything that there is.
     calls: Option<Vec<(String, Value)>>,
 }
@@ -44,7 +46,13 @@ impl Scenario {
             .versions(versions)
             .elicitation(|form, _| Ok::<_, Failure>(fill_in(&form)))
             .build();
-        Ok(Self { url, host, calls })
+        let (listens, calls) = match env::var("MCP_CONFORMANCE_SCENARIO").as_deref() {
+            Ok("sse-retry") => (false, calls),
+            // What matters is what happens when tools are listed; they cannot be called.
+            Ok("json-schema-ref-no-deref") => (true, Some(Vec::new())),
+            _ => (true, calls),
+        };
+        Ok(Self { url, host, listens, calls })
     }
 
     /// Uses all that a server has.

@@ -18,8 +18,7 @@ use mcp_tokio::http::{Address, Connector};
 async fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
     let mut address = Address::new(&scenario.url)?;
-    // Some servers of the suite take any stream that is opened for one that is taken up again.
-    address.listen = false;
+    address.listen = scenario.listens;
     let client = Connector::to(address).connect(&scenario.host).await?;
     let played = scenario.play(&client).await;
     let ending = client.close().await;
