@@ -266,6 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn the_buffer_doubles_until_a_line_under_the_limit_fits() {
+        let mut lines = LineDecoder::new(100);
+        for chunk in [10, 10, 20, 40, 20] {
+            lines.feed(&[b'x'; 40][..chunk]);
+            assert_eq!(lines.next_frame(), None);
+            assert!(lines.buffer.capacity() <= 100 + chunk, "{}", lines.buffer.capacity());
+        }
+        lines.feed(b"\n");
+        assert_eq!(lines.next_frame().map(|frame| frame.bytes().len()), Some(100));
+    }
+
+    #[test]
     fn a_line_that_never_ends_is_reported_once_and_held_in_bounded_memory() {
         let mut lines = LineDecoder::new(100);
         let mut reports = 0;
