@@ -128,12 +128,13 @@ pub fn modern() -> Vec<Scenario> {
 #[must_use]
 pub fn openings() -> Vec<Scenario> {
     let (call, root) = (Plan::asks([CALL]).closes(), Plan::asks([ROOTS]).closes());
-    let (old, both) = (VersionSet::LEGACY, VersionSet::ALL);
+    let (old, both, new) = (VersionSet::LEGACY, VersionSet::ALL, VersionSet::MODERN);
     vec![
         Scenario::new("handshake", Opening::Fresh(old, old), call.clone(), root.clone().notes(1)).cut(),
         Scenario::new("an old server", Opening::Fresh(both, old), call.clone().cancels(1), root.clone()),
         Scenario::new("a server of both eras", Opening::Fresh(both, both), call.clone().cancels(1), root),
-        Scenario::new("an old client", Opening::Fresh(old, both), call.cancels(1), Plan::default().closes()),
+        Scenario::new("an old client", Opening::Fresh(old, both), call.clone().cancels(1), Plan::default().closes()),
+        Scenario::new("a session beside it", Opening::Fresh(new, both), call, Plan::default().closes()).newcomer(),
     ]
 }
 

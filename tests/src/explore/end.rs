@@ -227,7 +227,7 @@ impl<E: Clone + fmt::Debug> End<E> {
                 }
                 self.settle(now, Cause::Nothing, None)?
             }
-            Act::Repeat(_) | Act::Batch(_) | Act::End(_) | Act::Tick | Act::Cut => false,
+            Act::Repeat(_) | Act::Batch(_) | Act::End(_) | Act::Begin | Act::Tick | Act::Cut => false,
         };
         Ok((changed, None))
     }

@@ -44,6 +44,13 @@ pub(super) struct Frame {
     pub is_batch: bool,
 }
 
+impl Frame {
+    /// Whether it is the answer to the request with this id.
+    pub(super) fn answers(&self, id: &str) -> bool {
+        matches!(&self.said[..], [Said::Answer(Some(answered))] if &**answered == id)
+    }
+}
+
 /// Every frame that was seen, so that each is read once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frames(Rc<RefCell<HashMap<String, Rc<Frame>>>>);

@@ -9,7 +9,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::flaw::Flaw;
+use super::{flaw::Flaw, tasks::INTERVAL};
 
 /// Which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -185,6 +185,7 @@ pub struct Scenario {
     pub(super) batches: u8,
     pub(super) cut: bool,
     pub(super) ends: u8,
+    pub(super) newcomer: bool,
     pub(super) ticks: u8,
     pub(super) flaw: Option<Flaw>,
 }
@@ -204,6 +205,7 @@ impl Scenario {
             batches: 0,
             cut: false,
             ends: 0,
+            newcomer: false,
             ticks,
             flaw: None,
         }
@@ -239,6 +241,12 @@ impl Scenario {
         Self { ends, ..self }
     }
 
+    /// Behind a gateway that keeps the two apart, somebody else may open a session on the connection of the client.
+    #[must_use]
+    pub fn newcomer(self) -> Self {
+        Self { newcomer: true, ..self }
+    }
+
     /// Time passes up to the next deadline at most so many times. Without this, as often as there is one.
     #[must_use]
     pub fn ticks(self, ticks: u8) -> Self {
@@ -263,7 +271,9 @@ impl Scenario {
     /// or a probe meets an old server.
     pub(super) fn is_lenient(&self) -> bool {
         let tight = self.client.limits.is_some() || self.server.limits.is_some();
-        self.repeats > 0 || tight || matches!(self.opening, Opening::Fresh(client, server) if client != server)
+        self.repeats > 0
+            || tight
+            || matches!(self.opening, Opening::Fresh(client, server) if client.intersection(server) != client)
     }
 
     fn versions(&self) -> (VersionSet, VersionSet) {
@@ -283,6 +293,8 @@ impl Scenario {
         config.settings.keepalive = self.client.keepalive;
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
         config.settings.limits.relistens = 2;
+        // While a task asks it is looked at less often. That must not be longer than its call lasts.
+        config.settings.polling.most = INTERVAL;
         config
     }
 

@@ -1,13 +1,15 @@
 //! Tasks that the server's application makes of calls (2026-07-28). They go on whatever becomes of the calls, until they
 //! are over or not wanted any more.
 
+use std::time::Duration;
+
 use mcp_proto::{protocol::Method, wire::RawJson};
 use serde_json::{Value, json};
 
 use super::fault::{Fault, Rule, demand};
 
-/// How often a client is to look at a task, in milliseconds.
-const INTERVAL: u64 = 10_000;
+/// How often a client is to look at a task.
+pub(super) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the application does with a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,7 +132,7 @@ impl Tasks {
         let Task { number, status, .. } = self.0[index];
         let time = "2026-08-01T10:00:00Z";
         let mut shown = json!({"taskId": format!("t{index}"), "createdAt": time, "lastUpdatedAt": time, "ttlMs": null,
-            "pollIntervalMs": INTERVAL});
+            "pollIntervalMs": INTERVAL.as_millis()});
         shown["status"] = json!(match status {
             Status::Working => "working",
             Status::Asks => "input_required",

@@ -54,6 +54,8 @@ pub enum Act {
     Batch(Who),
     /// A gateway ends the client's subscription with this number.
     End(u64),
+    /// Somebody else opens a session, behind a gateway.
+    Begin,
     /// A deadline is over, and the driver wakes up.
     Wake(Who),
     /// Time passes up to the next deadline.
@@ -61,6 +63,12 @@ pub enum Act {
     /// The links lose everything and end.
     Cut,
 }
+
+/// The id of what a newcomer asks, as JSON.
+const NEWCOMER: &str = r#""newcomer""#;
+
+/// What it asks.
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":"newcomer","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}"#;
 
 /// One direction of the link.
 #[derive(Clone, Debug, Default)]
@@ -84,6 +92,7 @@ pub struct World {
     repeats: u8,
     batches: u8,
     ends: u8,
+    newcomer: bool,
     cut: bool,
     capacity: usize,
     flaw: Option<Flaw>,
@@ -188,6 +197,7 @@ impl World {
             repeats: scenario.repeats,
             batches: scenario.batches,
             ends: scenario.ends,
+            newcomer: scenario.newcomer,
             cut: scenario.cut,
             capacity: scenario.capacity,
             flaw: scenario.flaw,
@@ -223,7 +233,7 @@ impl World {
     pub fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.client.digest(), self.server.digest(), self.now).hash(&mut hasher);
-        (self.ticks, self.repeats, self.batches, self.ends, self.cut).hash(&mut hasher);
+        (self.ticks, self.repeats, self.batches, self.ends, self.newcomer, self.cut).hash(&mut hasher);
         for wire in &self.to {
             (wire.ended, wire.deaf, wire.frames.len()).hash(&mut hasher);
             for frame in &wire.frames {
@@ -260,6 +270,9 @@ impl World {
         if self.ends > 0 && !(self.client.gone || self.server.gone) {
             let open = self.client.app.subscriptions();
             acts.extend(open.filter(|number| self.client.tap.id_of(*number).is_some()).map(Act::End));
+        }
+        if self.newcomer && !self.server.gone {
+            acts.push(Act::Begin);
         }
         if !self.server.gone {
             acts.extend(self.server.app.tasks.turns().map(|(index, turn)| Act::Turn(index, turn)));
@@ -372,6 +385,14 @@ impl World {
                     wire.frames.push_back(frame.clone());
                 }
             }
+            Act::Begin => {
+                self.newcomer = false;
+                let wire = &mut self.to[Who::Server as usize];
+                if wire.ended || wire.deaf {
+                    return Ok(false);
+                }
+                wire.frames.push_back(self.memory.frames.of(INITIALIZE));
+            }
             Act::Repeat(who) => {
                 self.repeats -= 1;
                 self.memory.notes.note(Happening::Repeated);
@@ -414,7 +435,8 @@ impl World {
             Who::Server => memory.server.step(&mut self.server, self.now, act, input.as_deref(), &memory.frames)?,
         };
         let wire = &mut self.to[other(who) as usize];
-        wire.frames.extend(output.filter(|_| !wire.ended && !wire.deaf));
+        let is_kept = |frame: &Rc<Frame>| !wire.ended && !wire.deaf && !frame.answers(NEWCOMER);
+        wire.frames.extend(output.filter(is_kept));
         wire.ended |= gone;
         if gone {
             let input = &mut self.to[who as usize];
@@ -458,6 +480,7 @@ impl World {
             Act::Note(who) => format!("{who}: a list changes"),
             Act::Turn(index, turn) => format!("server: task {index} is to {turn:?}"),
             Act::End(number) => format!("a gateway ends subscription {number}"),
+            Act::Begin => "somebody else opens a session".into(),
             Act::Close(who) => format!("{who} closes"),
             Act::Break(who) => format!("{who} cannot write any more"),
             Act::Wake(who) => format!("{who} wakes up"),
