@@ -197,7 +197,14 @@ impl Caller {
     #[must_use]
     #[track_caller]
     pub fn in_session(version: ProtocolVersion) -> (Self, ExchangeId) {
-        let mut caller = Self::new(speaking(VersionSet::LEGACY), options());
+        Self::in_session_with(version, options())
+    }
+
+    /// As [`in_session`](Self::in_session), with options of its own.
+    #[must_use]
+    #[track_caller]
+    pub fn in_session_with(version: ProtocolVersion, options: Options) -> (Self, ExchangeId) {
+        let mut caller = Self::new(speaking(VersionSet::LEGACY), options);
         let (exchange, request) = caller.posted("initialize");
         let response = json_response(200).header("Mcp-Session-Id", "s-1");
         caller.respond(exchange, response, initialized(version.as_str(), &message(&request)["id"]).to_string());

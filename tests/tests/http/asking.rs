@@ -431,8 +431,21 @@ fn a_challenge_is_shown_or_met() {
         assert_eq!(failure(&mut caller, call), shown);
         assert_eq!(caller.proofs.len(), 1);
     }
+    // What waits for a request that is refused waits for the one in its place.
+    let mut options = options();
+    options.proves = true;
+    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
+    let (exchange, request) = caller.posted("initialize");
+    caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
+    let (exchange, _) = caller.posted("notifications/initialized");
+    caller.respond(exchange, refusal(401), "");
+    let now = caller.now;
+    caller.client.retry(now, exchange);
+    let (exchange, _) = caller.posted("notifications/initialized");
+    caller.accept(exchange);
+    assert_eq!(caller.request().1.method(), "GET", "the session has begun");
     // It says nothing of the era.
-    let mut caller = Caller::new(speaking(VersionSet::ALL), options());
+    let mut caller = Caller::new(speaking(VersionSet::ALL), mcp_tests::caller::options());
     let (exchange, _) = caller.posted("server/discover");
     caller.respond(exchange, refusal(401), "");
     let events = caller.take_events();

@@ -8,7 +8,7 @@ use mcp_proto::{
     http::client::ExchangeId,
     protocol::ProtocolVersion,
 };
-use mcp_tests::caller::{Caller, event, header, initialized, json_response, message, stream_response};
+use mcp_tests::caller::{Caller, event, header, initialized, json_response, message, options, stream_response};
 use serde_json::{Value, json};
 
 const SESSIONS: [ProtocolVersion; 3] =
@@ -205,10 +205,7 @@ fn the_session_is_that_of_the_handshake() {
     assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
     // Nor is one that is no text, or there twice.
     for ids in [&["s 1"][..], &[""], &["s-1", "s-2"]] {
-        let mut caller = Caller::new(
-            mcp_tests::caller::speaking(mcp_proto::protocol::VersionSet::LEGACY),
-            mcp_tests::caller::options(),
-        );
+        let mut caller = Caller::new(mcp_tests::caller::speaking(mcp_proto::protocol::VersionSet::LEGACY), options());
         let (exchange, request) = caller.posted("initialize");
         let response = ids.iter().fold(json_response(200), |response, id| response.header("mcp-session-id", *id));
         caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
@@ -254,6 +251,27 @@ fn leaving_ends_the_session_and_waits_for_nobody() {
     caller.advance(Duration::from_secs(3));
     assert_eq!(caller.aborted, [exchange]);
     assert!(caller.client.is_over());
+    // Wherever the farewell has to go, and whatever has to be proved, it names the session, and has no more time.
+    for status in [307, 401] {
+        let mut options = options();
+        options.proves = true;
+        let (mut caller, _) = Caller::in_session_with(ProtocolVersion::V2025_11_25, options);
+        let now = caller.now;
+        caller.client.close(now);
+        caller.take_events();
+        let (first, _) = caller.request();
+        caller.advance(Duration::from_secs(1));
+        caller.respond(first, Response::builder().status(status).header("location", "/mcp"), "");
+        let now = caller.now;
+        caller.client.retry(now, first);
+        let (exchange, request) = caller.request();
+        assert_eq!((request.method().as_str(), header(&request, "mcp-session-id")), ("DELETE", Some("s-1")));
+        assert_eq!(header(&request, "mcp-protocol-version"), Some("2025-11-25"));
+        caller.aborted.clear();
+        caller.advance(Duration::from_secs(2));
+        assert_eq!(caller.aborted, [exchange], "{status}");
+        assert!(caller.client.is_over());
+    }
     // There is nothing to delete without a session.
     let mut caller = Caller::modern();
     let now = caller.now;

@@ -55,8 +55,8 @@ pub(super) enum Job {
     Listen(Flow),
     /// The stream of the transport of 2024-11-05; and, until it is known that there is one, what made us look for it.
     Old(Option<Box<Why>>),
-    /// The end of the session.
-    Farewell,
+    /// The end of the session with this name.
+    Farewell(HeaderValue),
     /// Nothing more: what came of it is known, or is somebody else's job now.
     Done,
 }
@@ -158,7 +158,7 @@ impl Job {
     pub(super) const fn post(&self) -> Option<&Post> {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(post),
-            Self::Listen(_) | Self::Old(_) | Self::Farewell | Self::Done => None,
+            Self::Listen(_) | Self::Old(_) | Self::Farewell(_) | Self::Done => None,
         }
     }
 
@@ -171,7 +171,7 @@ impl Job {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(&mut post.flow),
             Self::Listen(flow) => Some(flow),
-            Self::Old(_) | Self::Farewell | Self::Done => None,
+            Self::Old(_) | Self::Farewell(_) | Self::Done => None,
         }
     }
 

@@ -46,7 +46,7 @@ impl Client {
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
         match &exchange.job {
-            Job::Farewell => self.dismiss(id),
+            Job::Farewell(_) => self.dismiss(id),
             Job::Listen(_) | Job::Resume(_) | Job::Old(_) if has_events => self.read_events(id),
             Job::Post(post) if status.is_success() => {
                 let answered_here = post.asked.is_some() && matches!(self.way, Way::Streamable);

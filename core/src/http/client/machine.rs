@@ -197,9 +197,9 @@ impl Client {
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
         if let Some(Exchange { stage: Stage::Proving(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { job, uri, redirects, .. }) = self.abort(exchange)
+            && let Some(Exchange { job, uri, redirects, until, .. }) = self.abort(exchange)
         {
-            self.start(job, uri, redirects);
+            self.start_again(exchange, until, job, uri, redirects);
         }
         self.pump();
     }
@@ -331,15 +331,14 @@ impl Client {
             self.frame.clear();
         }
         let others: Vec<_> =
-            self.exchanges.iter().filter(|(_, it)| !matches!(it.job, Job::Farewell)).map(|(id, _)| *id).collect();
+            self.exchanges.iter().filter(|(_, it)| !matches!(it.job, Job::Farewell(_))).map(|(id, _)| *id).collect();
         for id in others {
             self.abort(id);
         }
         self.pauses.clear();
         self.held.clear();
-        if self.session.is_some() {
-            let id = self.start(Job::Farewell, self.options.url.clone(), 0);
-            self.session = None;
+        if let Some(session) = self.session.take() {
+            let id = self.start(Job::Farewell(session), self.options.url.clone(), 0);
             if let Some(exchange) = self.exchanges.get_mut(&id) {
                 exchange.until = Some(self.clock + self.options.limits.farewell);
             }
@@ -356,6 +355,24 @@ impl Client {
         let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until: None };
         self.exchanges.insert(id, exchange);
         id
+    }
+
+    /// Makes a request in the place of one that came to nothing: what waits for that one waits for this, and no longer.
+    pub(super) fn start_again(
+        &mut self,
+        old: ExchangeId,
+        until: Option<Timestamp>,
+        job: Job,
+        uri: Uri,
+        redirects: u32,
+    ) {
+        let id = self.start(job, uri, redirects);
+        if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.until = until;
+        }
+        if self.gate == Gate::Initialized(old) {
+            self.gate = Gate::Initialized(id);
+        }
     }
 
     /// Forgets an exchange, and closes what carries it.

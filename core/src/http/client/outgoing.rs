@@ -138,7 +138,7 @@ impl Client {
                 request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
                 Some(BOTH)
             }
-            Job::Farewell | Job::Done => {
+            Job::Farewell(_) | Job::Done => {
                 *request.method_mut() = Verb::DELETE;
                 None
             }
@@ -156,8 +156,9 @@ impl Client {
             }
             // They come before, or beside, anything that a session could be named for.
             Job::Post(Post { kind: Kind::Initialize, .. }) | Job::Old(_) | Job::Done => {}
-            Job::Post(_) | Job::Resume(_) | Job::Listen(_) | Job::Farewell => {
-                if let Some(session) = &self.session {
+            Job::Post(_) | Job::Resume(_) | Job::Listen(_) | Job::Farewell(_) => {
+                let session = if let Job::Farewell(session) = job { Some(session) } else { self.session.as_ref() };
+                if let Some(session) = session {
                     headers.insert(SESSION_ID, session.clone());
                 }
                 let version = self.conn.version().filter(|version| version.has_version_header());
@@ -169,7 +170,7 @@ impl Client {
         let last_id = match job {
             Job::Resume(post) => &*post.flow.last_id,
             Job::Listen(flow) => &*flow.last_id,
-            Job::Post(_) | Job::Old(_) | Job::Farewell | Job::Done => "",
+            Job::Post(_) | Job::Old(_) | Job::Farewell(_) | Job::Done => "",
         };
         if !last_id.is_empty()
             && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())

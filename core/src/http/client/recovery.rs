@@ -20,7 +20,7 @@ impl Client {
             Job::Old(None) => self.end(CloseReason::Lost(why)),
             Job::Post(Post { kind: Kind::Initialized, .. }) => self.open_gate(),
             Job::Post(_) => self.unanswered(&job, Failure::Network(why)),
-            Job::Farewell | Job::Done => {}
+            Job::Farewell(_) | Job::Done => {}
         }
     }
 
@@ -35,7 +35,7 @@ impl Client {
             Job::Old(Some(why)) => self.refused(Job::Post(why.post), why.refused),
             // The session was that stream.
             Job::Old(None) => self.end(CloseReason::Eof),
-            Job::Farewell | Job::Done => {}
+            Job::Farewell(_) | Job::Done => {}
         }
     }
 

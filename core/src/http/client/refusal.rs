@@ -33,13 +33,7 @@ impl Client {
             Some(target) => {
                 let until = exchange.until;
                 let Some(job) = self.relieve(id) else { return };
-                let next = self.start(job, target, redirects);
-                if let Some(exchange) = self.exchanges.get_mut(&next) {
-                    exchange.until = until;
-                }
-                if self.gate == Gate::Initialized(id) {
-                    self.gate = Gate::Initialized(next);
-                }
+                self.start_again(id, until, job, target, redirects);
             }
             None => {
                 self.deaf |= matches!(exchange.job, Job::Listen(_));
