@@ -6,19 +6,13 @@ use std::{
     ops::Deref,
     os::unix::net::UnixStream,
     path::Path,
-    sync::{Arc, OnceLock},
 };
 
 use async_io::Async;
-use mcp_proto::{
-    connection::{Client as Connection, ClientEnd, CloseReason},
-    schema::InitializeResult,
-};
-#[cfg(feature = "signals")]
-use mcp_service::drive::signals;
-use mcp_service::{Host, Later, Peer, drive::Child};
+use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
+use mcp_service::{Host, Later, Peer, drive};
 
-use crate::{Command, Ending, Error, Handle, Options, Transport, child, executor};
+use crate::{Command, Ending, Error, Options, Transport, child, executor};
 
 /// A connection to a server, ready to be asked.
 ///
@@ -48,15 +42,7 @@ use crate::{Command, Ending, Error, Handle, Options, Transport, child, executor}
 /// [close](Self::close), which its task brings to an end as long as the process is there. A `Peer` alone does not keep it
 /// open.
 #[derive(Clone)]
-pub struct Client(Arc<Inner>);
-
-struct Inner {
-    peer: Peer<ClientEnd>,
-    handle: Handle<ClientEnd>,
-    child: Option<Child>,
-    /// Set when the handshake is over.
-    server: OnceLock<InitializeResult>,
-}
+pub struct Client(drive::Client);
 
 impl Client {
     /// Starts a program and connects to its standard input and output.
@@ -82,7 +68,7 @@ impl Client {
                 child::spawn(command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         };
-        Self::reach(host, options, start).await
+        Ok(Self(drive::Client::reach(start, host, options).await?))
     }
 
     /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
@@ -103,7 +89,7 @@ impl Client {
             }
             Err(last.into())
         };
-        Self::reach(host, &Options::default(), connect).await
+        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -113,7 +99,7 @@ impl Client {
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         let path = path.as_ref();
         let connect = || async move { Ok((Transport::unix(Async::<UnixStream>::connect(path).await?), None)) };
-        Self::reach(host, &Options::default(), connect).await
+        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects over any transport.
@@ -129,49 +115,7 @@ impl Client {
     /// # Errors
     /// As [`over`](Self::over).
     pub async fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
-        Self::connect(transport, None, host, options).await
-    }
-
-    /// Connects, and once more if what is known then makes a difference.
-    async fn reach<F: Future<Output = Result<(Transport, Option<Child>), Error>>>(
-        host: &Host,
-        options: &Options,
-        transport: impl Fn() -> F,
-    ) -> Result<Self, Error> {
-        let mut options = options.clone();
-        loop {
-            let (transport, child) = transport().await?;
-            match Self::connect(transport, child, host, &options).await {
-                // There is no third time: what a second time comes to leaves nothing to try.
-                Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
-                connected => return connected,
-            }
-        }
-    }
-
-    async fn connect(
-        transport: Transport,
-        child: Option<Child>,
-        host: &Host,
-        options: &Options,
-    ) -> Result<Self, Error> {
-        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
-        let calls = session.calls().clone();
-        let connection = |now| Connection::knowing(host.config(), options.opening, now);
-        let handle = Handle::start(connection, session, transport, options)?;
-        let peer = Peer::new(handle.link(), calls);
-        let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
-        #[cfg(feature = "signals")]
-        signals::register(&client.0);
-        let ready = client.ready().await;
-        let server = client.link().run(|connection, _| connection.server().cloned());
-        match (ready, server) {
-            (Ok(()), Some(server)) => {
-                client.0.server.get_or_init(|| server);
-                Ok(client)
-            }
-            _ => Err(Error::Handshake(client.close().await)),
-        }
+        Ok(Self(drive::Client::over(transport, host, options).await?))
     }
 
     /// What the server said of itself in the handshake.
@@ -180,7 +124,7 @@ impl Client {
     /// Never: without a handshake there is no client.
     #[must_use]
     pub fn server(&self) -> &InitializeResult {
-        self.0.server.get().expect("the handshake is over")
+        self.0.server()
     }
 
     /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
@@ -189,20 +133,12 @@ impl Client {
     ///
     /// In a handler of this connection it does not wait.
     pub fn close(&self) -> Later<Ending> {
-        self.0.handle.begin_close();
-        self.wait()
+        self.0.close()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Later<Ending> {
-        let (ended, child, link) = (self.0.handle.wait(), self.0.child.clone(), self.link().clone());
-        Later::new(async move {
-            let reason = ended.await.unwrap_or(CloseReason::Local);
-            #[cfg(feature = "signals")]
-            signals::held().await;
-            let next_opening = link.run(|connection, _| connection.next_opening());
-            Ending::new(reason, child.and_then(|child| child.exit()), next_opening)
-        })
+        self.0.wait()
     }
 }
 
@@ -210,29 +146,12 @@ impl Deref for Client {
     type Target = Peer<ClientEnd>;
 
     fn deref(&self) -> &Self::Target {
-        &self.0.peer
+        &self.0
     }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
-    }
-}
-
-#[cfg(feature = "signals")]
-impl signals::Closing for Inner {
-    fn begin_close(&self) {
-        self.handle.begin_close();
-    }
-
-    fn wait(&self) {
-        self.handle.wait().wait();
-    }
-
-    fn kill(&self) {
-        if let Some(child) = &self.child {
-            child.kill();
-        }
+        self.0.fmt(f)
     }
 }

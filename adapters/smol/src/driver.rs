@@ -4,6 +4,7 @@
 
 use std::{
     future::Future,
+    io,
     pin::Pin,
     task::{Context, Poll},
     time::Instant,
@@ -15,11 +16,15 @@ use crate::executor;
 
 /// The runtime that a connection runs on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Smol;
+pub struct Smol;
 
 impl Runtime for Smol {
     type Task = async_task::Task<()>;
     type Timer = Alarm;
+
+    fn current() -> io::Result<Self> {
+        executor::start().map(|()| Self)
+    }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
         executor::spawn(future)
@@ -39,7 +44,7 @@ impl Runtime for Smol {
 }
 
 /// A timer, and when it will wake up.
-pub(crate) struct Alarm {
+pub struct Alarm {
     timer: async_io::Timer,
     set: Option<Instant>,
 }

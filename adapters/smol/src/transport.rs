@@ -12,19 +12,30 @@ use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 
 use mcp_service::drive::{
-    self, Messages, Sink, Source,
+    self, Medium, Messages, Sink, Source,
     bounds::LINGER,
     os::{share_stdio, take_stdio},
 };
 
-use crate::io::{Descriptor, Socket, Stream};
+use crate::{
+    driver::Smol,
+    io::{Descriptor, Socket, Stream},
+};
 
 /// A pair of streams that a connection can run over.
 ///
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::over`]. Each message is a line
 /// of JSON; the connection ends when either stream does.
 #[derive(Debug)]
-pub struct Transport(pub(crate) drive::Transport);
+pub struct Transport(drive::Transport);
+
+impl Medium for Transport {
+    type Runtime = Smol;
+
+    fn into_transport(self) -> drive::Transport {
+        self.0
+    }
+}
 
 impl Transport {
     /// A transport of your own.

@@ -19,18 +19,16 @@ use tokio::{
 
 /// The runtime that a connection runs on.
 #[derive(Clone, Debug)]
-pub(crate) struct Tokio(Handle);
-
-impl Tokio {
-    /// The runtime of the current task.
-    pub(crate) fn current() -> io::Result<Self> {
-        Handle::try_current().map(Self).map_err(io::Error::other)
-    }
-}
+pub struct Tokio(Handle);
 
 impl Runtime for Tokio {
     type Task = Task;
     type Timer = Alarm;
+
+    /// The runtime of the current task.
+    fn current() -> io::Result<Self> {
+        Handle::try_current().map(Self).map_err(io::Error::other)
+    }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
         Task(Some(self.0.spawn(future)))
@@ -50,7 +48,7 @@ impl Runtime for Tokio {
 }
 
 /// A task that ends when this is dropped.
-pub(crate) struct Task(Option<JoinHandle<()>>);
+pub struct Task(Option<JoinHandle<()>>);
 
 impl Drop for Task {
     fn drop(&mut self) {
@@ -61,7 +59,7 @@ impl Drop for Task {
 }
 
 /// A timer that is set once it is needed.
-pub(crate) struct Alarm(Option<Pin<Box<Sleep>>>);
+pub struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Timer for Alarm {
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {

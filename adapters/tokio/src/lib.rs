@@ -81,7 +81,6 @@
 mod child;
 mod client;
 mod driver;
-mod handle;
 #[cfg(feature = "http")]
 pub mod http;
 mod io;
@@ -91,13 +90,14 @@ mod supervisor;
 mod transport;
 
 pub use client::Client;
-pub use handle::Handle;
 pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_service::drive::signals::shutdown_on_signals;
 pub use mcp_service::drive::{Command, Ending, Error, Exit, Messages, Options, Restart, Sink, Source, Stopper};
-pub use server::{Server, serve, serve_stdio, serve_with};
+#[doc(inline)]
+pub use mcp_service::drive::{Handle, Server, serve, serve_with};
+pub use server::serve_stdio;
 pub use supervisor::Supervisor;
 pub use transport::Transport;
 

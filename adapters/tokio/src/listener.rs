@@ -1,43 +1,25 @@
 //! Many clients at once.
 
 use std::{
-    fs,
-    future::{Future, poll_fn},
     io,
     net::SocketAddr,
-    path::{Path, PathBuf},
-    pin::pin,
-    sync::Arc,
+    path::Path,
     task::{Context, Poll},
 };
 
-use mcp_service::{
-    Service,
-    drive::{
-        Watch,
-        os::{SHORTAGE, is_passing, is_shortage},
-    },
-};
-use tokio::{
-    net::{TcpListener, ToSocketAddrs, UnixListener},
-    time::sleep,
-};
+use mcp_service::{Service, drive};
+use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
-use crate::{Error, Options, Server, Stopper, Transport};
+use crate::{Error, Options, Stopper, Transport};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
-pub struct Listener {
-    socket: Socket,
-    stopped: Arc<Watch<bool>>,
-    connections: usize,
-    options: Options,
-}
+pub struct Listener(drive::Listener<Socket>);
 
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener),
 }
 
 impl Listener {
@@ -46,7 +28,8 @@ impl Listener {
     /// # Errors
     /// If the address cannot be had.
     pub async fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
-        Ok(Self::new(Socket::Tcp(TcpListener::bind(address).await?)))
+        let socket = Socket::Tcp(TcpListener::bind(address).await?);
+        Ok(Self(drive::Listener::new(socket)))
     }
 
     /// Listens on a Unix domain socket, which must not exist and is removed in the end.
@@ -54,92 +37,58 @@ impl Listener {
     /// # Errors
     /// If the path cannot be had.
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
-        Ok(Self::new(Socket::Unix(UnixListener::bind(&path)?, path.as_ref().to_owned())))
-    }
-
-    fn new(socket: Socket) -> Self {
-        Self { socket, stopped: Arc::default(), connections: 64, options: Options::default() }
+        let socket = Socket::Unix(UnixListener::bind(&path)?);
+        Ok(Self(drive::Listener::new(socket).at(path.as_ref())))
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64.
     #[must_use]
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
+    pub fn connections(self, connections: usize) -> Self {
+        Self(self.0.connections(connections))
     }
 
     /// How each connection is run.
     #[must_use]
-    pub fn options(mut self, options: Options) -> Self {
-        self.options = options;
-        self
+    pub fn options(self, options: Options) -> Self {
+        Self(self.0.options(options))
     }
 
     /// The address, if it is one of TCP.
     #[must_use]
     pub fn local_addr(&self) -> Option<SocketAddr> {
-        match &self.socket {
-            Socket::Tcp(listener) => listener.local_addr().ok(),
-            Socket::Unix(..) => None,
-        }
+        self.0.local_addr()
     }
 
     /// What another task or thread calls to have [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        let stopped = self.stopped.clone();
-        Box::new(move || stopped.change(|stopped| *stopped = true))
+        self.0.stopper()
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
-    /// Dropping the future begins to do so, too.
+    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as
+    /// [`Server::close`](crate::Server::close) does. Dropping the future begins to do so, too.
     ///
     /// # Errors
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
-        let mut servers: Vec<Server> = Vec::new();
-        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
-        loop {
-            let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => self.socket.poll_accept(cx).map(Some),
-            });
-            let transport = match accepted.await {
-                None => break,
-                Some(Ok(transport)) => transport,
-                Some(Err(error)) if is_passing(&error) => continue,
-                Some(Err(error)) if is_shortage(&error) => {
-                    sleep(SHORTAGE).await;
-                    continue;
-                }
-                Some(Err(error)) => return Err(error.into()),
-            };
-            servers.retain(|server| !server.is_over());
-            if servers.len() < self.connections {
-                servers.push(Server::start(service, transport, &self.options)?);
-            }
-        }
-        servers.iter().for_each(Server::begin_close);
-        for server in &servers {
-            server.wait().await;
-        }
-        Ok(())
+        self.0.serve(service).await
     }
 }
 
-impl Socket {
+impl drive::Socket for Socket {
+    type Transport = Transport;
+
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
         match self {
             Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| Transport::tcp(accepted?.0)),
-            Self::Unix(listener, _) => listener.poll_accept(cx).map_ok(|(stream, _)| Transport::unix(stream)),
+            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Transport::unix(stream)),
         }
     }
-}
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            let _ = fs::remove_file(path);
+    fn local_addr(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Tcp(listener) => listener.local_addr().ok(),
+            Self::Unix(_) => None,
         }
     }
 }

@@ -1,28 +1,8 @@
-//! A connection to a client.
+//! A server at standard input and output.
 
-use std::{ops::Deref, sync::Arc};
+use mcp_service::{Service, drive::serve};
 
-use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
-use mcp_service::{Later, Peer, Service};
-
-use crate::{Ending, Error, Handle, Options, Transport};
-
-/// Serves a client over any transport, until either side ends it.
-///
-/// # Errors
-/// If it cannot begin, or ends in another way than by being closed.
-pub async fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
-    serve_with(service, transport, &Options::default()).await
-}
-
-/// [`serve`] with options.
-///
-/// # Errors
-/// As [`serve`].
-pub async fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
-    let server = Server::start(service, transport, options)?;
-    Ending::new(server.wait().await, None, None).into_result()
-}
+use crate::{Error, Transport};
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
 ///
@@ -42,58 +22,4 @@ pub async fn serve_with(service: &Service, transport: Transport, options: &Optio
 /// As [`serve`], and if standard input and output were taken before.
 pub async fn serve_stdio(service: &Service) -> Result<(), Error> {
     serve(service, Transport::stdio()?).await
-}
-
-/// A connection to a client that runs as a task of its own.
-///
-/// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it begins to close the
-/// connection.
-#[derive(Debug)]
-pub struct Server {
-    peer: Peer<ServerEnd>,
-    handle: Handle<ServerEnd>,
-}
-
-impl Server {
-    /// Serves a client over any transport.
-    ///
-    /// # Errors
-    /// If there is no runtime.
-    pub fn start(service: &Service, transport: Transport, options: &Options) -> Result<Self, Error> {
-        let session = Arc::new(service.session());
-        let calls = session.calls().clone();
-        let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;
-        Ok(Self { peer: Peer::new(handle.link(), calls), handle })
-    }
-
-    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
-    /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
-    /// this connection it does not wait.
-    pub fn close(&self) -> Later<CloseReason> {
-        self.begin_close();
-        self.wait()
-    }
-
-    /// Begins to end the connection, and does not wait.
-    pub(crate) fn begin_close(&self) {
-        self.handle.begin_close();
-    }
-
-    /// Whether all that belongs to the connection is gone.
-    pub(crate) fn is_over(&self) -> bool {
-        self.handle.is_over()
-    }
-
-    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Later<CloseReason> {
-        self.handle.wait().map(|reason| reason.unwrap_or(CloseReason::Local))
-    }
-}
-
-impl Deref for Server {
-    type Target = Peer<ServerEnd>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.peer
-    }
 }

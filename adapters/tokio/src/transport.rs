@@ -3,7 +3,7 @@
 use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
 use mcp_service::drive::{
-    self, Messages, Sink, Source,
+    self, Medium, Messages, Runtime, Sink, Source,
     bounds::LINGER,
     os::{share_stdio, take_stdio},
 };
@@ -12,14 +12,25 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::io::{Descriptor, Stream};
+use crate::{
+    driver::Tokio,
+    io::{Descriptor, Stream},
+};
 
 /// A pair of streams that a connection can run over.
 ///
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::over`]. Each message is a line
 /// of JSON; the connection ends when either stream does.
 #[derive(Debug)]
-pub struct Transport(pub(crate) drive::Transport);
+pub struct Transport(drive::Transport);
+
+impl Medium for Transport {
+    type Runtime = Tokio;
+
+    fn into_transport(self) -> drive::Transport {
+        self.0
+    }
+}
 
 impl Transport {
     /// A transport of your own.
@@ -74,7 +85,7 @@ impl Transport {
     }
 
     fn descriptors((input, output): (OwnedFd, OwnedFd)) -> io::Result<Self> {
-        crate::driver::Tokio::current()?;
+        Tokio::current()?;
         let (input, output) =
             (Descriptor::new(input, Interest::READABLE)?, Descriptor::new(output, Interest::WRITABLE)?);
         Ok(Self::new(input, output))

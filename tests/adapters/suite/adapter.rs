@@ -20,7 +20,7 @@ use mcp_proto::{
 use mcp_service::{
     Application, Host, Link, Peer, Service,
     drive::{
-        Command, Ending, Error, Options, Restart, Stopper,
+        self, Command, Ending, Error, Options, Restart, Stopper,
         memory::{Inlet, Outlet},
     },
 };
@@ -220,20 +220,6 @@ macro_rules! adapter {
             }
         }
 
-        impl<E: Send + 'static> Handle<E> for $it::Handle<E> {
-            fn link(&self) -> Arc<dyn Link<E>> {
-                Self::link(self)
-            }
-
-            fn wait(&self) -> Option<CloseReason> {
-                $home::later(Self::wait(self))
-            }
-
-            fn close(&self) -> Option<CloseReason> {
-                $home::later(Self::close(self))
-            }
-        }
-
         impl Client for $it::Client {
             fn introduction(&self) -> &InitializeResult {
                 self.server()
@@ -244,16 +230,6 @@ macro_rules! adapter {
             }
 
             fn close(&self) -> Ending {
-                $home::later(Self::close(self))
-            }
-        }
-
-        impl Server for $it::Server {
-            fn wait(&self) -> CloseReason {
-                $home::later(Self::wait(self))
-            }
-
-            fn close(&self) -> CloseReason {
                 $home::later(Self::close(self))
             }
         }
@@ -281,6 +257,38 @@ macro_rules! adapter {
         }
     };
 }
+
+/// What is held of a connection: threads have theirs, and runtimes share one.
+macro_rules! held {
+    ($handle:ty, $server:ty, $home:ident) => {
+        impl<E: Send + 'static> Handle<E> for $handle {
+            fn link(&self) -> Arc<dyn Link<E>> {
+                Self::link(self)
+            }
+
+            fn wait(&self) -> Option<CloseReason> {
+                $home::later(Self::wait(self))
+            }
+
+            fn close(&self) -> Option<CloseReason> {
+                $home::later(Self::close(self))
+            }
+        }
+
+        impl Server for $server {
+            fn wait(&self) -> CloseReason {
+                $home::later(Self::wait(self))
+            }
+
+            fn close(&self) -> CloseReason {
+                $home::later(Self::close(self))
+            }
+        }
+    };
+}
+
+held!(mcp_blocking::Handle<E>, mcp_blocking::Server, blocking);
+held!(drive::Handle<E>, drive::Server, tokio);
 
 adapter!(Blocking, "blocking", mcp_blocking, blocking, drop waits: true);
 adapter!(Smol, "smol", mcp_smol, smol, drop waits: false);

@@ -81,6 +81,15 @@ impl Transport {
     }
 }
 
+/// A transport of an adapter: what a connection runs over, and the runtime that it runs on.
+pub trait Medium {
+    /// The runtime.
+    type Runtime: Runtime;
+
+    /// What there is to run over.
+    fn into_transport(self) -> Transport;
+}
+
 /// One direction of a stream that has both. Nobody else is under the lock: both belong to one task.
 struct Half<S>(Arc<Mutex<S>>);
 
@@ -110,8 +119,10 @@ impl fmt::Debug for Transport {
     }
 }
 
-/// A connection that runs on a runtime. Dropping it begins to close the connection; what is left to do for that is done by
-/// the task of the connection.
+/// A connection that runs as a task of its own, whatever [`Application`] runs on it. A `Client` and a [`Server`](super::Server)
+/// are made of this.
+///
+/// Dropping it begins to [`close`](Self::close), and what is left to do for that is done by its task.
 pub struct Handle<E: Send + 'static> {
     hub: Arc<dyn Held<E>>,
 }
@@ -141,24 +152,27 @@ impl<E: Send + 'static, C: Carrier<E>> Held<E> for Hub<E, C> {
 }
 
 impl<E: Send + 'static> Handle<E> {
-    /// Runs a connection over a transport.
-    pub fn start<R: Runtime>(
+    /// Runs a connection over the transport of an adapter.
+    ///
+    /// # Errors
+    /// If there is nothing to run it on: outside of a runtime of tokio, or where smol gets no threads.
+    pub fn start<M: Medium>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
-        transport: Transport,
+        transport: M,
         options: &Options,
-        runtime: &R,
-    ) -> Self {
+    ) -> io::Result<Self> {
+        let runtime = M::Runtime::current()?;
         let hub = Hub::new(connection, options);
-        let Transport { io, linger, end } = transport;
+        let Transport { io, linger, end } = transport.into_transport();
         let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
         let wire: Box<dyn Wire> = match io {
             Io::Bytes(source, sink) => Box::new(Lines::new(source, sink, limit)),
             Io::Messages(messages) => Box::new(Whole::new(messages)),
         };
         let conversation = Conversation::new(hub.clone(), application, wire, runtime.clone());
-        R::detach(runtime.spawn(conversation.run(end, linger)));
-        Self { hub }
+        M::Runtime::detach(runtime.spawn(conversation.run(end, linger)));
+        Ok(Self { hub })
     }
 
     /// The connection.
@@ -167,13 +181,15 @@ impl<E: Send + 'static> Handle<E> {
         self.hub.clone().link()
     }
 
-    /// Begins to end the connection, and does not wait.
+    /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
+    /// peer was promised may still be answered for a while.
     pub fn begin_close(&self) {
         self.hub.with(&mut |connection, now| connection.close(now));
     }
 
-    /// Waits until the connection has ended and all that belongs to it is gone; why it ended. In a handler this does not
-    /// wait: the end waits for handlers, if only for a while.
+    /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
+    ///
+    /// In a handler this does not wait: the end waits for handlers, if only for a while.
     pub fn wait(&self) -> Later<Option<CloseReason>> {
         let hub = self.hub.clone();
         Later::new(async move {
@@ -181,9 +197,16 @@ impl<E: Send + 'static> Handle<E> {
         })
     }
 
+    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
+    /// behaves. Closing twice is closing once.
+    pub fn close(&self) -> Later<Option<CloseReason>> {
+        self.begin_close();
+        self.wait()
+    }
+
     /// Whether [`wait`](Self::wait) would not wait.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
+    #[cfg(all(unix, feature = "os"))]
+    pub(super) fn is_over(&self) -> bool {
         self.hub.stage().look(|stage| stage.over)
     }
 }

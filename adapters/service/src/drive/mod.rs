@@ -8,6 +8,8 @@ pub mod bounds;
 mod carrier;
 #[cfg(all(unix, feature = "os"))]
 mod child;
+#[cfg(all(unix, feature = "os"))]
+mod client;
 mod command;
 mod conversation;
 mod desk;
@@ -19,6 +21,8 @@ pub mod http;
 mod hub;
 mod io;
 mod jobs;
+#[cfg(all(unix, feature = "os"))]
+mod listener;
 pub mod memory;
 mod options;
 #[cfg(all(unix, feature = "os"))]
@@ -27,6 +31,7 @@ mod output;
 mod process;
 mod restart;
 mod runtime;
+mod server;
 #[cfg(all(unix, feature = "signals"))]
 pub mod signals;
 mod supervisor;
@@ -37,19 +42,24 @@ mod wire;
 pub use crate::queue::Queue;
 #[cfg(all(unix, feature = "os"))]
 pub use child::Child;
+#[cfg(all(unix, feature = "os"))]
+pub use client::Client;
 pub use command::Command;
 
 /// Calls something off. May be called more than once.
 pub type Stopper = Box<dyn Fn() + Send>;
 pub use duty::Duty;
 pub use error::{Ending, Error};
-pub use handle::{Handle, Transport};
+pub use handle::{Handle, Medium, Transport};
 pub use io::{Messages, Sink, Source};
 pub use jobs::{Jobs, Slot, weight};
+#[cfg(all(unix, feature = "os"))]
+pub use listener::{Listener, Socket};
 pub use options::Options;
 pub use output::Output;
 pub use process::{Exit, Ladder, Process, Rung, Stderr};
 pub use restart::{Restart, Restarts};
 pub use runtime::{Runtime, Timer};
+pub use server::{Server, serve, serve_with};
 pub use supervisor::Supervisor;
 pub use watch::Watch;

@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    io,
     pin::pin,
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -13,6 +14,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     type Task: Send;
     /// Something to wait for a moment with.
     type Timer: Timer;
+
+    /// The runtime that there is for whoever asks.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn current() -> io::Result<Self>;
 
     /// Runs a future.
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;

@@ -73,7 +73,7 @@ impl Connector {
         if self.address.seed == 0 {
             self.address.seed = mcp_service::drive::http::seed();
         }
-        Client::over_http(&self, host).await
+        Client::over_http(self, host).await
     }
 }
 

@@ -18,7 +18,10 @@ use mcp_proto::http::{
 };
 use mcp_service::{
     Later, Service,
-    drive::http::{Reply, Web},
+    drive::{
+        Runtime,
+        http::{Reply, Web},
+    },
 };
 use tokio::time::timeout;
 
