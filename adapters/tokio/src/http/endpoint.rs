@@ -3,27 +3,19 @@
 use std::{
     convert::Infallible,
     fmt,
-    future::{Future, poll_fn},
+    future::Future,
     io,
-    pin::{Pin, pin},
+    pin::Pin,
     task::{Context, Poll},
     time::Duration,
 };
 
-use bytes::Buf;
-use http::{Request, Response, StatusCode};
-use mcp_proto::http::{
-    Answer,
-    server::{Caller, Options},
-};
+use http::{Request, Response};
+use mcp_proto::http::server::Options;
 use mcp_service::{
     Later, Service,
-    drive::{
-        Runtime,
-        http::{Reply, Web},
-    },
+    drive::{self, Runtime},
 };
-use tokio::time::timeout;
 
 use super::Body;
 use crate::driver::Tokio;
@@ -31,11 +23,8 @@ use crate::driver::Tokio;
 /// A [`Service`] at an endpoint of HTTP, as a service of tower: for axum and whatever else routes requests.
 ///
 /// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
-#[derive(Clone)]
-pub struct Endpoint {
-    web: Web<Tokio>,
-    patience: Duration,
-}
+#[derive(Clone, Debug)]
+pub struct Endpoint(pub(super) drive::http::Endpoint<Tokio>);
 
 impl Endpoint {
     /// Puts a service behind an endpoint: under which names and paths it is reached, and how much it may hold.
@@ -51,18 +40,17 @@ impl Endpoint {
     /// # Errors
     /// If there is no runtime.
     pub fn with(service: &Service, endpoint: Options, options: &crate::Options) -> io::Result<Self> {
-        let web = Web::new(service, endpoint, options, Tokio::current()?);
-        Ok(Self { web, patience: Duration::from_secs(30) })
+        Ok(Self(drive::http::Endpoint::new(service, endpoint, options, Tokio::current()?)))
     }
 
     /// How long the body of a request may take to come in. Default 30 seconds.
     #[must_use]
-    pub const fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
-        self
+    pub fn patience(self, patience: Duration) -> Self {
+        Self(self.0.patience(patience))
     }
 
-    /// Answers a request. Who sends it is the [`Caller`] in its extensions; nobody asked if there is none.
+    /// Answers a request. Who sends it is the [`Caller`](mcp_proto::http::server::Caller) in its extensions; nobody asked if
+    /// there is none.
     ///
     /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
@@ -70,61 +58,20 @@ impl Endpoint {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        match self.open(request).await {
-            Ok(mut reply) => {
-                let head = reply.head().await;
-                Response::from_parts(head, Body::streamed(reply))
-            }
-            Err(answer) => answer.map(Body::whole),
-        }
-    }
-
-    async fn open<B>(&self, request: Request<B>) -> Result<Reply, Box<Answer>>
-    where
-        B: http_body::Body,
-        B::Error: fmt::Display,
-    {
-        let (head, body) = request.into_parts();
-        let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
-        let mut intake = self.web.begin(&head, caller)?;
-        let read = async {
-            let mut body = pin!(body);
-            while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-                let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
-                let Ok(mut data) = frame.into_data() else { continue };
-                while data.has_remaining() {
-                    let chunk = data.chunk();
-                    intake.feed(chunk)?;
-                    let read = chunk.len();
-                    data.advance(read);
-                }
-            }
-            Ok(())
-        };
-        timeout(self.patience, read).await.map_err(|_| refusal(StatusCode::REQUEST_TIMEOUT))??;
-        self.web.open(&intake.end()?)
+        self.0.answer(request).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
     /// however clients behave. What was asked before is answered, if that does not take too long.
     pub fn close(&self) -> Later<()> {
-        self.web.begin_close();
-        self.web.wait()
+        self.0.close()
     }
 
     /// How many sessions there are.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.web.sessions()
+        self.0.sessions()
     }
-}
-
-/// A refusal that has nothing to do with what was sent, but with how.
-fn refusal(status: StatusCode) -> Box<Answer> {
-    let mut answer = Answer::new(Vec::new());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
-    Box::new(answer)
 }
 
 impl<B> tower_service::Service<Request<B>> for Endpoint
@@ -144,11 +91,5 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let endpoint = self.clone();
         Box::pin(async move { Ok(endpoint.answer(request).await) })
-    }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("web", &self.web).finish_non_exhaustive()
     }
 }

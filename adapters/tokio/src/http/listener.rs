@@ -10,8 +10,7 @@ use std::{
     time::Duration,
 };
 
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use mcp_proto::http::{
     Policy,
     server::{Options, Paths},
@@ -19,7 +18,7 @@ use mcp_proto::http::{
 use mcp_service::{
     Service,
     drive::{
-        Watch,
+        Watch, http,
         os::{SHORTAGE, is_passing, is_shortage},
     },
 };
@@ -31,9 +30,6 @@ use tokio::{
 
 use super::Endpoint;
 use crate::{Error, Stopper};
-
-/// How long the head of a request may take to come in.
-const HEAD: Duration = Duration::from_secs(30);
 
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -155,27 +151,7 @@ impl Listener {
 async fn serve(stream: TcpStream, endpoint: Endpoint, stopped: Arc<Watch<bool>>) {
     // Streams are made of small pieces, and somebody waits for each of them.
     let _ = stream.set_nodelay(true);
-    let answer = service_fn(|request| {
-        let endpoint = endpoint.clone();
-        async move { Ok::<_, std::convert::Infallible>(endpoint.answer(request).await) }
-    });
-    let mut connection = pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEAD)
-            .serve_connection(TokioIo::new(stream), answer)
-    );
-    let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
-    let mut stopping = false;
-    // How a connection fails is nobody's concern: what it carried hears of it.
-    let _ = poll_fn(|cx| {
-        if !stopping && stopped.as_mut().poll(cx).is_ready() {
-            stopping = true;
-            connection.as_mut().graceful_shutdown();
-        }
-        connection.as_mut().poll(cx)
-    })
-    .await;
+    http::serve(TokioIo::new(stream), &endpoint.0, &stopped).await;
 }
 
 /// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to

@@ -36,12 +36,10 @@
 //! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
 //! reads nothing costs no more than its session may hold.
 
-mod body;
 mod connector;
 mod endpoint;
 mod listener;
 
-pub use body::Body;
 pub use connector::Connector;
 pub use endpoint::Endpoint;
 pub use listener::{Listener, serve_http};
@@ -50,4 +48,4 @@ pub use mcp_proto::http::{
     client::Options as Address,
     server::{Options, Paths},
 };
-pub use mcp_service::drive::http::{Credentials, Requests, Response};
+pub use mcp_service::drive::http::{Body, Credentials, Requests, Response};

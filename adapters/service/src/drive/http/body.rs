@@ -9,7 +9,8 @@ use std::{
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use mcp_service::drive::http::Reply;
+
+use super::Reply;
 
 /// The body of an answer: one text, or a stream that can last for days.
 ///

@@ -1,0 +1,124 @@
+//! A service for libraries that hand in requests and take answers: hyper, and what stands on it.
+
+use std::{fmt, future::poll_fn, pin::pin, time::Duration};
+
+use bytes::Buf;
+use http::{Request, Response, StatusCode};
+use mcp_proto::http::{
+    Answer,
+    server::{Caller, Options as Endpoints},
+};
+
+use super::{Body, Reply, Web};
+use crate::{
+    Later, Service,
+    drive::{Options, Runtime, runtime::within},
+};
+
+/// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them.
+///
+/// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
+pub struct Endpoint<R: Runtime> {
+    web: Web<R>,
+    runtime: R,
+    pub(super) patience: Duration,
+}
+
+impl<R: Runtime> Endpoint<R> {
+    /// Puts a service behind an endpoint: under which names and paths it is reached, how much it may hold, and how each
+    /// session is run.
+    #[must_use]
+    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
+        let web = Web::new(service, endpoint, options, runtime.clone());
+        Self { web, runtime, patience: Duration::from_secs(30) }
+    }
+
+    /// How long the body of a request may take to come in, and before that its head where it is [served](super::serve)
+    /// here. Default 30 seconds.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Answers a request. Who sends it is the [`Caller`] in its extensions; nobody asked if there is none.
+    ///
+    /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        match self.open(request).await {
+            Ok(mut reply) => {
+                let head = reply.head().await;
+                Response::from_parts(head, Body::streamed(reply))
+            }
+            Err(answer) => answer.map(Body::whole),
+        }
+    }
+
+    async fn open<B>(&self, request: Request<B>) -> Result<Reply, Box<Answer>>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        let (head, body) = request.into_parts();
+        let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
+        let mut intake = self.web.begin(&head, caller)?;
+        let read = async {
+            let mut body = pin!(body);
+            while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+                let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
+                let Ok(mut data) = frame.into_data() else { continue };
+                while data.has_remaining() {
+                    let chunk = data.chunk();
+                    intake.feed(chunk)?;
+                    let read = chunk.len();
+                    data.advance(read);
+                }
+            }
+            Ok(())
+        };
+        let read = within(&self.runtime, self.patience, read).await;
+        read.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
+        self.web.open(&intake.end()?)
+    }
+
+    /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
+    /// however clients behave. What was asked before is answered, if that does not take too long.
+    pub fn close(&self) -> Later<()> {
+        self.web.begin_close();
+        self.web.wait()
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.web.sessions()
+    }
+
+    pub(super) const fn runtime(&self) -> &R {
+        &self.runtime
+    }
+}
+
+/// A refusal that has nothing to do with what was sent, but with how.
+fn refusal(status: StatusCode) -> Box<Answer> {
+    let mut answer = Answer::new(Vec::new());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
+    Box::new(answer)
+}
+
+impl<R: Runtime> Clone for Endpoint<R> {
+    fn clone(&self) -> Self {
+        Self { web: self.web.clone(), runtime: self.runtime.clone(), patience: self.patience }
+    }
+}
+
+impl<R: Runtime> fmt::Debug for Endpoint<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("web", &self.web).finish_non_exhaustive()
+    }
+}

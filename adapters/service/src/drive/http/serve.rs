@@ -1,0 +1,79 @@
+//! Connections that speak HTTP/1.1, on hyper.
+
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::Mutex,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use hyper::{
+    rt::{Read, Sleep, Timer as HyperTimer, Write},
+    server::conn::http1,
+    service::service_fn,
+};
+
+use super::Endpoint;
+use crate::{
+    drive::{Runtime, Timer, Watch},
+    sync::lock,
+};
+
+/// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
+/// that are larger than an endpoint takes are refused there.
+const BUFFER: usize = 128 << 10;
+
+/// Serves one connection until it ends. When it is told to stop, that is when what was asked on it has been answered.
+///
+/// How a connection fails is nobody's concern: what it carried hears of it.
+pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoint<R>, stopped: &Watch<bool>) {
+    let answer = service_fn(|request| async { Ok::<_, Infallible>(endpoint.answer(request).await) });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(Clock(endpoint.runtime().clone()))
+            .header_read_timeout(endpoint.patience)
+            .max_buf_size(BUFFER)
+            .serve_connection(io, answer)
+    );
+    let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
+    let mut stopping = false;
+    let _ = poll_fn(|cx| {
+        if !stopping && stopped.as_mut().poll(cx).is_ready() {
+            stopping = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await;
+}
+
+/// The time of a runtime, for hyper.
+struct Clock<R>(R);
+
+impl<R: Runtime> HyperTimer for Clock<R> {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(Instant::now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(Pause { timer: Mutex::new(self.0.timer()), until: deadline })
+    }
+}
+
+struct Pause<T> {
+    /// Nobody else is under the lock; it is there because hyper wants to share this.
+    timer: Mutex<T>,
+    until: Instant,
+}
+
+impl<T: Timer> Future for Pause<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        lock(&self.timer).poll_until(self.until, cx)
+    }
+}
+
+impl<T: Timer> Sleep for Pause<T> {}
