@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         None => mcp_tokio::serve_stdio(&service).await?,
         Some(address) => {
             let listener = Listener::bind(address).await?.with_old_transport();
-            eprintln!("at http://{}/mcp", listener.local_addr()?);
+            eprintln!("at http://{}/mcp", listener.local_addr());
             listener.serve(&service).await?;
         }
     }

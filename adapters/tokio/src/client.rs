@@ -113,13 +113,6 @@ impl Client {
         crate::http::Connector::new(url)?.connect(host).await
     }
 
-    /// Connects over HTTP.
-    #[cfg(feature = "http")]
-    pub(crate) async fn over_http(connector: crate::http::Connector, host: &Host) -> Result<Self, Error> {
-        let crate::http::Connector { address, options, requests, credentials } = connector;
-        Ok(Self(drive::Client::over_http::<Tokio>(address, requests, credentials, host, &options).await?))
-    }
-
     /// What the server said of itself in the handshake.
     ///
     /// # Panics
@@ -141,6 +134,12 @@ impl Client {
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Later<Ending> {
         self.0.wait()
+    }
+}
+
+impl From<drive::Client> for Client {
+    fn from(client: drive::Client) -> Self {
+        Self(client)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::{
     fs::File,
     io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter},
+    net::{TcpListener, ToSocketAddrs},
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc, Mutex,
@@ -198,6 +199,21 @@ impl Latch {
         move || latch.stop()
     }
 }
+
+/// Listens on the first of these TCP addresses that can be had, without blocking later on.
+///
+/// # Errors
+/// If none can be had.
+pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(address)?;
+    // Many may come at once, and the standard library has few wait.
+    rustix::net::listen(&listener, BACKLOG)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 /// How long to wait when there is a [shortage](is_shortage).
 pub const SHORTAGE: Duration = Duration::from_millis(50);

@@ -1,5 +1,7 @@
 //! What a driver needs of the runtime that it is for.
 
+#[cfg(all(unix, feature = "net"))]
+use std::sync::{Arc, Mutex};
 use std::{
     future::{Future, poll_fn},
     io,
@@ -7,6 +9,9 @@ use std::{
     task::{Context, Poll},
     time::{Duration, Instant},
 };
+
+#[cfg(all(unix, feature = "net"))]
+use crate::{drive::Watch, sync::lock};
 
 /// A runtime: tasks, threads that may block, and time.
 pub trait Runtime: Clone + Send + Sync + 'static {
@@ -56,4 +61,39 @@ pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: i
         Poll::Pending => late.as_mut().poll(cx).map(|()| None),
     })
     .await
+}
+
+/// What a function comes to that may block.
+#[cfg(all(unix, feature = "net"))]
+pub(super) async fn aside<R: Runtime, T: Send + 'static>(
+    runtime: &R,
+    f: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let errand = Arc::new(Aside { result: Mutex::new(None), over: Watch::default() });
+    let done = Done(errand.clone());
+    runtime.spawn_blocking(move || {
+        let result = f();
+        *lock(&done.0.result) = Some(result);
+    });
+    errand.over.until(|over| over.then_some(())).await;
+    let result = lock(&errand.result).take();
+    result.unwrap_or_else(|| Err(io::Error::other("there is no thread for it")))
+}
+
+/// What a function comes to on a thread.
+#[cfg(all(unix, feature = "net"))]
+struct Aside<T> {
+    result: Mutex<Option<io::Result<T>>>,
+    over: Watch<bool>,
+}
+
+/// Says when it is dropped that a function is over, whether it ran or not.
+#[cfg(all(unix, feature = "net"))]
+struct Done<T>(Arc<Aside<T>>);
+
+#[cfg(all(unix, feature = "net"))]
+impl<T> Drop for Done<T> {
+    fn drop(&mut self) {
+        self.0.over.change(|over| *over = true);
+    }
 }

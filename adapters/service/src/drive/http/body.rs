@@ -1,4 +1,4 @@
-//! What is written in answer to a request.
+//! What is written in answer to a request, or as one.
 
 use std::{
     convert::Infallible,
@@ -7,12 +7,15 @@ use std::{
     task::{Context, Poll},
 };
 
+#[cfg(all(unix, feature = "net"))]
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::Reply;
 
-/// The body of an answer: one text, or a stream that can last for days.
+/// The body of a request or of an answer: one text, or a stream that can last for days.
 ///
 /// Dropping it before its end says that the client has hung up.
 pub struct Body(Content);
@@ -25,6 +28,12 @@ enum Content {
 impl Body {
     pub(super) fn whole(bytes: Vec<u8>) -> Self {
         Self(Content::Whole(bytes.into()))
+    }
+
+    /// A text of a request.
+    #[cfg(all(unix, feature = "net"))]
+    pub(super) fn shared(bytes: Arc<[u8]>) -> Self {
+        Self(Content::Whole(Bytes::from_owner(bytes)))
     }
 
     pub(super) const fn streamed(reply: Reply) -> Self {

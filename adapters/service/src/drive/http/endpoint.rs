@@ -1,6 +1,13 @@
 //! A service for libraries that hand in requests and take answers: hyper, and what stands on it.
 
-use std::{fmt, future::poll_fn, pin::pin, time::Duration};
+#[cfg(feature = "tower")]
+use std::{
+    convert::Infallible,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{fmt, future::poll_fn, io, pin::pin, time::Duration};
 
 use bytes::Buf;
 use http::{Request, Response, StatusCode};
@@ -15,7 +22,8 @@ use crate::{
     drive::{Options, Runtime, runtime::within},
 };
 
-/// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them.
+/// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
+/// `tower` it is a service of tower as well, for axum and whatever else routes requests.
 ///
 /// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
 pub struct Endpoint<R: Runtime> {
@@ -25,10 +33,25 @@ pub struct Endpoint<R: Runtime> {
 }
 
 impl<R: Runtime> Endpoint<R> {
-    /// Puts a service behind an endpoint: under which names and paths it is reached, how much it may hold, and how each
-    /// session is run.
+    /// Puts a service behind an endpoint: under which names and paths it is reached, and how much it may hold.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn new(service: &Service, endpoint: Endpoints) -> io::Result<Self> {
+        Self::with(service, endpoint, &Options::default())
+    }
+
+    /// [`new`](Self::new) with options for how each session is run.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn with(service: &Service, endpoint: Endpoints, options: &Options) -> io::Result<Self> {
+        Ok(Self::on(service, endpoint, options, R::current()?))
+    }
+
+    /// [`with`](Self::with) a runtime.
     #[must_use]
-    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
+    pub fn on(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
         let web = Web::new(service, endpoint, options, runtime.clone());
         Self { web, runtime, patience: Duration::from_secs(30) }
     }
@@ -109,6 +132,28 @@ fn refusal(status: StatusCode) -> Box<Answer> {
     *answer.status_mut() = status;
     answer.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     Box::new(answer)
+}
+
+#[cfg(feature = "tower")]
+impl<R, B> tower_service::Service<Request<B>> for Endpoint<R>
+where
+    R: Runtime,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: fmt::Display + Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.answer(request).await) })
+    }
 }
 
 impl<R: Runtime> Clone for Endpoint<R> {

@@ -5,12 +5,38 @@
 //!   a connection (feature `hyper`).
 //! - [`Handle::over_http`](super::Handle::over_http) is a client. An adapter brings something that makes
 //!   [`Requests`], and tells what comes of each of them to its [`Response`].
+//! - What is the same on all runtimes that have sockets is in a `Listener` and a `Connector`; all that they ask for is what
+//!   `Net` says (feature `net`).
+//!
+//! # Who may come
+//!
+//! A [`Policy`] says under which names a server is reached and which web pages may talk to it, and there is no default for
+//! an endpoint. That of a listener is [`Policy::loopback`], whatever it listens on: to be reached from elsewhere takes
+//! `Listener::endpoint` with the names that it has there. There is no encryption here: that is for a proxy in front,
+//! which passes on `Host`, does not collect what is streamed, and lets streams be quiet for longer than
+//! [`keepalive`](mcp_proto::http::Limits::keepalive).
+//!
+//! Who sends a request is for whoever routes it to find out (a layer of tower): it puts a
+//! [`Caller`](mcp_proto::http::server::Caller) into the extensions of the request. Handlers find it in their context,
+//! and a session belongs to whoever has begun it.
+//!
+//! # What is bounded
+//!
+//! Connections (`Listener::connections`), sessions and all that they hold ([`Limits`]), the heads of requests, their bodies
+//! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
+//! reads nothing costs no more than its session may hold.
+//!
+//! [`Policy`]: mcp_proto::http::Policy
+//! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
+//! [`Limits`]: mcp_proto::http::Limits
 
 #[cfg(feature = "hyper")]
 mod body;
 mod client;
 #[cfg(feature = "hyper")]
 mod endpoint;
+#[cfg(all(unix, feature = "net"))]
+mod net;
 mod reply;
 #[cfg(feature = "hyper")]
 mod serve;
@@ -21,6 +47,8 @@ mod visit;
 pub use body::Body;
 #[cfg(feature = "hyper")]
 pub use endpoint::Endpoint;
+#[cfg(all(unix, feature = "net"))]
+pub use net::{Connector, Listener, Net, serve_http};
 #[cfg(feature = "hyper")]
 pub use serve::serve;
 

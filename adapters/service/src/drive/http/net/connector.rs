@@ -1,0 +1,94 @@
+//! The way to a server over HTTP.
+
+use std::{fmt, io, marker::PhantomData, sync::Arc};
+
+use mcp_proto::http::client::Options as Address;
+
+use super::{Net, http1::Http1};
+use crate::{
+    Host,
+    drive::{
+        Client, Error, Options,
+        http::{Credentials, Requests, seed},
+    },
+};
+
+/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+pub struct Connector<N> {
+    address: Address,
+    options: Options,
+    requests: Option<Arc<dyn Requests>>,
+    credentials: Option<Arc<dyn Credentials>>,
+    net: PhantomData<fn() -> N>,
+}
+
+impl<N: Net> Connector<N> {
+    /// The way to a server at an address such as `http://localhost:8000/mcp`.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
+        Ok(Self::to(Address::new(url).map_err(invalid)?))
+    }
+
+    /// The same with more to choose: headers, limits, what to try. Whether there are
+    /// [credentials](Self::credentials) decides what becomes of a challenge.
+    #[must_use]
+    pub fn to(address: Address) -> Self {
+        Self { address, options: Options::default(), requests: None, credentials: None, net: PhantomData }
+    }
+
+    /// How the connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What proves who asks.
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+        self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
+    /// Who makes the requests, instead of hyper over TCP: another library, something in memory.
+    #[must_use]
+    pub fn requests(mut self, requests: impl Requests) -> Self {
+        self.requests = Some(Arc::new(requests));
+        self
+    }
+
+    /// Connects, in the newest way that the server knows.
+    ///
+    /// # Errors
+    /// If there is no runtime, nobody listens there, or not a server that the host can talk to.
+    pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
+        let Self { mut address, options, requests, credentials, .. } = self;
+        address.proves = credentials.is_some();
+        if address.seed == 0 {
+            address.seed = seed();
+        }
+        let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new()));
+        Ok(Client::over_http::<N>(address, requests, credentials, host, &options).await?.into())
+    }
+}
+
+impl<N> Clone for Connector<N> {
+    fn clone(&self) -> Self {
+        Self {
+            address: self.address.clone(),
+            options: self.options.clone(),
+            requests: self.requests.clone(),
+            credentials: self.credentials.clone(),
+            net: PhantomData,
+        }
+    }
+}
+
+impl<N> fmt::Debug for Connector<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("address", &self.address.url).finish_non_exhaustive()
+    }
+}

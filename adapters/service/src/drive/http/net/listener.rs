@@ -1,0 +1,200 @@
+//! A server with a listener of its own.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    io,
+    net::{SocketAddr, ToSocketAddrs},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use mcp_proto::http::{
+    Policy,
+    server::{Options as Endpoints, Paths},
+};
+
+use super::Net;
+use crate::{
+    Service,
+    drive::{
+        Error, Options, Stopper, Watch,
+        http::{Endpoint, serve},
+        os::{self, SHORTAGE, is_passing, is_shortage},
+        runtime::{aside, sleep, within},
+    },
+    later::unless,
+};
+
+/// How long clients may take to read what was written before the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Listens on a TCP address, and serves whoever comes over HTTP/1.1. There is no encryption: that is for a proxy in front.
+pub struct Listener<N: Net> {
+    socket: N::Socket,
+    address: SocketAddr,
+    stopped: Arc<Watch<bool>>,
+    connections: usize,
+    endpoint: Endpoints,
+    options: Options,
+}
+
+impl<N: Net> Listener<N> {
+    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, for whoever comes over the loopback
+    /// interface.
+    ///
+    /// # Errors
+    /// If the address cannot be had, or there is no runtime.
+    pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
+        let runtime = N::current()?;
+        // Finding a name's addresses can take its time.
+        let socket = aside(&runtime, move || os::listen(address)).await?;
+        let mut endpoint = Endpoints::new(Policy::loopback());
+        endpoint.paths = Paths::at("/mcp");
+        Ok(Self {
+            address: socket.local_addr()?,
+            socket: runtime.listen(socket)?,
+            stopped: Arc::default(),
+            connections: 1024,
+            endpoint,
+            options: Options::default(),
+        })
+    }
+
+    /// Under which names and paths the server is reached, by which web pages, and how much it may hold.
+    #[must_use]
+    pub fn endpoint(mut self, endpoint: Endpoints) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+
+    /// Serves the transport of 2024-11-05 as well: its stream at `/sse`, its messages at `/message`.
+    #[must_use]
+    pub fn with_old_transport(mut self) -> Self {
+        self.endpoint.paths = self.endpoint.paths.with_old_transport("/sse", "/message");
+        self
+    }
+
+    /// How many connections there may be at once; further ones wait. Default 1,024. A client has several: one for each
+    /// stream, and one for what it asks.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How each session is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The address.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What another task or thread calls to have [`serve`](Self::serve) return.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        let stopped = self.stopped.clone();
+        Box::new(move || stopped.change(|stopped| *stopped = true))
+    }
+
+    /// Serves whoever connects, until it is told to stop. Then it ends all sessions, as [`Endpoint::close`] does, and all
+    /// connections. Dropping the future ends the connections at once.
+    ///
+    /// # Errors
+    /// If the socket fails. A connection that fails is nobody else's concern.
+    pub async fn serve(self, service: &Service) -> Result<(), Error> {
+        let runtime = N::current()?;
+        let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, runtime.clone());
+        let crowd = Crowd::default();
+        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
+        loop {
+            let accept = async {
+                // One that ends makes room for another one.
+                crowd.until(self.connections.max(1)).await;
+                poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
+            };
+            match unless(stopped.as_mut(), accept).await {
+                Ok(()) => break,
+                Err(Ok(stream)) => {
+                    let (seat, endpoint, stopped) = (crowd.enter(), endpoint.clone(), self.stopped.clone());
+                    N::detach(runtime.spawn(async move {
+                        let _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await;
+                    }));
+                }
+                Err(Err(error)) if is_passing(&error) => {}
+                Err(Err(error)) if is_shortage(&error) => sleep(&runtime, SHORTAGE).await,
+                Err(Err(error)) => return Err(error.into()),
+            }
+        }
+        drop(self.socket);
+        endpoint.close().await;
+        // Whoever reads nothing is not waited for.
+        within(&runtime, LAST_WORDS, crowd.until(1)).await;
+        Ok(())
+    }
+}
+
+impl<N: Net> fmt::Debug for Listener<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Those who are connected. Dropping it sends them away.
+#[derive(Default)]
+struct Crowd(Arc<Watch<Heads>>);
+
+#[derive(Default)]
+struct Heads {
+    count: usize,
+    away: bool,
+}
+
+/// One of them.
+struct Seat(Arc<Watch<Heads>>);
+
+impl Crowd {
+    fn enter(&self) -> Seat {
+        self.0.change(|heads| heads.count += 1);
+        Seat(self.0.clone())
+    }
+
+    /// Waits until there are fewer than that.
+    async fn until(&self, count: usize) {
+        self.0.until(|heads| (heads.count < count).then_some(())).await;
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.0.change(|heads| heads.away = true);
+    }
+}
+
+impl Seat {
+    async fn sent_away(&self) {
+        self.0.until(|heads| heads.away.then_some(())).await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.change(|heads| heads.count -= 1);
+    }
+}
+
+/// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to
+/// choose.
+///
+/// # Errors
+/// If the address cannot be had or the socket fails.
+pub async fn serve_http<N: Net>(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
+    Listener::<N>::bind(address).await?.serve(service).await
+}

@@ -1,0 +1,46 @@
+//! HTTP over the sockets of a runtime: a listener for services, and the way to a server for hosts. HTTP/1.1 itself is hyper's.
+
+mod connector;
+mod dial;
+mod http1;
+mod listener;
+mod pool;
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    task::{Context, Poll},
+};
+
+use hyper::rt::{Read, Write};
+
+pub use connector::Connector;
+pub use listener::{Listener, serve_http};
+
+use crate::drive::{Client, Runtime};
+
+/// A runtime with sockets of TCP.
+pub trait Net: Runtime {
+    /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces, and
+    /// somebody waits for each of them.
+    type Stream: Read + Write + Send + Unpin + 'static;
+    /// What connections are accepted from.
+    type Socket: fmt::Debug + Send + Sync + 'static;
+    /// A client, as the adapter calls it.
+    type Client: From<Client>;
+
+    /// Connects to an address.
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
+
+    /// Takes over a socket that listens and does not block.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket>;
+
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<Self::Stream>>;
+}
