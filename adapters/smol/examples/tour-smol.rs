@@ -1,8 +1,9 @@
-//! A client on smol that connects to any server over stdio and tries all that it has.
+//! A client on smol that connects to any server over stdio, or over HTTP, and tries all that it has.
 //!
 //! ```sh
 //! cargo run --example tour-smol                       # tours our own server, everything-smol
 //! cargo run --example tour-smol -- COMMAND ARGS...    # tours another one
+//! cargo run --example tour-smol -- http://127.0.0.1:8000/mcp
 //! ```
 //!
 //! What it does there is in `adapters/examples/tour`.
@@ -14,7 +15,7 @@ use std::{error::Error, process::ExitCode};
 
 use mcp_smol::{Client, shutdown_on_signals};
 
-use crate::tour::Tour;
+use crate::tour::{Target, Tour};
 
 fn main() -> ExitCode {
     tour::exit(smol::block_on(run()))
@@ -25,7 +26,11 @@ async fn run() -> Result<bool, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
-    let client = Client::spawn(tour.command()?, &tour.host).await.map_err(|error| tour.refused(error))?;
+    let client = match tour.target.clone() {
+        Target::Command(command) => Client::spawn(command, &tour.host).await,
+        Target::Url(url) => Client::connect_http(&url, &tour.host).await,
+    };
+    let client = client.map_err(|error| tour.refused(error))?;
     tour.visit(&client, client.server()).await;
     Ok(tour.sum_up(&client.close().await))
 }

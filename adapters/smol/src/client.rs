@@ -118,6 +118,16 @@ impl Client {
         Ok(Self(drive::Client::over(transport, host, options).await?))
     }
 
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
+    /// HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http) for more to choose.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    #[cfg(feature = "http")]
+    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+        crate::http::Connector::new(url)?.connect(host).await
+    }
+
     /// What the server said of itself in the handshake.
     ///
     /// # Panics
@@ -139,6 +149,12 @@ impl Client {
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
     pub fn wait(&self) -> Later<Ending> {
         self.0.wait()
+    }
+}
+
+impl From<drive::Client> for Client {
+    fn from(client: drive::Client) -> Self {
+        Self(client)
     }
 }
 

@@ -1,0 +1,25 @@
+//! Clients and servers over HTTP, on smol.
+
+use std::{future::Future, time::Duration};
+
+pub(crate) use mcp_smol as adapter;
+use smol::{Timer, future::or};
+
+#[path = "../../tests/http.rs"]
+mod http;
+
+pub(crate) fn run(future: impl Future<Output = ()>) {
+    smol::block_on(future);
+}
+
+pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> impl Future<Output = T> {
+    smol::spawn(future)
+}
+
+pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    or(async { Some(future.await) }, async {
+        Timer::after(time).await;
+        None
+    })
+    .await
+}
