@@ -15,7 +15,7 @@ use mcp_proto::{
 };
 #[cfg(feature = "signals")]
 use mcp_service::drive::signals;
-use mcp_service::{Host, Peer};
+use mcp_service::{Calls, Host, Peer};
 
 use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
 
@@ -132,7 +132,15 @@ impl Client {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::knowing(host.config(), options.opening, now);
-        let handle = Handle::start(connection, session, transport, options)?;
+        Self::begin(Handle::start(connection, session, transport, options)?, calls, child)
+    }
+
+    /// Waits for the handshake.
+    pub(crate) fn begin(
+        handle: Handle<ClientEnd>,
+        calls: Arc<Calls<ClientEnd>>,
+        child: Option<Child>,
+    ) -> Result<Self, Error> {
         let peer = Peer::new(handle.link(), calls);
         let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
         #[cfg(feature = "signals")]

@@ -23,6 +23,18 @@ use crate::{
 ///
 /// Dropping it is [`close`](Self::close).
 pub struct Handle<E: Send + 'static> {
+    link: Arc<dyn Link<E>>,
+    end: Arc<dyn End>,
+}
+
+/// The end of a connection, whatever its messages travel on.
+pub(crate) trait End: Send + Sync {
+    fn wait(&self) -> Option<CloseReason>;
+    fn is_over(&self) -> bool;
+}
+
+/// A connection over a pipe.
+struct Piped<E> {
     driver: Arc<Driver<E>>,
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
@@ -45,25 +57,47 @@ impl<E: Send + 'static> Handle<E> {
         application.begin(&(driver.clone() as Arc<dyn Link<E>>));
         let keeper = driver.clone();
         let keeper = spawn("mcp-keeper", move || keeper.run(input, stop_sink, linger, end))?;
-        Ok(Self { driver, keeper: Mutex::new(Some(keeper)) })
+        Ok(Self::new(driver.clone(), Piped { driver, keeper: Mutex::new(Some(keeper)) }))
+    }
+
+    pub(crate) fn new(link: Arc<dyn Link<E>>, end: impl End + 'static) -> Self {
+        Self { link, end: Arc::new(end) }
     }
 
     /// The connection.
     #[must_use]
     pub fn link(&self) -> Arc<dyn Link<E>> {
-        self.driver.clone()
+        self.link.clone()
     }
 
     /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
     /// peer was promised may still be answered for a while.
     pub fn begin_close(&self) {
-        self.driver.with(&mut |connection, now| connection.close(now));
+        self.link.with(&mut |connection, now| connection.close(now));
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
     ///
     /// In a handler this does not wait: the end waits for handlers, if only for a while.
     pub fn wait(&self) -> Option<CloseReason> {
+        self.end.wait()
+    }
+
+    /// Whether [`wait`](Self::wait) would not wait.
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.is_over()
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
+    /// behaves. Closing twice is closing once.
+    pub fn close(&self) -> Option<CloseReason> {
+        self.begin_close();
+        self.wait()
+    }
+}
+
+impl<E: Send + 'static> End for Piped<E> {
+    fn wait(&self) -> Option<CloseReason> {
         let reason = || self.driver.stage.look(|stage| stage.closed.clone());
         if self.driver.crew.duty.is_on() {
             return reason();
@@ -77,16 +111,8 @@ impl<E: Send + 'static> Handle<E> {
         reason()
     }
 
-    /// Whether [`wait`](Self::wait) would not wait.
-    pub(crate) fn is_over(&self) -> bool {
+    fn is_over(&self) -> bool {
         self.driver.stage.look(|stage| stage.over)
-    }
-
-    /// Ends the connection and waits until all that belongs to it is gone. That takes a bounded time, however the peer
-    /// behaves. Closing twice is closing once.
-    pub fn close(&self) -> Option<CloseReason> {
-        self.begin_close();
-        self.wait()
     }
 }
 
@@ -98,6 +124,7 @@ impl<E: Send + 'static> Drop for Handle<E> {
 
 impl<E: Send + 'static> fmt::Debug for Handle<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Handle").field("phase", &self.driver.lock().connection.phase()).finish_non_exhaustive()
+        let phase = self.link.run(|connection, _| connection.phase());
+        f.debug_struct("Handle").field("phase", &phase).finish_non_exhaustive()
     }
 }
