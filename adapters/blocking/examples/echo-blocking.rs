@@ -1,9 +1,15 @@
-//! A server with one tool, over standard input and output.
+//! A server with one tool, over standard input and output, or over HTTP at `/mcp`.
 //!
 //! ```sh
 //! cargo run --example tour-blocking -- target/debug/examples/echo-blocking
+//! echo-blocking --http 127.0.0.1:8000 [--answers json|sse]
 //! ```
 
+#[path = "../../examples/echo/mod.rs"]
+mod echo;
+
+use echo::Wanted;
+use mcp_blocking::http::Listener;
 use mcp_service::{Service, Tool};
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -13,8 +19,13 @@ struct Echo {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let wanted = Wanted::from_args()?;
     let service = Service::builder("echo", "1.0.0")
         .tool(Tool::new("echo", |echo: Echo| echo.message).description("Says it again"))
         .build()?;
-    Ok(mcp_blocking::serve_stdio(&service)?)
+    match &wanted.http {
+        None => mcp_blocking::serve_stdio(&service)?,
+        Some(address) => Listener::bind(address)?.endpoint(wanted.endpoint()).serve(&service)?,
+    }
+    Ok(())
 }

@@ -1,10 +1,10 @@
-//! A server with everything that servers can have, over standard input and output.
+//! A server with everything that servers can have, over standard input and output, or over HTTP.
 //!
 //! ```sh
-//! everything-blocking [--page-size N]
+//! everything-blocking [--page-size N] [--http ADDRESS]
 //! ```
 //!
-//! What it serves is in `adapters/examples/everything`.
+//! Over HTTP it is at `/mcp`, and at `/sse` for clients of 2024-11-05. What it serves is in `adapters/examples/everything`.
 
 #[path = "../../examples/everything/mod.rs"]
 mod everything;
@@ -12,7 +12,17 @@ mod everything;
 use std::error::Error;
 
 use everything::Wanted;
+use mcp_blocking::http::Listener;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    Ok(mcp_blocking::serve_stdio(&Wanted::from_args()?.over_stdio()?)?)
+    let Wanted { service, http } = Wanted::from_args()?;
+    match http {
+        None => mcp_blocking::serve_stdio(&service)?,
+        Some(address) => {
+            let listener = Listener::bind(address)?.with_old_transport();
+            eprintln!("at http://{}/mcp", listener.local_addr());
+            listener.serve(&service)?;
+        }
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
-//! A client with threads that connects to any server over stdio and tries all that it has.
+//! A client with threads that connects to any server over stdio, or over HTTP, and tries all that it has.
 //!
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
 //! cargo run --example tour-blocking -- COMMAND ARGS...    # tours another one
+//! tour-blocking http://127.0.0.1:8000/mcp                 # tours one that is there
 //! ```
 //!
 //! What it does there is in `adapters/examples/tour`.
@@ -15,7 +16,7 @@ use std::{error::Error, process::ExitCode};
 use mcp_blocking::{Client, shutdown_on_signals};
 use mcp_service::block_on;
 
-use crate::tour::Tour;
+use crate::tour::{Target, Tour};
 
 fn main() -> ExitCode {
     tour::exit(run())
@@ -26,7 +27,11 @@ fn run() -> Result<bool, Box<dyn Error>> {
     // Ctrl-C must not leave a server behind.
     shutdown_on_signals()?;
     let mut tour = Tour::from_args()?;
-    let client = Client::spawn(tour.command()?, &tour.host).map_err(|error| tour.refused(error))?;
+    let client = match tour.target.clone() {
+        Target::Command(command) => Client::spawn(command, &tour.host),
+        Target::Url(url) => Client::connect_http(&url, &tour.host),
+    };
+    let client = client.map_err(|error| tour.refused(error))?;
     // The stops are the same on every adapter, and wait in the way of tasks.
     block_on(tour.visit(&client, client.server()));
     Ok(tour.sum_up(&client.close()))

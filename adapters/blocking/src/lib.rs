@@ -1,5 +1,5 @@
 //! The Model Context Protocol for programs with threads: clients and servers over standard input and output, child
-//! processes, TCP, Unix sockets, and anything else that can be read from and written to.
+//! processes, TCP, Unix sockets, HTTP, and anything else that can be read from and written to.
 //!
 //! A server of one tool, over standard input and output:
 //!
@@ -42,6 +42,7 @@
 //! | standard input and output | [`Client::spawn`] a [`Command`] | [`serve_stdio`] |
 //! | TCP | [`Client::connect_tcp`] | [`serve_tcp`], [`Listener::tcp`] |
 //! | Unix domain sockets | [`Client::connect_unix`] | [`serve_unix`], [`Listener::unix`] |
+//! | HTTP (feature `http`) | [`Client::connect_http`](Client), `http::Connector` | `http::serve_http`, `http::Listener`, `http::Endpoint` |
 //! | any [`Transport`]: a reader and a writer, memory, whole messages, your own | [`Client::over`] | [`serve`], [`Server::start`] |
 //!
 //! A [`Supervisor`] starts a server again when it has ended.
@@ -75,6 +76,8 @@ mod crew;
 mod driver;
 mod fd;
 mod handle;
+#[cfg(feature = "http")]
+pub mod http;
 mod keeper;
 mod listener;
 mod reader;

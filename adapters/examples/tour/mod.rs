@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --example tour-blocking                       # tours our own server, everything-blocking
 //! cargo run --example tour-blocking -- COMMAND ARGS...    # tours another one
-//! tour-tokio http://127.0.0.1:8000/mcp                    # tours one that is there
+//! tour-blocking http://127.0.0.1:8000/mcp                 # tours one that is there
 //! tour-blocking --era auto|modern|legacy -- COMMAND ...   # speaks what the server speaks (default), or one era only
 //! ```
 //!

@@ -1,10 +1,16 @@
-//! A server with one tool, over standard input and output.
+//! A server with one tool, over standard input and output, or over HTTP at `/mcp`.
 //!
 //! ```sh
 //! cargo run --example tour-tokio -- target/debug/examples/echo-tokio
+//! echo-tokio --http 127.0.0.1:8000 [--answers json|sse]
 //! ```
 
+#[path = "../../examples/echo/mod.rs"]
+mod echo;
+
+use echo::Wanted;
 use mcp_service::{Service, Tool};
+use mcp_tokio::http::Listener;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
@@ -14,8 +20,13 @@ struct Echo {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let wanted = Wanted::from_args()?;
     let service = Service::builder("echo", "1.0.0")
         .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Says it again"))
         .build()?;
-    Ok(mcp_tokio::serve_stdio(&service).await?)
+    match wanted.http.clone() {
+        None => mcp_tokio::serve_stdio(&service).await?,
+        Some(address) => Listener::bind(address).await?.endpoint(wanted.endpoint()).serve(&service).await?,
+    }
+    Ok(())
 }

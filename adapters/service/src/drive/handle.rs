@@ -205,8 +205,8 @@ impl<E: Send + 'static> Handle<E> {
     }
 
     /// Whether [`wait`](Self::wait) would not wait.
-    #[cfg(all(unix, feature = "os"))]
-    pub(super) fn is_over(&self) -> bool {
+    #[must_use]
+    pub fn is_over(&self) -> bool {
         self.hub.stage().look(|stage| stage.over)
     }
 }

@@ -1,0 +1,150 @@
+//! Requests through ureq, each on a thread while it lasts.
+
+use std::{
+    future::Future,
+    io::{self, ErrorKind, Read},
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use http::Request;
+use mcp_service::drive::{
+    Runtime, Watch,
+    http::{Requests, Response},
+};
+use ureq::{Agent, Body, config::Config};
+
+use super::threads::Threads;
+use crate::threads::lock;
+
+/// How much of a body is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// How long a connection may take to come about, where nobody has said. A request that is given up meanwhile cannot be
+/// called off, and its thread stays so long.
+const CONNECT: Duration = Duration::from_secs(10);
+
+/// Connections that are kept for what is asked next.
+const KEPT: usize = 8;
+
+/// Makes requests through ureq.
+///
+/// An agent carries one request at a time, since it is shut down with all that it carries. So it has one connection, which is
+/// used again when the request is over and closed at once when it is given up.
+pub(super) struct Agents {
+    threads: Threads,
+    config: Config,
+    idle: Arc<Mutex<Vec<Agent>>>,
+}
+
+/// How requests are made where nobody has said.
+pub(super) fn usual() -> Config {
+    Agent::config_builder().timeout_connect(Some(CONNECT)).build()
+}
+
+impl Agents {
+    pub(super) fn new(threads: Threads, config: Config) -> Self {
+        Self { threads, config, idle: Arc::default() }
+    }
+}
+
+impl Requests for Agents {
+    fn make(&self, request: Request<Arc<[u8]>>, response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let agent = lock(&self.idle).pop().unwrap_or_else(|| self.config.new_agent());
+        let errand = Arc::new(Errand { agent, state: Watch::default(), idle: self.idle.clone() });
+        let held = Held(errand.clone());
+        self.threads.spawn_blocking(move || errand.run(request, response));
+        Box::pin(async move {
+            let errand = &held.0;
+            errand.state.until(|state| (*state == State::Over).then_some(())).await;
+        })
+    }
+}
+
+/// One request.
+struct Errand {
+    agent: Agent,
+    state: Watch<State>,
+    idle: Arc<Mutex<Vec<Agent>>>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq)]
+enum State {
+    #[default]
+    Running,
+    GivenUp,
+    Over,
+}
+
+/// Gives the request up when it is dropped, unless that is over.
+struct Held(Arc<Errand>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.0.state.change(|state| state.leave(State::GivenUp)) {
+            self.0.agent.clone().shutdown();
+        }
+    }
+}
+
+impl State {
+    /// Whether it still ran.
+    fn leave(&mut self, end: Self) -> bool {
+        *self == Self::Running && mem::replace(self, end) == Self::Running
+    }
+}
+
+impl Errand {
+    fn run(&self, request: Request<Arc<[u8]>>, mut response: Response) {
+        let done = self.ask(request).and_then(|(head, body)| {
+            response.head(&head);
+            read(body, &mut response)
+        });
+        // Whoever hears of the end may drop what it holds of this.
+        if self.state.change(|state| state.leave(State::Over)) {
+            let mut idle = lock(&self.idle);
+            if done.is_ok() && idle.len() < KEPT {
+                idle.push(self.agent.clone());
+            }
+        }
+        match done {
+            Ok(()) => response.end(),
+            Err(error) => response.fail(error.to_string()),
+        }
+    }
+
+    fn ask(&self, request: Request<Arc<[u8]>>) -> Result<(http::response::Parts, Body), ureq::Error> {
+        let (head, content) = request.into_parts();
+        if content.is_empty() {
+            self.run_with(Request::from_parts(head, ()))
+        } else {
+            self.run_with(Request::from_parts(head, &*content))
+        }
+    }
+
+    fn run_with(&self, request: Request<impl ureq::AsSendBody>) -> Result<(http::response::Parts, Body), ureq::Error> {
+        // What becomes of an answer is decided elsewhere, whatever it is.
+        let request = self.agent.configure_request(request).max_redirects(0).http_status_as_error(false).build();
+        self.agent.run(request).map(http::Response::into_parts)
+    }
+}
+
+/// Tells the body as it comes.
+fn read(body: Body, response: &mut Response) -> Result<(), ureq::Error> {
+    let (mut body, mut chunk) = (body.into_reader(), vec![0; CHUNK]);
+    loop {
+        match body.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(read) => response.chunk(&chunk[..read]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(unwrapped(error)),
+        }
+    }
+}
+
+/// What an error of a body was before it had to become one of `std`.
+fn unwrapped(error: io::Error) -> ureq::Error {
+    error.downcast::<ureq::Error>().unwrap_or_else(ureq::Error::Io)
+}

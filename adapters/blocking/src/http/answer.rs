@@ -1,0 +1,83 @@
+//! Requests and answers for whoever has an HTTP server of threads already.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    io::{self, ErrorKind, Read},
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use bytes::{Buf, Bytes};
+use http::{Request, Response};
+use http_body::{Body as _, Frame};
+use mcp_service::{block_on, drive::http::Body};
+
+use super::Endpoint;
+
+/// How much of a body is read at once.
+const CHUNK: usize = 16 * 1024;
+
+/// Answers a request on this thread. Who sends it is the [`Caller`](mcp_proto::http::server::Caller) in its extensions;
+/// nobody asked if there is none. It returns when the head of the answer is known.
+///
+/// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with 400.
+/// As for its client, nobody looks whether it is still there: the answer may be a stream that says nothing for a while, and
+/// then at least a [comment](super::Limits::keepalive) that cannot be written.
+pub fn answer(endpoint: &Endpoint, request: Request<impl Read>) -> Response<Answer> {
+    block_on(endpoint.answer(request.map(Incoming))).map(|body| Answer { body, rest: Bytes::new() })
+}
+
+/// What is written in answer to a request: one text, or a stream that can last for days, each piece of which is to leave at
+/// once. Reading blocks until there is one.
+///
+/// Dropping it before its end says that the client has hung up.
+pub struct Answer {
+    body: Body,
+    rest: Bytes,
+}
+
+impl Read for Answer {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.rest.is_empty() {
+            let Ok(frame) = block_on(poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx))).transpose();
+            let Some(frame) = frame else { return Ok(0) };
+            self.rest = frame.into_data().unwrap_or_default();
+        }
+        let len = self.rest.len().min(buffer.len());
+        self.rest.copy_to_slice(&mut buffer[..len]);
+        Ok(len)
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answer").field("body", &self.body).finish_non_exhaustive()
+    }
+}
+
+/// A body that is read where it is wanted.
+struct Incoming<B>(B);
+
+/// Nothing in it is pinned in place.
+impl<B> Unpin for Incoming<B> {}
+
+impl<B: Read> http_body::Body for Incoming<B> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match self.0.read(&mut chunk) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Ok(0) => return Poll::Ready(None),
+                Ok(read) => {
+                    chunk.truncate(read);
+                    return Poll::Ready(Some(Ok(Frame::data(chunk.into()))));
+                }
+                Err(error) => return Poll::Ready(Some(Err(error))),
+            }
+        }
+    }
+}

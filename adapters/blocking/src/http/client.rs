@@ -1,0 +1,63 @@
+//! A client whose messages travel on requests of HTTP.
+
+use std::sync::{Arc, Mutex};
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason},
+    http,
+};
+use mcp_service::{
+    Host,
+    drive::{self, bounds::LAST_JOBS},
+};
+
+use super::{Connector, threads::Threads};
+use crate::{Client, Error, Handle, handle::End, threads::lock};
+
+impl Client {
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
+    /// HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http) for more to choose.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    pub fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+        Connector::new(url)?.connect(host)
+    }
+
+    pub(super) fn over_http(connector: &Connector, host: &Host) -> Result<Self, Error> {
+        let options = &connector.options;
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        let threads = Threads::new()?;
+        let (config, address, opening) = (host.config(), connector.address.clone(), options.opening);
+        let client = |now| http::client::Client::knowing(config, address, opening, now);
+        let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());
+        let handle = drive::Handle::over_http(client, session, requests, credentials, options, &threads);
+        let link = handle.link();
+        let end = Exchanges { handle, threads: Mutex::new(Some(threads)) };
+        Self::begin(Handle::new(link, end), calls, None)
+    }
+}
+
+/// A connection whose messages travel on requests of HTTP, and the threads for that.
+struct Exchanges {
+    handle: drive::Handle<ClientEnd>,
+    threads: Mutex<Option<Threads>>,
+}
+
+impl End for Exchanges {
+    fn wait(&self) -> Option<CloseReason> {
+        let reason = self.handle.wait().wait();
+        // In a handler nothing is waited for.
+        if self.is_over()
+            && let Some(threads) = lock(&self.threads).take()
+        {
+            threads.leave(LAST_JOBS);
+        }
+        reason
+    }
+
+    fn is_over(&self) -> bool {
+        self.handle.is_over()
+    }
+}

@@ -1,0 +1,106 @@
+//! The way to a server over HTTP.
+
+use std::{fmt, io, sync::Arc};
+
+use mcp_service::{
+    Host,
+    drive::http::{Credentials, Requests, seed},
+};
+use ureq::config::Config;
+
+use super::{
+    Address,
+    agents::{Agents, usual},
+    threads::Threads,
+};
+use crate::{Client, Error, Options};
+
+/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+#[derive(Clone)]
+pub struct Connector {
+    pub(super) address: Address,
+    pub(super) options: Options,
+    pub(super) credentials: Option<Arc<dyn Credentials>>,
+    requests: Made,
+}
+
+/// By whom requests are made.
+#[derive(Clone)]
+enum Made {
+    Ureq(Box<Config>),
+    Elsewhere(Arc<dyn Requests>),
+}
+
+impl Connector {
+    /// The way to a server at an address such as `http://localhost:8000/mcp`.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
+        Ok(Self::to(Address::new(url).map_err(invalid)?))
+    }
+
+    /// The same with more to choose: headers, limits, what to try. Whether there are
+    /// [credentials](Self::credentials) decides what becomes of a challenge.
+    #[must_use]
+    pub fn to(address: Address) -> Self {
+        let requests = Made::Ureq(Box::new(usual()));
+        Self { address, options: Options::default(), credentials: None, requests }
+    }
+
+    /// How the connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What proves who asks.
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+        self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
+    /// How ureq makes the requests: proxies, certificates, timeouts. Redirects are not its business, whatever this says. The
+    /// default is its own, with proxies as the environment has them, and 10 seconds for a connection to come about.
+    #[must_use]
+    pub fn ureq(mut self, config: Config) -> Self {
+        self.requests = Made::Ureq(Box::new(config));
+        self
+    }
+
+    /// Who makes the requests, instead of ureq. Its futures run on a few threads that they share, and must not block.
+    #[must_use]
+    pub fn requests(mut self, requests: impl Requests) -> Self {
+        self.requests = Made::Elsewhere(Arc::new(requests));
+        self
+    }
+
+    /// Connects, in the newest way that the server knows.
+    ///
+    /// # Errors
+    /// If nobody listens there, or not a server that the host can talk to.
+    pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
+        self.address.proves = self.credentials.is_some();
+        if self.address.seed == 0 {
+            self.address.seed = seed();
+        }
+        Client::over_http(&self, host)
+    }
+
+    /// Who makes the requests, on these threads if that is up to us.
+    pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn Requests> {
+        match &self.requests {
+            Made::Ureq(config) => Arc::new(Agents::new(threads.clone(), (**config).clone())),
+            Made::Elsewhere(requests) => requests.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Connector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("address", &self.address.url).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! MCP over HTTP: Streamable HTTP in all revisions that have it, and the transport of 2024-11-05.
+//!
+//! A server with a listener of its own:
+//!
+//! ```no_run
+//! use mcp_blocking::{http::Listener, mcp_service::Service};
+//!
+//! let service = Service::builder("my-server", "1.0.0").build()?;
+//! // At http://127.0.0.1:8000/mcp, for whoever comes from this machine.
+//! Listener::bind("127.0.0.1:8000")?.serve(&service)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Or an [`Endpoint`] behind a server that is there already, which hands in what it is asked ([`answer`]). A client is
+//! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] where there is more to choose:
+//!
+//! ```no_run
+//! use mcp_blocking::{http::{Connector, ureq}, mcp_service::Host};
+//!
+//! let host = Host::builder("my-client", "1.0.0").build();
+//! let config = ureq::Agent::config_builder().proxy(Some(ureq::Proxy::new("http://proxy.example:3128")?)).build();
+//! let client = Connector::new("http://mcp.example/mcp")?.ureq(config).connect(&host)?;
+//! # drop(client);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Who may come, and what is bounded: see [`mcp_service::drive::http`]. Clients encrypt (`https`) with the feature `tls`.
+//!
+//! # Threads
+//!
+//! A connection of a listener is a thread: it reads, writes, hands requests to their sessions, and polls each asynchronous handler
+//! once; most are done by then, and cost no change of threads. Those that are not go on on a few threads that all of them share, so
+//! they should wait and not block; handlers that are functions have a thread each while they run. A request of a client takes a
+//! thread until it is answered, and so does each stream that it listens to.
+
+mod agents;
+mod answer;
+mod client;
+mod connector;
+mod listener;
+mod socket;
+mod task;
+mod threads;
+
+pub use answer::{Answer, answer};
+pub use connector::Connector;
+pub use listener::{Listener, serve_http};
+pub use mcp_proto::http::{
+    Limits, Policy,
+    client::Options as Address,
+    server::{Options, Paths},
+};
+pub use mcp_service::drive::http::{Body, Credentials, Requests, Response};
+pub use threads::Threads;
+pub use ureq;
+
+/// A [`Service`](mcp_service::Service) at an endpoint of HTTP, on threads of its own. [`answer`] is for servers that have a
+/// thread for each request.
+pub type Endpoint = mcp_service::drive::http::Endpoint<Threads>;

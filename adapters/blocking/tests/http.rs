@@ -1,0 +1,123 @@
+//! Clients and servers over HTTP, on threads.
+
+use std::{future::Future, thread, time::Duration};
+
+use mcp_service::block_on;
+
+#[path = "../../tests/http.rs"]
+mod http;
+
+/// The adapter in the way of those on runtimes: what blocks here is done when it is awaited.
+pub(crate) mod adapter {
+    use std::{io, net::SocketAddr, net::ToSocketAddrs, ops::Deref};
+
+    pub(crate) use mcp_blocking::{Error, Stopper};
+    use mcp_proto::connection::ClientEnd;
+    use mcp_service::{Host, Peer, Service, drive::Ending};
+
+    #[derive(Debug)]
+    pub(crate) struct Client(mcp_blocking::Client);
+
+    impl Client {
+        pub(crate) async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+            mcp_blocking::Client::connect_http(url, host).map(Self)
+        }
+
+        pub(crate) async fn close(&self) -> Ending {
+            self.0.close()
+        }
+    }
+
+    impl Deref for Client {
+        type Target = Peer<ClientEnd>;
+
+        fn deref(&self) -> &Self::Target {
+            &self.0
+        }
+    }
+
+    pub(crate) mod http {
+        use super::{Client, Error, Host, Service, SocketAddr, Stopper, ToSocketAddrs, io};
+        pub(crate) use mcp_blocking::http::{
+            Address, Credentials, Endpoint, Options, Paths, Policy, Requests, Response,
+        };
+
+        pub(crate) struct Listener(mcp_blocking::http::Listener);
+
+        impl Listener {
+            pub(crate) async fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
+                mcp_blocking::http::Listener::bind(address).map(Self)
+            }
+
+            pub(crate) fn with_old_transport(self) -> Self {
+                Self(self.0.with_old_transport())
+            }
+
+            pub(crate) fn local_addr(&self) -> SocketAddr {
+                self.0.local_addr()
+            }
+
+            pub(crate) fn stopper(&self) -> Stopper {
+                self.0.stopper()
+            }
+
+            pub(crate) async fn serve(self, service: &Service) -> Result<(), Error> {
+                self.0.serve(service)
+            }
+        }
+
+        pub(crate) struct Connector(mcp_blocking::http::Connector);
+
+        impl Connector {
+            pub(crate) fn to(address: Address) -> Self {
+                Self(mcp_blocking::http::Connector::to(address))
+            }
+
+            pub(crate) fn requests(self, requests: impl Requests) -> Self {
+                Self(self.0.requests(requests))
+            }
+
+            pub(crate) fn credentials(self, credentials: impl Credentials) -> Self {
+                Self(self.0.credentials(credentials))
+            }
+
+            pub(crate) async fn connect(self, host: &Host) -> Result<Client, Error> {
+                self.0.connect(host).map(Client)
+            }
+        }
+    }
+}
+
+pub(crate) fn run(future: impl Future<Output = ()>) {
+    block_on(future);
+}
+
+pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 'static) -> impl Future<Output = T> {
+    let thread = thread::spawn(|| block_on(future));
+    async { thread.join().expect("no panic") }
+}
+
+/// What blocks cannot be given up; what waits can.
+pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    use mcp_service::drive::Watch;
+    use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+
+    let late = Arc::new(Watch::new(false));
+    let (watch, mut future) = (late.clone(), pin!(future));
+    let done = Arc::new(Watch::new(false));
+    let heard = done.clone();
+    let alarm = thread::spawn(move || {
+        if !heard.wait_until(time, |done| *done) {
+            watch.change(|late| *late = true);
+        }
+    });
+    let mut late = pin!(late.until(|late| late.then_some(())));
+    let result = poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+    })
+    .await;
+    done.change(|done| *done = true);
+    alarm.join().expect("no panic");
+    result
+}

@@ -1,0 +1,44 @@
+//! A server with one tool, on any adapter: over standard input and output, or over HTTP.
+
+use std::{env, error::Error, time::Duration};
+
+use mcp_proto::http::{
+    Policy,
+    server::{Options, Paths},
+};
+
+/// What the command line asks for.
+pub(crate) struct Wanted {
+    /// Where to listen for HTTP, instead of standard input and output.
+    pub(crate) http: Option<String>,
+    /// Whether every answer is to be a stream of events, also one that is all there is to say.
+    streams: bool,
+}
+
+impl Wanted {
+    /// What the command line asks for.
+    pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
+        let (mut http, mut streams) = (None, false);
+        let mut args = env::args().skip(1);
+        while let Some(arg) = args.next() {
+            match (arg.as_str(), args.next()) {
+                ("--http", Some(address)) => http = Some(address),
+                ("--answers", Some(form)) if form == "json" => streams = false,
+                ("--answers", Some(form)) if form == "sse" => streams = true,
+                _ => return Err("arguments: [--http ADDRESS] [--answers json|sse]".into()),
+            }
+        }
+        Ok(Self { http, streams })
+    }
+
+    /// The endpoint: `/mcp`, for whoever comes over the loopback interface.
+    pub(crate) fn endpoint(&self) -> Options {
+        let mut endpoint = Options::new(Policy::loopback());
+        endpoint.paths = Paths::at("/mcp");
+        if self.streams {
+            // An answer that is not there at once becomes a stream.
+            endpoint.limits.patience = Duration::ZERO;
+        }
+        endpoint
+    }
+}
