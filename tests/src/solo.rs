@@ -31,7 +31,8 @@ pub fn full_server() -> ServerConfig {
     config.capabilities = serde_json::from_value::<ServerCapabilities>(json!({
         "tools": {"listChanged": true}, "prompts": {"listChanged": true},
         "resources": {"listChanged": true, "subscribe": true}, "logging": {}, "completions": {},
-        "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
+        "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}},
+        "extensions": {"io.modelcontextprotocol/skills": {"directoryRead": true}}
     }))
     .expect("these are capabilities");
     config

@@ -53,6 +53,7 @@ fn trials(version: ProtocolVersion) -> Vec<Trial> {
     let published = published().map(|folder| folder.join(format!("schema/{version}.json")));
     let schema = published.and_then(|path| fs::read_to_string(path).ok()).map(|text| corrected(value(&text)));
     let schema = schema
+        .map(|schema| if version >= ProtocolVersion::V2025_11_25 { with_skills(schema) } else { schema })
         .map(|schema| Arc::new(if version == ProtocolVersion::V2026_07_28 { with_tasks(schema) } else { schema }));
     let trial = |name: &str, test: fn(&Value, ProtocolVersion) -> Result<(), Failed>| {
         let given = schema.clone();
@@ -150,6 +151,63 @@ fn corrected(mut schema: Value) -> Value {
         }
         Value::Array(items) => items.iter_mut().for_each(|item| *item = corrected(item.take())),
         _ => {}
+    }
+    schema
+}
+
+/// The schema with what the skills extension adds to it, as its types in TypeScript say.
+fn with_skills(mut schema: Value) -> Value {
+    let uri = json!({"type": "string", "format": "uri"});
+    let cursor = json!({"type": "string"});
+    let is_modern = schema["$defs"].get("CacheableResult").is_some();
+    let request = |method: &str, properties: Value, required: &[&str]| {
+        json!({"allOf": [{"$ref": "#/$defs/JSONRPCRequest"}], "properties": {
+            "method": {"const": method},
+            "params": {"type": "object", "properties": properties, "required": required},
+        }})
+    };
+    let result = |properties: Value, required: &[&str], cacheable: bool| {
+        let base = if cacheable && is_modern { "CacheableResult" } else { "Result" };
+        let hints = json!({"not": {"anyOf": [{"required": ["ttlMs"]}, {"required": ["cacheScope"]}]}});
+        let hints = if base == "Result" { hints } else { json!({}) };
+        let base = format!("#/$defs/{base}");
+        json!({"allOf": [{"$ref": base}, hints], "properties": properties, "required": required})
+    };
+    let file = json!({
+        "type": "object",
+        "properties": {
+            "uri": uri,
+            "digest": {"type": "string", "pattern": "^sha256:[0-9a-f]{64}$"},
+            "size": {"type": "integer", "minimum": 0},
+        },
+        "required": ["uri", "digest", "size"],
+    });
+    let skill = json!({
+        "type": "object",
+        "properties": {
+            "uri": uri,
+            "frontmatter": {
+                "type": "object",
+                "properties": {"name": {"type": "string"}, "description": {"type": "string"}},
+                "required": ["name", "description"],
+            },
+            "resources": {"oneOf": [{"type": "array", "items": file}, {"const": "dynamic"}]},
+        },
+        "required": ["uri", "frontmatter", "resources"],
+    });
+    let skills = json!({"skills": {"type": "array", "items": skill}, "nextCursor": cursor});
+    let resources = json!({"type": "array", "items": {"$ref": "#/$defs/Resource"}});
+    let added = json!({
+        "ListSkillsRequest": request("skills/list", json!({"cursor": cursor}), &[]),
+        "GetSkillRequest": request("skills/get", json!({"uri": uri}), &["uri"]),
+        "ReadDirectoryRequest": request("resources/directory/read", json!({"uri": uri, "cursor": cursor}), &["uri"]),
+        "ListSkillsResult": result(skills, &["skills"], true),
+        "GetSkillResult": result(json!({"skill": skill}), &["skill"], true),
+        "ReadDirectoryResult": result(json!({"resources": resources, "nextCursor": cursor}), &["resources"], false),
+    });
+    for (name, definition) in added.as_object().expect("definitions") {
+        assert!(schema["$defs"].get(name).is_none(), "{name} is there already");
+        schema["$defs"][name] = definition.clone();
     }
     schema
 }

@@ -52,13 +52,15 @@ pub struct Cache {
 }
 
 /// The methods whose results can be kept.
-const KEPT: [Method; 6] = [
+const KEPT: [Method; 8] = [
     Method::Discover,
     Method::ListTools,
     Method::ListPrompts,
     Method::ListResources,
     Method::ListResourceTemplates,
     Method::ReadResource,
+    Method::ListSkills,
+    Method::GetSkill,
 ];
 
 /// The moment in which something was asked. What changes between that and the answer may be missing in the answer.

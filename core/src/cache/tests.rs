@@ -176,12 +176,14 @@ fn a_change_makes_stale_what_it_concerns_and_nothing_else() {
         key(Method::ReadResource, r#"{"uri":"file:///a/b"}"#),
         key(Method::ReadResource, r#"{"uri":"file:///ab"}"#),
         key(Method::ReadResource, r#"{"uri":"file:///a\u002fb"}"#),
+        key(Method::ListSkills, "{}"),
+        key(Method::GetSkill, r#"{"uri":"skill://a/SKILL.md"}"#),
     ];
     let all: Vec<usize> = (0..keys.len()).collect();
     let table: [(Method, Option<&str>, &[usize]); 8] = [
         (Method::ToolsListChanged, None, &[1, 2]),
         (Method::PromptsListChanged, None, &[3]),
-        (Method::ResourcesListChanged, None, &[4, 5]),
+        (Method::ResourcesListChanged, None, &[4, 5, 10, 11]),
         (Method::ResourceUpdated, Some("file:///a"), &[6, 7, 9]),
         (Method::ResourceUpdated, Some("file:///a/b"), &[6, 7, 9]),
         (Method::ResourceUpdated, Some("file:///ab"), &[8]),
@@ -204,7 +206,7 @@ fn a_change_makes_stale_what_it_concerns_and_nothing_else() {
     }
     let mut cache = full();
     cache.forget(Method::ListTools);
-    assert_eq!(left(&mut cache), [0, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!(left(&mut cache), [0, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     cache.clear();
     assert_eq!((left(&mut cache), cache.bytes(), cache.is_empty()), (Vec::new(), 0, true));
 }

@@ -71,12 +71,16 @@ capabilities! {
     TasksElicitation = "tasks.requests.elicitation.create",
     /// Either side, 2026-07-28: the extension `io.modelcontextprotocol/tasks`.
     TasksExtension = "extensions.io.modelcontextprotocol/tasks",
+    /// A server with skills: the extension `io.modelcontextprotocol/skills`.
+    SkillsExtension = "extensions.io.modelcontextprotocol/skills",
+    /// A server with skills that reads directories.
+    SkillsDirectories = "extensions.io.modelcontextprotocol/skills.directoryRead",
 }
 
 impl Capability {
-    /// Whether it is an extension, which is there only for those requests whose sender has declared it, too.
+    /// Whether it is there only for those requests whose sender has declared it, too.
     #[must_use]
-    pub const fn is_extension(self) -> bool {
+    pub const fn is_mutual(self) -> bool {
         matches!(self, Self::TasksExtension)
     }
 }

@@ -115,7 +115,7 @@ pub fn check(
     if !declared(holder).contains(needed) {
         return Err(Refusal::Undeclared(needed));
     }
-    if needed.is_extension() && !declared(holder.other()).contains(needed) {
+    if needed.is_mutual() && !declared(holder.other()).contains(needed) {
         return Err(Refusal::Unshared(needed));
     }
     Ok(())

@@ -43,6 +43,7 @@ const LEGACY: VersionSet = VersionSet::LEGACY;
 const MODERN: VersionSet = VersionSet::MODERN;
 const ALL: VersionSet = VersionSet::ALL;
 const NOVEMBER: VersionSet = VersionSet::only(ProtocolVersion::V2025_11_25);
+const EXTENDED: VersionSet = VersionSet::since(ProtocolVersion::V2025_11_25);
 const ELICITING: VersionSet = VersionSet::between(ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25);
 
 macro_rules! methods {
@@ -128,6 +129,12 @@ methods! {
     ExtUpdateTask = "tasks/update", Request from Client in MODERN, needs TasksExtension;
     /// of the tasks extension
     ExtCancelTask = "tasks/cancel", Request from Client in MODERN, needs TasksExtension;
+    /// of the skills extension
+    ListSkills = "skills/list", Request from Client in EXTENDED, needs SkillsExtension;
+    /// of the skills extension
+    GetSkill = "skills/get", Request from Client in EXTENDED, needs SkillsExtension;
+    /// of the skills extension
+    ReadDirectory = "resources/directory/read", Request from Client in EXTENDED, needs SkillsDirectories;
     Cancelled = "notifications/cancelled", Notification from Both in ALL;
     Progress = "notifications/progress", Notification from Both in ALL;
     LogMessage = "notifications/message", Notification from Server in ALL, needs Logging;
@@ -190,6 +197,8 @@ impl Method {
                 | Self::ListResources
                 | Self::ListResourceTemplates
                 | Self::ReadResource
+                | Self::ListSkills
+                | Self::GetSkill
         )
     }
 
@@ -208,7 +217,7 @@ impl Method {
     #[must_use]
     pub const fn subject_param(self) -> Option<&'static str> {
         match self {
-            Self::Subscribe | Self::Unsubscribe => Some("uri"),
+            Self::Subscribe | Self::Unsubscribe | Self::GetSkill | Self::ReadDirectory => Some("uri"),
             Self::GetTask | Self::GetTaskResult | Self::CancelTask => Some("taskId"),
             _ => self.mirrored_param(),
         }
@@ -221,7 +230,10 @@ impl Method {
         match self {
             Self::ToolsListChanged => &[Self::ListTools],
             Self::PromptsListChanged => &[Self::ListPrompts],
-            Self::ResourcesListChanged => &[Self::ListResources, Self::ListResourceTemplates],
+            // Skills are made of resources, and have no word of their own.
+            Self::ResourcesListChanged => {
+                &[Self::ListResources, Self::ListResourceTemplates, Self::ListSkills, Self::GetSkill]
+            }
             Self::ResourceUpdated => &[Self::ReadResource],
             _ => &[],
         }

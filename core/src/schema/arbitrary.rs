@@ -178,6 +178,7 @@ impl ArbitraryAt for String {
             }
             Format::MediaType => format!("x-{number}/{}", u.choose(&["a", "b+json", "c; d=e"])?),
             Format::Timestamp => format!("2025-11-25T{:02}:{:02}:00Z", number % 24, number % 60),
+            Format::Digest => format!("sha256:{:064x}", number),
             Format::Fraction | Format::ObjectSchema | Format::Answer => return Self::arbitrary_at(u, version),
         })
     }

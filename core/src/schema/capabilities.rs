@@ -8,11 +8,14 @@
 use super::{Extensions, Map, macros::*};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
-    wire::JsonObject,
+    wire::{JsonObject, RawJson},
 };
 
 /// The name of the tasks extension among the `extensions`.
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The name of the skills extension among the `extensions`.
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 object! {
     /// What a client can do.
@@ -28,8 +31,8 @@ object! {
         "tasks" => tasks: optional ClientTasksCapability, only(V2025_11_25);
         /// What is not in the specification.
         "experimental" => experimental: optional Map<JsonObject>;
-        /// Extensions and their settings. Since 2026-07-28.
-        "extensions" => extensions: optional Extensions, since(V2026_07_28);
+        /// Extensions and their settings. Since 2026-07-28; peers of 2025-11-25 write them, too.
+        "extensions" => extensions: optional Extensions, since(V2025_11_25), fits(Extensions::exist_in);
     }
 }
 
@@ -50,8 +53,8 @@ object! {
         "tasks" => tasks: optional ServerTasksCapability, only(V2025_11_25);
         /// What is not in the specification.
         "experimental" => experimental: optional Map<JsonObject>;
-        /// Extensions and their settings. Since 2026-07-28.
-        "extensions" => extensions: optional Extensions, since(V2026_07_28);
+        /// Extensions and their settings. Since 2026-07-28; peers of 2025-11-25 write them, too.
+        "extensions" => extensions: optional Extensions, since(V2025_11_25), fits(Extensions::exist_in);
     }
 }
 
@@ -180,8 +183,15 @@ object! {
     }
 }
 
+/// The setting of the skills extension that says that directories can be read.
+const DIRECTORY_READ: &str = "directoryRead";
+
 fn declared(extensions: Option<&Extensions>) -> bool {
     extensions.is_some_and(|extensions| extensions.get(TASKS_EXTENSION).is_some())
+}
+
+fn reads_directories(settings: &JsonObject) -> bool {
+    RawJson::from(settings).member(DIRECTORY_READ).is_some_and(|value| value.decode().is_ok_and(|reads: bool| reads))
 }
 
 impl ClientCapabilities {
@@ -281,6 +291,13 @@ impl ServerCapabilities {
         set.with_if(Capability::Logging, self.logging.is_some())
             .with_if(Capability::Completions, self.completions.is_some())
             .with_if(Capability::TasksExtension, declared(self.extensions.as_ref()))
+            .with_if(Capability::SkillsExtension, self.skills().is_some())
+            .with_if(Capability::SkillsDirectories, self.skills().is_some_and(reads_directories))
+    }
+
+    /// The settings of the skills extension.
+    fn skills(&self) -> Option<&JsonObject> {
+        self.extensions.as_ref()?.get(SKILLS_EXTENSION)
     }
 
     /// Declares one more capability, together with those that contain it. A capability of clients changes nothing.
@@ -306,6 +323,17 @@ impl ServerCapabilities {
             }
             Capability::TasksExtension => {
                 _ = self.extensions.get_or_insert_default().insert(TASKS_EXTENSION, empty());
+            }
+            Capability::SkillsExtension => {
+                let extensions = self.extensions.get_or_insert_default();
+                if extensions.get(SKILLS_EXTENSION).is_none() {
+                    _ = extensions.insert(SKILLS_EXTENSION, empty());
+                }
+            }
+            Capability::SkillsDirectories => {
+                let settings = [(DIRECTORY_READ, true)].into_iter().collect::<Map<bool>>();
+                let settings = JsonObject::new(&settings).unwrap_or_else(|_| empty());
+                _ = self.extensions.get_or_insert_default().insert(SKILLS_EXTENSION, settings);
             }
             _ => {}
         }

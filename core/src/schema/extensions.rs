@@ -1,13 +1,13 @@
-//! The `extensions` of capabilities (2026-07-28): what a side speaks beyond the specification.
+//! The `extensions` of capabilities (2026-07-28, and peers of 2025-11-25): what a side speaks beyond the specification.
 
 use alloc::string::String;
 use core::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Encode, Map, decode::Member};
+use super::{At, Encode, Map, TASKS_EXTENSION, decode::Member};
 use crate::{
-    protocol::{InvalidMetaKey, ProtocolVersion, check_extension_name},
+    protocol::{InvalidMetaKey, ProtocolVersion, VersionSet, check_extension_name},
     wire::JsonObject,
 };
 
@@ -61,6 +61,11 @@ impl Extensions {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+
+    /// Whether there is anything to say in `version`.
+    pub(super) fn exist_in(&self, version: ProtocolVersion) -> bool {
+        self.0.is_empty() || self.0.iter().any(|(name, _)| versions(name).contains(version))
+    }
 }
 
 impl fmt::Debug for Extensions {
@@ -71,8 +76,16 @@ impl fmt::Debug for Extensions {
 
 impl Encode for Extensions {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.encode_at(version, serializer)
+        let there = |name: &str| version.is_none_or(|version| versions(name).contains(version));
+        serializer.collect_map(
+            self.0.iter().filter(|(name, _)| there(name)).map(|(name, settings)| (name, At(settings, version))),
+        )
     }
+}
+
+/// The revisions that have an extension. Of an unknown one nobody but its authors can say.
+fn versions(name: &str) -> VersionSet {
+    if name == TASKS_EXTENSION { VersionSet::MODERN } else { VersionSet::ALL }
 }
 
 impl Serialize for Extensions {

@@ -20,6 +20,8 @@ pub(crate) enum Format {
     MediaType,
     /// A time of ISO 8601.
     Timestamp,
+    /// A SHA-256, as `sha256:` and 64 digits.
+    Digest,
     /// A number from 0 to 1.
     Fraction,
     /// A JSON Schema whose root is an object.
@@ -45,6 +47,13 @@ pub fn is_media_type(text: &str) -> bool {
     name.split_once('/').is_some_and(|(kind, subtype)| is_name(kind) && is_name(subtype))
 }
 
+/// Whether `text` is a SHA-256 as the skills extension writes it: `sha256:` and 64 hexadecimal digits in lower case.
+#[must_use]
+pub fn is_digest(text: &str) -> bool {
+    let digits = text.strip_prefix("sha256:").unwrap_or_default();
+    digits.len() == 64 && digits.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 /// Whether `uri` has this scheme, which is compared without regard to case.
 #[must_use]
 pub fn has_scheme(uri: &str, scheme: &str) -> bool {
@@ -64,6 +73,17 @@ mod tests {
         {
             assert!(!is_media_type(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn digests_have_64_digits_in_lower_case() {
+        let digits = "0123456789abcdef".repeat(4);
+        assert!(is_digest(&alloc::format!("sha256:{digits}")));
+        for bad in [&digits[..], &alloc::format!("sha256:{digits}0"), &alloc::format!("sha256:{}", &digits[1..])] {
+            assert!(!is_digest(bad), "{bad}");
+        }
+        assert!(!is_digest(&alloc::format!("sha256:{}", digits.to_uppercase())));
+        assert!(!is_digest(&alloc::format!("sha512:{digits}")));
     }
 
     #[test]

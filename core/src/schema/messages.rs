@@ -4,13 +4,13 @@ use serde_core::{Serialize, Serializer, de::Error as _};
 
 use super::{
     CallToolParams, CancelTaskParams, CancelledParams, CompleteParams, CreateMessageParams, DiscoverParams,
-    ElicitParams, ElicitationCompleteParams, Encode, GetPromptParams, GetTaskParams, GetTaskPayloadParams,
-    InitializeParams, InitializedParams, InputRequiredResult, ListPromptsParams, ListResourceTemplatesParams,
-    ListResourcesParams, ListRootsParams, ListTasksParams, ListToolsParams, LogMessageParams, Notification, PingParams,
-    ProgressParams, PromptsListChangedParams, ReadResourceParams, Request, ResourceUpdatedParams,
-    ResourcesListChangedParams, ResultType, RootsListChangedParams, SetLevelParams, SubscribeParams,
-    SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TaskStatusParams, ToolsListChangedParams,
-    UnsubscribeParams,
+    ElicitParams, ElicitationCompleteParams, Encode, GetPromptParams, GetSkillParams, GetTaskParams,
+    GetTaskPayloadParams, InitializeParams, InitializedParams, InputRequiredResult, ListPromptsParams,
+    ListResourceTemplatesParams, ListResourcesParams, ListRootsParams, ListSkillsParams, ListTasksParams,
+    ListToolsParams, LogMessageParams, Notification, PingParams, ProgressParams, PromptsListChangedParams,
+    ReadDirectoryParams, ReadResourceParams, Request, ResourceUpdatedParams, ResourcesListChangedParams, ResultType,
+    RootsListChangedParams, SetLevelParams, SubscribeParams, SubscriptionsAcknowledgedParams,
+    SubscriptionsListenParams, TaskStatusParams, ToolsListChangedParams, UnsubscribeParams,
     encode::absent,
     tasks_extension::{
         CancelTaskParams as ExtCancelTaskParams, CreateTaskResult as ExtCreateTaskResult,
@@ -247,6 +247,9 @@ messages! {
             ExtGetTask(ExtGetTaskParams),
             ExtUpdateTask(ExtUpdateTaskParams),
             ExtCancelTask(ExtCancelTaskParams),
+            ListSkills(ListSkillsParams),
+            GetSkill(GetSkillParams),
+            ReadDirectory(ReadDirectoryParams),
         }
         server {
             ListRoots(ListRootsParams),

@@ -29,6 +29,7 @@ mod prompts;
 mod resources;
 mod roots;
 mod sampling;
+mod skills;
 mod subscriptions;
 mod tasks;
 pub mod tasks_extension;
@@ -47,8 +48,8 @@ pub use crate::codec::{decode_base64, encode_base64, is_base64};
 pub use arbitrary::ArbitraryAt;
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
-    ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
-    ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, ToolTasks,
+    ListCapability, ResourcesCapability, RootsCapability, SKILLS_EXTENSION, SamplingCapability, SamplingTasks,
+    ServerCapabilities, ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, ToolTasks,
 };
 pub use common::{Annotations, CacheHints, CacheScope, Icon, IconTheme, ResultType, Role};
 pub use completion::{
@@ -69,7 +70,7 @@ pub use form::{
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
     UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
-pub use format::{has_scheme, is_fraction, is_media_type};
+pub use format::{has_scheme, is_digest, is_fraction, is_media_type};
 pub use input_required::{
     CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputRequiredResult, InputResponses,
     ListRootsRequest, answer,
@@ -95,6 +96,10 @@ pub use sampling::{
     CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
     SamplingMessage, StopReason, ToolChoice, ToolChoiceMode, ToolResultContent, ToolResultFault, ToolUseContent,
     check_tool_results,
+};
+pub use skills::{
+    DIRECTORY, GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams,
+    ReadDirectoryResult, SKILL_LIMITS, Skill, SkillFrontmatter, SkillResource, SkillResources,
 };
 pub(crate) use subscriptions::is_at_or_below;
 pub use subscriptions::{

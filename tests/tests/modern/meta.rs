@@ -172,14 +172,18 @@ fn extensions_of_a_server_are_declared_with_their_settings() {
         one(server.sent())["result"]["capabilities"],
         json!({"extensions": {"com.example/barn": {"doors": [1, 2]}, "com.example/plain": {}}})
     );
-    // A session has no word for them.
-    server.feed(&request_with(
-        "init",
-        "initialize",
-        json!({"protocolVersion": "2025-11-25", "capabilities": {},
-        "clientInfo": {"name": "old", "version": "1"}}),
-    ));
-    assert_eq!(one(server.sent())["result"]["capabilities"], json!({}));
+    // Sessions of the last revision that has any are told as well, but for those that only exist without one.
+    for (version, told) in [("2025-11-25", true), ("2025-06-18", false)] {
+        let mut config = ServerConfig::new(Implementation::new("s", "1"));
+        let plain = [("com.example/plain", "{}"), ("io.modelcontextprotocol/tasks", "{}")];
+        config.capabilities.extensions = Some(extensions(plain));
+        let mut server = Solo::server(config);
+        let who = json!({"name": "old", "version": "1"});
+        let params = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": who});
+        server.feed(&request_with("init", "initialize", params));
+        let expected = if told { json!({"extensions": {"com.example/plain": {}}}) } else { json!({}) };
+        assert_eq!(one(server.sent())["result"]["capabilities"], expected, "{version}");
+    }
 }
 
 /// What came before on the connection.

@@ -165,6 +165,7 @@ fn a_server_declares_what_the_negotiated_revision_has() {
     spring["completions"] = json!({});
     let mut november = spring.clone();
     november["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+    november["extensions"] = json!({"io.modelcontextprotocol/skills": {"directoryRead": true}});
     let table = [base, spring.clone(), spring, november];
     for (version, expected) in ProtocolVersion::LEGACY.into_iter().zip(table) {
         let mut server = Solo::server(full_server());

@@ -47,7 +47,7 @@ const SINCE_JUNE: &[ProtocolVersion] = &[V2025_06_18, V2025_11_25];
 const NOVEMBER: &[ProtocolVersion] = &[V2025_11_25];
 
 /// Everything that has a name, without what the core sends by itself: the handshake, cancellation and progress.
-const TABLE: [Row; 27] = {
+const TABLE: [Row; 30] = {
     use Sender::{Both, Client, Server};
     const fn answers(capability: Capability) -> Option<(Holder, Capability)> {
         Some((Holder::Receiver, capability))
@@ -75,6 +75,9 @@ const TABLE: [Row; 27] = {
         ("tasks/result", Both, NOVEMBER, answers(Tasks)),
         ("tasks/list", Both, NOVEMBER, answers(TasksList)),
         ("tasks/cancel", Both, NOVEMBER, answers(TasksCancel)),
+        ("skills/list", Client, NOVEMBER, answers(SkillsExtension)),
+        ("skills/get", Client, NOVEMBER, answers(SkillsExtension)),
+        ("resources/directory/read", Client, NOVEMBER, answers(SkillsDirectories)),
         ("notifications/message", Server, LEGACY, tells(Logging)),
         ("notifications/tools/list_changed", Server, LEGACY, tells(ToolsListChanged)),
         ("notifications/prompts/list_changed", Server, LEGACY, tells(PromptsListChanged)),
@@ -385,6 +388,7 @@ fn a_request_is_about_what_one_of_its_params_names() {
         let expected = match method.as_str() {
             "tools/call" | "prompts/get" => Some("name"),
             "resources/read" | "resources/subscribe" | "resources/unsubscribe" => Some("uri"),
+            "skills/get" | "resources/directory/read" => Some("uri"),
             "tasks/get" | "tasks/result" | "tasks/cancel" | "tasks/update" => Some("taskId"),
             _ => None,
         };

@@ -227,14 +227,22 @@ fn capabilities_are_those_of_the_revision() {
         row::<ClientCapabilities>(json!({"elicitation": {"url": {}}}), "/elicitation", NOVEMBER, Left),
         row::<ClientCapabilities>(client.clone(), "/tasks", TASKS, Left),
         row::<ClientCapabilities>(client.clone(), "/experimental", VersionSet::ALL, Left),
-        row::<ClientCapabilities>(client, "/extensions", MODERN, Left),
+        row::<ClientCapabilities>(client, "/extensions", NOVEMBER, Left),
+        row::<ClientCapabilities>(json!({"extensions": {TASKS_EXTENSION: {}}}), "/extensions", MODERN, Left),
         row::<ServerCapabilities>(server.clone(), "/tools", VersionSet::ALL, Left),
         row::<ServerCapabilities>(server.clone(), "/prompts", VersionSet::ALL, Left),
         row::<ServerCapabilities>(server.clone(), "/resources", VersionSet::ALL, Left),
         row::<ServerCapabilities>(server.clone(), "/logging", VersionSet::ALL, Left),
         row::<ServerCapabilities>(server.clone(), "/completions", MARCH, Left),
         row::<ServerCapabilities>(server.clone(), "/tasks", TASKS, Left),
-        row::<ServerCapabilities>(server, "/extensions", MODERN, Left),
+        row::<ServerCapabilities>(server, "/extensions", NOVEMBER, Left),
+        row::<ServerCapabilities>(json!({"extensions": {SKILLS_EXTENSION: {}}}), "/extensions", NOVEMBER, Left),
+        row::<ServerCapabilities>(
+            json!({"extensions": {TASKS_EXTENSION: {}, SKILLS_EXTENSION: {}}}),
+            "/extensions/io.modelcontextprotocol~1tasks",
+            MODERN,
+            Left,
+        ),
     ]);
 }
 
@@ -626,6 +634,7 @@ fn params(method: Method) -> Value {
         Method::GetTask | Method::GetTaskResult | Method::CancelTask | Method::ExtGetTask | Method::ExtCancelTask => {
             json!({"taskId": "t"})
         }
+        Method::GetSkill | Method::ReadDirectory => json!({"uri": "a:b"}),
         Method::ExtUpdateTask => json!({"taskId": "t", "inputResponses": {}}),
         Method::ExtTaskChanged => {
             json!({"taskId": "t", "status": "working", "createdAt": "", "lastUpdatedAt": "", "ttlMs": null})
@@ -682,6 +691,7 @@ fn types_of_other_revisions_are_refused() {
     let mut extended = task.clone();
     extended["ttlMs"] = json!(null);
     let option = json!({"const": "a", "title": "A"});
+    let skill = json!({"uri": "a:b", "frontmatter": {"name": "", "description": ""}, "resources": "dynamic"});
     macro_rules! exist {
         ($($versions:ident: $($Type:ty = $json:expr),+;)+) => {
             $($(
@@ -708,6 +718,10 @@ fn types_of_other_revisions_are_refused() {
             UntitledSingleSelectEnumSchema = json!({"type": "string", "enum": []}),
             LegacyTitledEnumSchema = json!({"type": "string", "enum": [], "enumNames": []});
         NOVEMBER: Icon = json!({"src": "data:,"}), ToolChoice = json!({}), EnumOption = option,
+            ListSkillsResult = json!({"skills": []}), ReadDirectoryResult = json!({"resources": []}),
+            Skill = skill, GetSkillResult = json!({"skill": skill}),
+            SkillFrontmatter = json!({"name": "", "description": ""}),
+            SkillResource = json!({"uri": "a:b", "digest": "", "size": 0}),
             ToolUseContent = json!({"type": "tool_use", "id": "", "name": "", "input": {}}),
             ToolResultContent = json!({"type": "tool_result", "toolUseId": "", "content": []}),
             ElicitUrlParams = json!({"mode": "url", "message": "", "url": "a:b", "elicitationId": ""}),

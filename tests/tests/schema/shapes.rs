@@ -67,6 +67,12 @@ fn capabilities_are_declared_by_presence() {
         [Tasks, TasksList, TasksCancel, TasksSampling, TasksElicitation]
     );
     assert_eq!(client(json!({"extensions": {TASKS_EXTENSION: {}}})), [TasksExtension]);
+    assert_eq!(client(json!({"extensions": {SKILLS_EXTENSION: {"directoryRead": true}}})), []);
+    for off in [json!({}), json!({"directoryRead": false}), json!({"directoryRead": "true"})] {
+        assert_eq!(server(json!({"extensions": {SKILLS_EXTENSION: off}})), [SkillsExtension]);
+    }
+    let reads = json!({"extensions": {SKILLS_EXTENSION: {"directoryRead": true}}});
+    assert_eq!(server(reads), [SkillsExtension, SkillsDirectories]);
 
     assert_eq!(server(json!({"tools": {}, "prompts": {}, "resources": {}})), [Prompts, Resources, Tools]);
     assert_eq!(
@@ -98,7 +104,11 @@ fn capabilities_are_declared_by_presence() {
             assert!(set.contains(capability), "{capability:?}: {set:?}");
             let path = capability.path();
             let pointer = match path.strip_prefix("extensions.") {
-                Some(extension) => format!("/extensions/{}", extension.replace('/', "~1")),
+                // What follows a dot behind the name is a setting.
+                Some(extension) => {
+                    let (prefix, name) = extension.split_once('/').expect("a prefix");
+                    format!("/extensions/{prefix}~1{}", name.replace('.', "/"))
+                }
                 None => format!("/{}", path.replace('.', "/")),
             };
             let declared = value(&text);
@@ -719,4 +729,30 @@ fn the_data_of_errors() {
     );
     fails::<MissingRequiredClientCapability>(json!({"requiredCapabilities": ["elicitation"]}));
     assert_eq!(Method::Elicit.as_str(), "elicitation/create");
+}
+
+#[test]
+fn skills_say_what_belongs_to_them() {
+    let file = json!({"uri": "skill://a/SKILL.md", "digest": format!("sha256:{:064x}", 7), "size": 12});
+    shape::<SkillResource>(file.clone(), &["uri", "digest", "size"]);
+    let frontmatter = json!({"name": "a", "description": "b", "license": "MIT", "metadata": {"version": "2"}});
+    shape::<SkillFrontmatter>(frontmatter.clone(), &["name", "description"]);
+    let skill = json!({"uri": "skill://a/SKILL.md", "frontmatter": frontmatter, "resources": [file]});
+    shape::<Skill>(skill.clone(), &["uri", "frontmatter", "resources"]);
+    shape::<ListSkillsResult>(json!({"skills": [skill], "nextCursor": "c", "ttlMs": 1}), &["skills"]);
+    shape::<GetSkillResult>(json!({"skill": skill, "cacheScope": "public"}), &["skill"]);
+    shape::<ListSkillsParams>(json!({"cursor": "c"}), &[]);
+    shape::<GetSkillParams>(json!({"uri": "skill://a/SKILL.md"}), &["uri"]);
+    shape::<ReadDirectoryParams>(json!({"uri": "skill://a", "cursor": "c"}), &["uri"]);
+    shape::<ReadDirectoryResult>(json!({"resources": [{"uri": "skill://a/b", "name": "b"}]}), &["resources"]);
+    let read = |resources: Value| {
+        let skill = json!({"uri": "a:b", "frontmatter": {"name": "n", "description": "d"}, "resources": resources});
+        serde_json::from_str::<Skill>(&skill.to_string()).map(|skill| skill.resources)
+    };
+    assert_eq!(read(json!("dynamic")).expect("a skill"), SkillResources::Dynamic);
+    assert_eq!(read(json!([])).expect("a skill"), SkillResources::Listed(Vec::new()));
+    // Nobody knows what belongs to such a skill, so it is none.
+    for bad in [json!("static"), json!(null), json!({}), json!(5), json!([{"uri": "a:b"}])] {
+        read(bad.clone()).expect_err(&bad.to_string());
+    }
 }

@@ -280,7 +280,25 @@ fn one_odd_member_of_a_result_does_not_spoil_the_others() {
     }
     assert!(odd > 5000, "{odd}");
     // The rest is required too, but in some objects only.
-    let others = ["blob", "id", "src", "task", "text", "title", "toolUseId", "ttl", "ttlMs", "code", "data"];
+    let others = [
+        "blob",
+        "id",
+        "src",
+        "task",
+        "text",
+        "title",
+        "toolUseId",
+        "ttl",
+        "ttlMs",
+        "code",
+        "data",
+        "skill",
+        "skills",
+        "frontmatter",
+        "description",
+        "digest",
+        "size",
+    ];
     for name in &refused {
         assert!(REQUIRED.contains(&name.as_str()) || others.contains(&name.as_str()), "{name} in {refused:?}");
     }
