@@ -8,6 +8,9 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
+#[cfg(feature = "skills")]
+use crate::SkillFault;
+
 /// Why a request of ours has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +25,9 @@ pub enum CallError {
     Decode(String),
     /// The result has the right form but breaks what was agreed on: a schema, a page that never ends.
     Invalid(String),
+    /// A file of a skill is not what the server has said of it.
+    #[cfg(feature = "skills")]
+    Skill(SkillFault),
     /// There was no answer in time.
     TimedOut {
         /// Whether the total time was up; otherwise the peer was silent for too long.
@@ -94,6 +100,8 @@ impl fmt::Display for CallError {
             Self::Malformed => f.write_str("the peer answered with something that is no answer"),
             Self::Decode(why) => write!(f, "the result cannot be read: {why}"),
             Self::Invalid(why) => write!(f, "the result cannot be used: {why}"),
+            #[cfg(feature = "skills")]
+            Self::Skill(fault) => fault.fmt(f),
             Self::TimedOut { total: true } => f.write_str("the peer did not finish in time"),
             Self::TimedOut { total: false } => f.write_str("the peer did not answer in time"),
             Self::InputRequired => f.write_str("the client is asked first"),
@@ -109,10 +117,19 @@ impl std::error::Error for CallError {
         match self {
             Self::Send(error) => Some(error),
             Self::Rpc(error) => Some(error),
+            #[cfg(feature = "skills")]
+            Self::Skill(fault) => Some(fault),
             Self::Closed(reason) => Some(reason),
             Self::Failed(failure) => Some(failure),
             _ => None,
         }
+    }
+}
+
+#[cfg(feature = "skills")]
+impl From<SkillFault> for CallError {
+    fn from(fault: SkillFault) -> Self {
+        Self::Skill(fault)
     }
 }
 

@@ -107,6 +107,13 @@
 //! - A handler is told that nobody wants its task any more as it is told of a request, and ends it as it likes.
 //! - How many tasks there are, what they weigh, and how long they are kept is bounded by a [`TaskPolicy`].
 //!
+//! # Skills
+//!
+//! A [`Skill`](https://docs.rs/mcp-service) is a folder that tells a model how to do something: a file `SKILL.md` and whatever
+//! belongs to it (feature `skills`). A service lists its skills with the digests of all files, and serves the files as
+//! resources. A client asks for one file after the other when it is needed, with `load_skill` and `read_skill_file`, which hand
+//! out nothing that differs from what was listed.
+//!
 //! # Clients
 //!
 //! A [`Host`] answers for the model, the user and the folders of a client, and hears notifications. Its server is a
@@ -134,6 +141,7 @@
 //! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
 //!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
 //!   schema as text, and arguments only have to be readable.
+//! - `skills` (default): skills of services, and their files checked by clients.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from when it comes in until it is answered, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with `outcome`
 //!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. What a handler does happens in it. Events for handlers that panic
@@ -168,6 +176,8 @@ mod reply;
 mod role;
 mod service;
 mod session;
+#[cfg(feature = "skills")]
+mod skills;
 mod span;
 mod sync;
 mod tasks;
@@ -199,11 +209,15 @@ pub use role::Role;
 /// To derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate knows.
 #[cfg(feature = "schemas")]
 pub use schemars;
+#[cfg(feature = "skills")]
+pub use service::Skill;
 pub use service::{
     Answers, Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Offer, PageVisit,
     Prompt, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,
 };
 pub use session::{ClientSession, ServerSession, Session};
+#[cfg(feature = "skills")]
+pub use skills::{SkillFault, SkillFile};
 pub use tasks::{Started, TaskHandle, TaskPolicy};
 pub use uri::is_uri;
 pub use uri_template::{InvalidTemplate, UriTemplate};

@@ -6,6 +6,7 @@ mod pages;
 mod requests;
 mod roots;
 mod session;
+mod skills;
 
 use std::{fmt, sync::Arc};
 

@@ -9,9 +9,9 @@ use mcp_proto::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, CompletionArgument, CompletionContext,
         CompletionReference, EmptyResult, GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
-        ListTasksParams, ListTasksResult, ListToolsParams, ListToolsResult, LoggingLevel, Map, Prompt,
-        ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SetLevelParams, SubscribeParams, Task,
-        TaskMetadata, TaskSupport, Tool, UnsubscribeParams,
+        ListSkillsParams, ListSkillsResult, ListTasksParams, ListTasksResult, ListToolsParams, ListToolsResult,
+        LoggingLevel, Map, Prompt, ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, SetLevelParams,
+        Skill, SubscribeParams, Task, TaskMetadata, TaskSupport, Tool, UnsubscribeParams,
     },
     wire::{Json, JsonObject},
 };
@@ -52,6 +52,8 @@ impl Peer<ClientEnd> {
         list_resource_templates, all_resource_templates:
             ListResourceTemplatesParams => ListResourceTemplatesResult { resource_templates: ResourceTemplate },
             "templates of resources";
+        list_skills, all_skills: ListSkillsParams => ListSkillsResult { skills: Skill },
+            "skills. A server need not list all that it has: see [`get_skill`](Self::get_skill)";
         list_tasks, all_tasks: ListTasksParams => ListTasksResult { tasks: Task }, "tasks that the server runs for us (2025-11-25)";
     }
 

@@ -78,6 +78,13 @@ impl ServiceBuilder {
         self
     }
 
+    /// Offers a skill, with all of its files.
+    #[cfg(feature = "skills")]
+    pub fn skill(mut self, skill: super::Skill) -> Self {
+        self.entries = self.entries.add(skill);
+        self
+    }
+
     /// Offers tools from the beginning, although there may be none yet.
     pub fn tools_may_come(mut self) -> Self {
         self.offers.tools = true;
@@ -228,7 +235,8 @@ impl Offers {
     pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
         let tools = self.tools || !catalog.tools.is_empty();
         let prompts = self.prompts || !catalog.prompts.is_empty();
-        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty();
+        let (skills, directories) = catalog.has_skills();
+        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
         let completes = catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
             || catalog.templates.iter().any(|template| template.completers.is_there());
         let tasks = catalog.tools.iter().any(|tool| *tool.about.task_support() != TaskSupport::Forbidden);
@@ -247,6 +255,8 @@ impl Offers {
             (Capability::TasksCancel, tasks),
             (Capability::TasksToolsCall, tasks),
             (Capability::TasksExtension, tasks),
+            (Capability::SkillsExtension, skills),
+            (Capability::SkillsDirectories, directories),
         ];
         let withheld: CapabilitySet = common.withheld;
         let mut capabilities: ServerCapabilities = declared(&there, withheld).collect();

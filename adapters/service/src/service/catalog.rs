@@ -5,6 +5,12 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use mcp_proto::schema::Map;
 
 use super::{Prompt, Resource, ResourceTemplate, Tool};
+#[cfg(feature = "skills")]
+use super::{
+    Skill,
+    directory::Files,
+    skill::{Listed, Publication},
+};
 use crate::registry::Registry;
 
 /// Why something cannot be registered.
@@ -31,6 +37,13 @@ pub enum RegisterError {
         /// What is wrong with it.
         why: String,
     },
+    /// A skill cannot be offered.
+    Skill {
+        /// The URI of its `SKILL.md`.
+        skill: String,
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 impl fmt::Display for RegisterError {
@@ -40,6 +53,7 @@ impl fmt::Display for RegisterError {
             Self::Name(name) => write!(f, "{name:?} cannot be a name"),
             Self::Uri(uri) => write!(f, "{uri:?} is no URI"),
             Self::Template { template, why } => write!(f, "{template:?} cannot be matched: {why}"),
+            Self::Skill { skill, why } => write!(f, "the skill {skill:?} cannot be offered: {why}"),
             Self::Schema { tool, why } => write!(f, "the schema of {tool:?} cannot be used: {why}"),
         }
     }
@@ -54,6 +68,8 @@ pub(crate) enum Kind {
     Prompt,
     Resource,
     Template,
+    #[cfg(feature = "skills")]
+    Skill,
 }
 
 /// Something that can be registered.
@@ -68,6 +84,9 @@ pub enum Entry {
     Resource(Resource),
     /// A template of resources.
     Template(ResourceTemplate),
+    /// A skill, with all of its files.
+    #[cfg(feature = "skills")]
+    Skill(Skill),
 }
 
 impl Entry {
@@ -77,17 +96,31 @@ impl Entry {
             Self::Prompt(prompt) => (Kind::Prompt, &prompt.about.name),
             Self::Resource(resource) => (Kind::Resource, &resource.about.uri),
             Self::Template(template) => (Kind::Template, &template.about.uri_template),
+            #[cfg(feature = "skills")]
+            Self::Skill(skill) => (Kind::Skill, skill.uri()),
         }
     }
 
-    /// Checks it, and does what takes time.
-    fn prepare(&mut self) -> Result<(), RegisterError> {
-        match self {
-            Self::Tool(tool) => tool.prepare(),
-            Self::Prompt(prompt) => prompt.check(),
-            Self::Resource(resource) => resource.check(),
-            Self::Template(template) => template.prepare(),
+    /// Checks it, does what takes time, and says what there is to do for it.
+    fn prepare(mut self, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        match &mut self {
+            Self::Tool(tool) => tool.prepare()?,
+            Self::Prompt(prompt) => prompt.check()?,
+            Self::Resource(resource) => resource.check()?,
+            Self::Template(template) => template.prepare()?,
+            #[cfg(feature = "skills")]
+            Self::Skill(_) => {}
         }
+        match self {
+            #[cfg(feature = "skills")]
+            Self::Skill(skill) => {
+                let Publication { skills, files } = skill.publish()?;
+                into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
+                into.extend(files.into_iter().map(|file| Change::Add(Box::new(file.into()))));
+            }
+            entry => into.push(Change::Add(Box::new(entry))),
+        }
+        Ok(())
     }
 }
 
@@ -102,6 +135,8 @@ macro_rules! entries {
 }
 
 entries! { Tool(Tool), Prompt(Prompt), Resource(Resource), Template(ResourceTemplate), }
+#[cfg(feature = "skills")]
+entries! { Skill(Skill), }
 
 /// Several changes of what a service offers. They are made in their order, and all of them or none.
 #[derive(Debug, Default)]
@@ -112,6 +147,26 @@ pub struct Changes(Vec<Change>);
 enum Change {
     Add(Box<Entry>),
     Remove(Kind, String),
+    /// A skill; its files are added one by one.
+    #[cfg(feature = "skills")]
+    List(Box<Listed>),
+    /// A file of a skill, which goes with that only.
+    #[cfg(feature = "skills")]
+    RemoveFile(String),
+}
+
+impl Change {
+    /// What it is about, and whether that is there afterwards.
+    fn outcome(&self) -> ((Kind, &str), bool) {
+        match self {
+            Self::Add(entry) => (entry.key(), true),
+            Self::Remove(kind, name) => ((*kind, name.as_str()), false),
+            #[cfg(feature = "skills")]
+            Self::List(skill) => ((Kind::Skill, &skill.about.uri), true),
+            #[cfg(feature = "skills")]
+            Self::RemoveFile(uri) => ((Kind::Resource, uri), false),
+        }
+    }
 }
 
 impl Changes {
@@ -147,19 +202,27 @@ impl Changes {
         self.remove(Kind::Template, uri_template.into())
     }
 
+    /// Removes a skill if there is one, by the URI of its `SKILL.md`, with its files and the skills in it.
+    #[cfg(feature = "skills")]
+    pub fn remove_skill(self, uri: impl Into<String>) -> Self {
+        self.remove(Kind::Skill, uri.into())
+    }
+
     fn remove(mut self, kind: Kind, name: String) -> Self {
         self.0.push(Change::Remove(kind, name));
         self
     }
 
     /// Does everything that can be done without the catalog.
-    pub(super) fn prepare(mut self) -> Result<Prepared, RegisterError> {
-        for change in &mut self.0 {
-            if let Change::Add(entry) = change {
-                entry.prepare()?;
+    pub(super) fn prepare(self) -> Result<Prepared, RegisterError> {
+        let mut prepared = Vec::with_capacity(self.0.len());
+        for change in self.0 {
+            match change {
+                Change::Add(entry) => entry.prepare(&mut prepared)?,
+                other => prepared.push(other),
             }
         }
-        Ok(Prepared(self.0))
+        Ok(Prepared(prepared))
     }
 }
 
@@ -172,6 +235,11 @@ pub(crate) struct Catalog {
     pub(super) prompts: Registry<Prompt>,
     pub(super) resources: Registry<Resource>,
     pub(super) templates: Registry<ResourceTemplate>,
+    #[cfg(feature = "skills")]
+    pub(super) skills: Registry<Listed>,
+    /// Those of the resources that are files of skills.
+    #[cfg(feature = "skills")]
+    files: Files,
 }
 
 impl Default for Catalog {
@@ -181,6 +249,10 @@ impl Default for Catalog {
             prompts: Registry::new('p'),
             resources: Registry::new('r'),
             templates: Registry::new('u'),
+            #[cfg(feature = "skills")]
+            skills: Registry::new('s'),
+            #[cfg(feature = "skills")]
+            files: Files::default(),
         }
     }
 }
@@ -192,17 +264,18 @@ impl Catalog {
             Kind::Prompt => self.prompts.get(name).is_some(),
             Kind::Resource => self.resources.get(name).is_some(),
             Kind::Template => self.templates.get(name).is_some(),
+            #[cfg(feature = "skills")]
+            Kind::Skill => self.skills.get(name).is_some(),
         }
     }
 
     /// Makes all changes or none, and hands back which lists are others now.
     pub(super) fn apply(&mut self, Prepared(changes): Prepared) -> Result<Vec<Kind>, RegisterError> {
+        #[cfg(feature = "skills")]
+        let changes = self.with_files(changes);
         let mut will_have: HashMap<(Kind, &str), bool> = HashMap::new();
         for change in &changes {
-            let (key, is_there) = match change {
-                Change::Add(entry) => (entry.key(), true),
-                Change::Remove(kind, name) => ((*kind, name.as_str()), false),
-            };
+            let (key, is_there) = change.outcome();
             let was_there = will_have.insert(key, is_there).unwrap_or_else(|| self.has(key.0, key.1));
             if is_there && was_there {
                 return Err(RegisterError::Taken(key.1.to_owned()));
@@ -213,6 +286,16 @@ impl Catalog {
             let (kind, is_other) = match change {
                 Change::Add(entry) => (entry.key().0, self.insert(*entry)),
                 Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
+                #[cfg(feature = "skills")]
+                Change::List(skill) => {
+                    let uri = skill.about.uri.clone();
+                    (Kind::Skill, self.skills.insert(&uri, Arc::from(skill)))
+                }
+                #[cfg(feature = "skills")]
+                Change::RemoveFile(uri) => {
+                    self.files.remove(&uri);
+                    (Kind::Resource, self.resources.remove(&uri).is_some())
+                }
             };
             if is_other && !changed.contains(&kind) {
                 changed.push(kind);
@@ -226,9 +309,61 @@ impl Catalog {
         match entry {
             Entry::Tool(tool) => self.tools.insert(&name, Arc::new(tool)),
             Entry::Prompt(prompt) => self.prompts.insert(&name, Arc::new(prompt)),
-            Entry::Resource(resource) => self.resources.insert(&name, Arc::new(resource)),
+            Entry::Resource(resource) => {
+                #[cfg(feature = "skills")]
+                if resource.skill.is_some() {
+                    self.files.insert(&name);
+                }
+                self.resources.insert(&name, Arc::new(resource))
+            }
             Entry::Template(template) => self.templates.insert(&name, Arc::new(template)),
+            #[cfg(feature = "skills")]
+            Entry::Skill(_) => false,
         }
+    }
+
+    /// Whoever removes a skill removes its files and the skills in it; and nobody removes a file alone.
+    #[cfg(feature = "skills")]
+    fn with_files(&self, changes: Vec<Change>) -> Vec<Change> {
+        let mut all: Vec<Change> = Vec::with_capacity(changes.len());
+        for change in changes {
+            match change {
+                Change::Remove(Kind::Skill, uri) => {
+                    let added = all.iter().rev().find_map(|change| match change {
+                        Change::List(skill) if skill.about.uri == uri => Some(&**skill),
+                        _ => None,
+                    });
+                    let Some(skill) = added.or_else(|| self.skills.get(&uri).map(|skill| &**skill)) else { continue };
+                    let nested = skill.nested.iter().cloned().map(|uri| Change::Remove(Kind::Skill, uri));
+                    let files = skill.files.iter().cloned().map(Change::RemoveFile);
+                    let more: Vec<_> = nested.chain(files).collect();
+                    all.push(Change::Remove(Kind::Skill, uri));
+                    all.extend(more);
+                }
+                Change::Remove(Kind::Resource, uri) => {
+                    let is_file = |resource: &Resource| resource.skill.is_some() && resource.about.uri == uri;
+                    let added = all.iter().rev().find_map(|change| match change {
+                        Change::Add(entry) => match &**entry {
+                            Entry::Resource(resource) if resource.about.uri == uri => Some(is_file(resource)),
+                            _ => None,
+                        },
+                        Change::RemoveFile(removed) if *removed == uri => Some(false),
+                        _ => None,
+                    });
+                    if !added.unwrap_or_else(|| self.resources.get(&uri).is_some_and(|resource| is_file(resource))) {
+                        all.push(Change::Remove(Kind::Resource, uri));
+                    }
+                }
+                other => all.push(other),
+            }
+        }
+        all
+    }
+
+    /// The files of skills whose URIs begin with `prefix`.
+    #[cfg(feature = "skills")]
+    pub(super) fn files_below(&self, prefix: &str) -> Vec<Arc<Resource>> {
+        self.files.below(prefix).filter_map(|uri| self.resources.get(uri).cloned()).collect()
     }
 
     /// Removes something. Whether it was there.
@@ -236,9 +371,22 @@ impl Catalog {
         match kind {
             Kind::Tool => self.tools.remove(name).is_some(),
             Kind::Prompt => self.prompts.remove(name).is_some(),
+            // A file of a skill goes with that only.
+            #[cfg(feature = "skills")]
+            Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.skill.is_some()) => false,
             Kind::Resource => self.resources.remove(name).is_some(),
             Kind::Template => self.templates.remove(name).is_some(),
+            #[cfg(feature = "skills")]
+            Kind::Skill => self.skills.remove(name).is_some(),
         }
+    }
+
+    /// Whether there are skills, and folders of skills.
+    pub(super) fn has_skills(&self) -> (bool, bool) {
+        #[cfg(feature = "skills")]
+        return (!self.skills.is_empty(), !self.files.is_empty());
+        #[cfg(not(feature = "skills"))]
+        (false, false)
     }
 
     /// What can read a URI: a resource, else the first template that it comes from.

@@ -3,6 +3,8 @@
 mod builder;
 mod catalog;
 mod completion;
+#[cfg(feature = "skills")]
+mod directory;
 mod peer;
 mod prompt;
 mod questions;
@@ -10,6 +12,8 @@ mod resource;
 mod result;
 mod rounds;
 mod session;
+#[cfg(feature = "skills")]
+mod skill;
 mod tasks;
 mod template;
 mod tool;
@@ -37,6 +41,8 @@ pub use resource::{IntoResource, Resource, base64};
 pub use result::{IntoToolResult, Structured};
 pub use rounds::Answers;
 pub(crate) use rounds::{Finished, Rounds, Seal};
+#[cfg(feature = "skills")]
+pub use skill::Skill;
 pub(crate) use tasks::{Permit, Task, Tasks, outlast};
 pub use template::ResourceTemplate;
 pub use tool::Tool;
@@ -162,6 +168,15 @@ impl Service {
         self.remove(Kind::Template, uri_template)
     }
 
+    /// Removes a skill, by the URI of its `SKILL.md`, with its files and the skills in it. Whether there was one.
+    #[cfg(feature = "skills")]
+    pub fn remove_skill(&self, uri: &str) -> bool {
+        let Ok(prepared) = Changes::new().remove_skill(uri).prepare() else { return false };
+        let changed = write(&self.0.catalog).apply(prepared).unwrap_or_default();
+        self.tell(&changed);
+        !changed.is_empty()
+    }
+
     /// Makes several changes at once: all of them, or none. The clients hear of each list once.
     ///
     /// # Errors
@@ -194,6 +209,8 @@ impl Service {
                     let _ = match kind {
                         Kind::Tool => conn.notify(&ToolsListChangedParams::default()),
                         Kind::Prompt => conn.notify(&PromptsListChangedParams::default()),
+                        #[cfg(feature = "skills")]
+                        Kind::Skill => conn.notify(&ResourcesListChangedParams::default()),
                         Kind::Resource | Kind::Template => conn.notify(&ResourcesListChangedParams::default()),
                     };
                 }

@@ -1,5 +1,7 @@
 //! Resources and the code that reads them.
 
+#[cfg(feature = "skills")]
+use std::sync::Arc;
 use std::{fmt, future::Future, time::Duration};
 
 use mcp_proto::schema::{
@@ -23,6 +25,9 @@ pub struct Resource {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult>,
     hints: Option<CacheHints>,
+    /// The skill that it is a file of: whoever does not see that does not see this.
+    #[cfg(feature = "skills")]
+    pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
 }
 
 impl Resource {
@@ -33,8 +38,7 @@ impl Resource {
         name: impl Into<String>,
         handler: H,
     ) -> Self {
-        let read = Call::new(handler, IntoResource::into_resource);
-        Self { about: mcp_proto::schema::Resource::new(uri, name), read, hints: None }
+        Self::with_read(uri.into(), name.into(), Call::new(handler, IntoResource::into_resource))
     }
 
     /// As [`new`](Self::new), for code that hands back a future.
@@ -43,8 +47,24 @@ impl Resource {
     where
         H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
     {
-        let read = Call::new_async(handler, IntoResource::into_resource);
-        Self { about: mcp_proto::schema::Resource::new(uri, name), read, hints: None }
+        Self::with_read(uri.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))
+    }
+
+    fn with_read(uri: String, name: String, read: Call<ReadResourceResult>) -> Self {
+        Self {
+            about: mcp_proto::schema::Resource::new(uri, name),
+            read,
+            hints: None,
+            #[cfg(feature = "skills")]
+            skill: None,
+        }
+    }
+
+    /// A file of this skill.
+    #[cfg(feature = "skills")]
+    pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {
+        (self.skill, self.hints) = (Some(skill), hints);
+        self
     }
 
     /// The name for people (2025-06-18).

@@ -20,9 +20,16 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json, JsonObject, RawJson},
 };
 
+#[cfg(feature = "skills")]
+use mcp_proto::schema::{GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams};
+
 use super::{
-    Completing, Inner, Rounds, Service, catalog::Found, completion::Completable, rounds::Asker, tasks::TaskTime,
-    visibility::View,
+    Completing, Inner, Rounds, Service,
+    catalog::Found,
+    completion::Completable,
+    rounds::Asker,
+    tasks::TaskTime,
+    visibility::{Registered, View},
 };
 use crate::{
     Context, Job, RequestInfo, Role, custom::Custom, failure::resource_not_found, is_uri, link::Kind, reply::Answer,
@@ -63,7 +70,7 @@ macro_rules! page {
             $shared.answer(&$asked, move |shared| {
                 let service = &*shared.home.0;
                 let (page, next_cursor) = view.page(service, |catalog| &catalog.$list, cursor.as_deref())?;
-                let page: Vec<_> = page.iter().map(|entry| entry.about.clone()).collect();
+                let page: Vec<_> = page.iter().map(|entry| entry.listed().clone()).collect();
                 let CacheHints { ttl_ms, scope } = service.list_hints();
                 Ok($Result { next_cursor, ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..$Result::new(page) })
             })
@@ -99,6 +106,12 @@ impl Role for ServerEnd {
             Method::ListResourceTemplates => {
                 page!(shared, asked, templates, ListResourceTemplatesParams => ListResourceTemplatesResult)
             }
+            #[cfg(feature = "skills")]
+            Method::ListSkills => page!(shared, asked, skills, ListSkillsParams => ListSkillsResult),
+            #[cfg(feature = "skills")]
+            Method::GetSkill => shared.get_skill(&asked),
+            #[cfg(feature = "skills")]
+            Method::ReadDirectory => shared.read_directory(&asked),
             Method::Subscribe => shared.subscribe(&asked),
             Method::Unsubscribe => shared.unsubscribe(&asked),
             // The connection notes the level as soon as this is answered.
@@ -272,6 +285,26 @@ impl Shared<ServerEnd> {
             }
             None => Err(not_found(asked, &uri)),
         }
+    }
+
+    #[cfg(feature = "skills")]
+    fn get_skill(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let GetSkillParams { uri, .. } = params(asked.params.as_ref())?;
+        let uri = valid(uri)?;
+        let service = &*self.home.0;
+        let skill = service.view(asked).get(service, |catalog| &catalog.skills, &uri);
+        let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown skill: {uri}")))?;
+        let CacheHints { ttl_ms, scope } = service.skill_hints(&skill);
+        let result = GetSkillResult::new((*skill.about).clone());
+        Ok(self.answer(asked, move |_| Ok(GetSkillResult { ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..result })))
+    }
+
+    #[cfg(feature = "skills")]
+    fn read_directory(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let asked_for: ReadDirectoryParams = params(asked.params.as_ref())?;
+        let service = &*self.home.0;
+        let result = service.directory(&service.view(asked), &asked_for)?;
+        Ok(self.answer(asked, move |_| Ok(result)))
     }
 
     fn subscribe(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {

@@ -12,6 +12,8 @@ use mcp_proto::{
     schema::{CacheHints, CacheScope, ReadResourceResult},
 };
 
+#[cfg(feature = "skills")]
+use super::skill::Listed;
 use super::{
     Inner, Prompt, Resource, ResourceTemplate, Tool,
     catalog::{Catalog, Found},
@@ -30,10 +32,13 @@ pub enum Offer<'a> {
     Resource(&'a mcp_proto::schema::Resource),
     /// A template of resources, and with it all resources that it describes.
     Template(&'a mcp_proto::schema::ResourceTemplate),
+    /// A skill. Its files are asked for one by one as well, as resources: who sees a file but not its skill sees neither.
+    #[cfg(feature = "skills")]
+    Skill(&'a mcp_proto::schema::Skill),
 }
 
 impl Offer<'_> {
-    /// What it goes by: the name of a tool or a prompt, the URI of a resource or of a template.
+    /// What it goes by: the name of a tool or a prompt, the URI of a resource, of a template, or of a skill's `SKILL.md`.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -41,6 +46,8 @@ impl Offer<'_> {
             Self::Prompt(prompt) => &prompt.name,
             Self::Resource(resource) => &resource.uri,
             Self::Template(template) => &template.uri_template,
+            #[cfg(feature = "skills")]
+            Self::Skill(skill) => &skill.uri,
         }
     }
 }
@@ -65,12 +72,28 @@ impl fmt::Debug for Predicate {
 
 /// What is registered and can be shown.
 pub(super) trait Registered {
+    type About: Clone;
+
+    /// What lists say of it.
+    fn listed(&self) -> &Self::About;
+
     fn offer(&self) -> Offer<'_>;
+
+    /// What it is a part of.
+    fn whole(&self) -> Option<Offer<'_>> {
+        None
+    }
 }
 
 macro_rules! registered {
-    ($($Type:ty => $Variant:ident,)*) => {
+    ($($Type:ident($About:ident) => $Variant:ident,)*) => {
         $(impl Registered for $Type {
+            type About = mcp_proto::schema::$About;
+
+            fn listed(&self) -> &Self::About {
+                &self.about
+            }
+
             fn offer(&self) -> Offer<'_> {
                 Offer::$Variant(&self.about)
             }
@@ -78,16 +101,36 @@ macro_rules! registered {
     };
 }
 
-registered! { Tool => Tool, Prompt => Prompt, Resource => Resource, ResourceTemplate => Template, }
+registered! { Tool(Tool) => Tool, Prompt(Prompt) => Prompt, ResourceTemplate(ResourceTemplate) => Template, }
+#[cfg(feature = "skills")]
+registered! { Listed(Skill) => Skill, }
+
+impl Registered for Resource {
+    type About = mcp_proto::schema::Resource;
+
+    fn listed(&self) -> &Self::About {
+        &self.about
+    }
+
+    fn offer(&self) -> Offer<'_> {
+        Offer::Resource(&self.about)
+    }
+
+    #[cfg(feature = "skills")]
+    fn whole(&self) -> Option<Offer<'_>> {
+        self.skill.as_deref().map(Offer::Skill)
+    }
+}
 
 /// What is registered, as whoever has sent a request sees it.
 pub(super) struct View(Option<(Predicate, RequestInfo)>);
 
 impl View {
-    fn shows<T: Registered>(&self, item: &T) -> bool {
+    pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
         let Some((Predicate(predicate), info)) = &self.0 else { return true };
         // Whoever cannot decide shows nothing.
-        catch_unwind(AssertUnwindSafe(|| predicate(item.offer(), info))).unwrap_or(false)
+        let sees = |offer| predicate(offer, info);
+        catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
     }
 
     /// One thing by its name.
@@ -156,6 +199,14 @@ impl Inner {
     /// What lists say of their being used again.
     pub(super) fn list_hints(&self) -> CacheHints {
         let CacheHints { ttl_ms, scope } = self.list_hints.clone();
+        CacheHints { ttl_ms, scope: self.scope(scope) }
+    }
+
+    /// What a skill says of its being used again.
+    #[cfg(feature = "skills")]
+    pub(super) fn skill_hints(&self, skill: &Listed) -> CacheHints {
+        let nothing = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
+        let CacheHints { ttl_ms, scope } = skill.hints.clone().unwrap_or(nothing);
         CacheHints { ttl_ms, scope: self.scope(scope) }
     }
 

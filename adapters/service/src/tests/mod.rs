@@ -18,6 +18,8 @@ mod resources;
 mod rounds;
 mod schemas;
 mod sessions;
+#[cfg(feature = "skills")]
+mod skills;
 mod stateless;
 mod tasks;
 mod tools;

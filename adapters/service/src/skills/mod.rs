@@ -1,0 +1,57 @@
+//! What both sides know of skills: how a `SKILL.md` begins, and what a file has to be like that is said to belong to one.
+
+mod frontmatter;
+mod verify;
+mod yaml;
+
+use std::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+pub(crate) use frontmatter::parse;
+pub use verify::{SkillFault, SkillFile};
+pub(crate) use verify::{announced, verified};
+
+/// The file that makes a folder a skill.
+pub(crate) const MANIFEST: &str = "SKILL.md";
+
+/// The SHA-256 of some bytes, as skills write it.
+pub(crate) fn digest(bytes: &[u8]) -> String {
+    let mut text = String::from("sha256:");
+    for byte in Sha256::digest(bytes) {
+        // Nothing can go wrong with a text.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The folder of a skill, by the URI of its `SKILL.md`; and what it is called.
+pub(crate) fn root(uri: &str) -> Option<(&str, &str)> {
+    let root = uri.strip_suffix(MANIFEST)?.strip_suffix('/')?;
+    let (_, path) = root.split_once(':')?;
+    let name = path.rsplit('/').next().filter(|name| !name.is_empty())?;
+    Some((root, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_those_of_everybody() {
+        let of_abc = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+        assert_eq!(digest(b"abc"), of_abc);
+    }
+
+    #[test]
+    fn a_skill_is_called_like_its_folder() {
+        assert_eq!(root("skill://a/SKILL.md"), Some(("skill://a", "a")));
+        assert_eq!(root("skill://a/b/c/SKILL.md"), Some(("skill://a/b/c", "c")));
+        assert_eq!(root("git:x/y/SKILL.md"), Some(("git:x/y", "y")));
+        for bad in
+            ["skill://SKILL.md", "skill:///SKILL.md", "skill://a/skill.md", "skill://a/", "SKILL.md", "a/SKILL.md"]
+        {
+            assert_eq!(root(bad), None, "{bad}");
+        }
+    }
+}
