@@ -298,6 +298,8 @@ const CACHEABLE = [
   'resources/list',
   'resources/templates/list',
   'resources/read',
+  'skills/list',
+  'skills/get',
 ];
 
 /** Confirms that a result has what the era asks for, and nothing of the other one. */

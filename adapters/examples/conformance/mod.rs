@@ -20,6 +20,8 @@ pub(crate) struct Scenario {
     pub(crate) host: Host,
     /// Whether to hold a stream open: one of the servers takes any for one that is taken up again.
     pub(crate) listens: bool,
+    /// Whether it is about skills, and whether those are to be loaded.
+    skills: Option<bool>,
     /// What to call, and with what, instead of everything that there is.
     calls: Option<Vec<(String, Value)>>,
 }
@@ -52,11 +54,18 @@ impl Scenario {
             Ok("json-schema-ref-no-deref") => (true, Some(Vec::new())),
             _ => (true, calls),
         };
-        Ok(Self { url, host, listens, calls })
+        let skills = env::var("MCP_CONFORMANCE_SCENARIO").ok().and_then(|name| {
+            let of_skills = name.strip_prefix("sep-2640-client-")?;
+            Some(of_skills != "no-prefetch")
+        });
+        Ok(Self { url, host, listens, skills, calls })
     }
 
     /// Uses all that a server has.
     pub(crate) async fn play(&self, server: &Peer<ClientEnd>) -> Result<(), Box<dyn Error>> {
+        if let Some(loads) = self.skills {
+            return use_skills(server, loads).await;
+        }
         let (mut tools, mut pages) = (Vec::new(), server.all_tools());
         if server.capabilities().contains(Capability::Tools) {
             while let Some(tool) = pages.try_next().await? {
@@ -80,6 +89,21 @@ impl Scenario {
         }
         Ok(())
     }
+}
+
+/// Looks at all skills, and loads them if that is wanted, with all that belongs to them.
+async fn use_skills(server: &Peer<ClientEnd>, loads: bool) -> Result<(), Box<dyn Error>> {
+    let mut skills = server.all_skills();
+    while let Some(skill) = skills.try_next().await? {
+        if !loads {
+            continue;
+        }
+        server.load_skill(&skill)?.await?;
+        for file in skill.resources.listed().unwrap_or_default() {
+            server.read_skill_file(&skill, &file.uri)?.await?;
+        }
+    }
+    Ok(())
 }
 
 /// A call of each tool.

@@ -8,6 +8,7 @@ mod prompts;
 mod questions;
 mod resources;
 mod rounds;
+mod skills;
 mod tools;
 
 use std::{env, error::Error};
@@ -57,5 +58,6 @@ fn service(page_size: Option<usize>) -> Result<Service, RegisterError> {
     builder = jobs::register(builder);
     builder = resources::register(builder);
     builder = prompts::register(builder);
+    builder = skills::register(builder);
     builder.build()
 }

@@ -11,5 +11,6 @@ import './background.mjs';
 import './stateless.mjs';
 import './rounds.mjs';
 import './listening.mjs';
+import './skills.mjs';
 
 export { tasks } from './task.mjs';
