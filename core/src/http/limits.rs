@@ -12,8 +12,14 @@ use core::time::Duration;
 pub struct Limits {
     /// Bytes of a request's target and headers. Default 64 KiB: arguments of tools can be repeated there.
     pub head_bytes: usize,
+    /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, whoever sends
+    /// more is refused with 503: without it, every connection could hold one large body that never ends.
+    pub body_bytes: usize,
     /// Sessions at once. Default 16,384. Beyond it, new ones are refused with 503.
     pub sessions: usize,
+    /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as long
+    /// as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
+    pub requests: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, new ones are refused with 503.
     pub exchanges: usize,
     /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
@@ -50,7 +56,9 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             head_bytes: 64 << 10,
+            body_bytes: 256 << 20,
             sessions: 16_384,
+            requests: 16_384,
             exchanges: 1024,
             streams: 8,
             queued_bytes: 4 << 20,

@@ -188,6 +188,34 @@ fn too_much_is_refused_before_it_is_kept() {
 }
 
 #[test]
+fn bodies_that_are_read_at_once_have_one_limit() {
+    let mut options = Options::new(Policy::loopback());
+    options.limits.body_bytes = 1000;
+    let mut web = Web::with(both_eras(), options);
+    let (head, ()) = post("/mcp").body(()).expect("a request").into_parts();
+    let begin = |web: &Web| web.endpoint.begin(&head, Caller::Anybody).expect("a head takes nothing");
+    let [mut first, mut second] = [begin(&web), begin(&web)];
+    first.feed(&[b' '; 600]).expect("there is room");
+    second.feed(&[b' '; 400]).expect("there is room");
+    for _ in 0..2 {
+        let refused = second.feed(b" ").expect_err("there is none");
+        assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+    }
+    drop(second);
+    first.feed(&[b' '; 400]).expect("there is room again");
+    assert!(first.end().is_err(), "it is no message");
+    assert_eq!(status(&mut web, post("/mcp")), 200);
+}
+
+#[test]
+fn the_length_of_a_body_is_said_in_one_way() {
+    let mut web = Web::new(both_eras());
+    let request = || post("/mcp").header(header::CONTENT_LENGTH, "5");
+    assert_eq!(status(&mut web, request().header(header::TRANSFER_ENCODING, "chunked")), 400);
+    assert_eq!(status(&mut web, request()), 200);
+}
+
+#[test]
 fn headers_that_are_there_twice_are_refused() {
     let mut web = Web::new(both_eras());
     let id = web.begin("2025-11-25");

@@ -5,7 +5,10 @@ use std::time::Duration;
 use http::HeaderValue;
 use mcp_proto::{
     connection::{CancelCause, CloseReason, Event, ServerConfig},
-    http::Challenge,
+    http::{
+        Challenge, Policy,
+        server::{Caller, Options},
+    },
     protocol::VersionSet,
     rpc::{ReplyKey, Timestamp},
     schema::{LogMessageParams, LoggingLevel, ResourceUpdatedParams, ToolsListChangedParams},
@@ -56,6 +59,31 @@ fn a_lone_answer_is_json() {
     assert!(web.sessions.is_empty() && web.endpoint.is_empty());
     let reply = web.ask(modern(&json!(1), "server/discover", json!({})));
     assert_eq!((reply.status(), &reply.json()["result"]["supportedVersions"]), (200, &json!(["2026-07-28"])));
+}
+
+#[test]
+fn there_are_only_so_many_requests_at_once() {
+    let mut options = Options::new(Policy::loopback());
+    options.limits.requests = 2;
+    let mut web = Web::with(stateless(), options);
+    let (first, session, key) = call(&mut web, 1);
+    let (second, ..) = call(&mut web, 2);
+    for round in 0..10 {
+        let refused = web.ask(modern(&json!(3), "tools/list", json!({})));
+        assert_eq!((refused.status(), refused.header("retry-after")), (503, Some("1")), "{round}");
+        assert!(refused.json()["error"]["code"].is_i64());
+    }
+    assert!(web.take_events().is_empty() && web.sessions.len() == 2);
+    // What the head says is enough: the body is not read.
+    let (head, _) = modern(&json!(3), "tools/list", json!({})).into_parts();
+    assert_eq!(web.endpoint.begin(&head, Caller::Anybody).expect_err("there is no room").status(), 503);
+    web.answer((session, key), &json!({"content": []}));
+    assert_eq!((web.reply(first).status(), web.endpoint.requests()), (200, 1));
+    let (third, ..) = call(&mut web, 3);
+    web.hang_up(second);
+    web.hang_up(third);
+    web.take_events();
+    assert_eq!((web.endpoint.requests(), web.sessions.len()), (0, 0));
 }
 
 // req: M-HTTP-015 M-HTTP-017 M-HTTP-019 M-HTTP-021 M-HTTP-097 M-HTTP-099
@@ -387,7 +415,7 @@ fn a_request_can_be_challenged_after_it_was_read() {
 fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
     let mut config = stateless();
     config.settings.limits.outbox_bytes = 10_000;
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    let mut options = Options::new(Policy::loopback());
     options.limits.queued_bytes = 10_000;
     let mut web = Web::with(config, options);
     // Sent past the bed, so that nobody reads.

@@ -189,7 +189,7 @@ impl Session {
             // What cannot even be attributed was no request.
             Way::Streams { .. } | Way::Old { .. } if has_id => StatusCode::OK,
             Way::Streams { .. } | Way::Old { .. } => StatusCode::BAD_REQUEST,
-            Way::Modern { refused } => match code {
+            Way::Modern { refused, .. } => match code {
                 ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
                 ErrorCode::PARSE_ERROR
                 | ErrorCode::INVALID_REQUEST

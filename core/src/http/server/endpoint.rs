@@ -1,7 +1,7 @@
 //! The door: every request comes in here, and is refused or brought to a session.
 
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc};
-use core::fmt;
+use core::{fmt, sync::atomic::AtomicUsize};
 
 use http::request::Parts;
 
@@ -92,6 +92,10 @@ pub struct Endpoint<T> {
     options: Arc<Options>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
+    /// Each request that stands alone holds one of it.
+    alone: Arc<()>,
+    /// Bytes of bodies that are being read.
+    reading: Arc<AtomicUsize>,
 }
 
 struct Entry<T> {
@@ -111,7 +115,8 @@ impl<T: Clone> Endpoint<T> {
             // Whether a client is there is seen on its streams; it need not have one open to be pinged on.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
-        Self { options: Arc::new(options), config, sessions: BTreeMap::new() }
+        let (alone, reading) = (Arc::default(), Arc::default());
+        Self { options: Arc::new(options), config, sessions: BTreeMap::new(), alone, reading }
     }
 
     /// A request has come in: its head, and who sends it. Nothing is kept of it here.
@@ -119,9 +124,13 @@ impl<T: Clone> Endpoint<T> {
     /// # Errors
     /// The answer, if it is refused. Its body need not be read.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
-        Intake::begin(&self.options, &self.config, head, caller, |id, principal| {
+        let intake = Intake::begin(&self.options, &self.config, head, caller, &self.reading, |id, principal| {
             self.sessions.get(id).is_some_and(|entry| entry.admits(principal))
-        })
+        })?;
+        if intake.stands_alone() {
+            self.has_room_for_request()?;
+        }
+        Ok(intake)
     }
 
     /// A request is complete: finds the session that it is for, or begins one. `make` makes a handle of what was begun,
@@ -131,7 +140,7 @@ impl<T: Clone> Endpoint<T> {
     /// known here until it is [forgotten](Self::forget).
     ///
     /// # Errors
-    /// The answer, if there is no such session, or too many of them.
+    /// The answer, if there is no such session, or too many sessions or requests.
     pub fn route(
         &mut self,
         now: Timestamp,
@@ -141,7 +150,10 @@ impl<T: Clone> Endpoint<T> {
     ) -> Result<T, Box<Answer>> {
         let principal = request.principal();
         let (id, old) = match &request.work {
-            Work::Modern(_) => return Ok(make(Session::modern(now, &self.config, &self.options))),
+            Work::Modern(_) => {
+                self.has_room_for_request()?;
+                return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone())));
+            }
             Work::Initialize => (SessionId::new(random), false),
             Work::OldStream => (SessionId::new(random), true),
             Work::Message(id) | Work::Listen(id, _) => return self.known(id, principal, false),
@@ -188,6 +200,19 @@ impl<T: Clone> Endpoint<T> {
         self.sessions.is_empty()
     }
 
+    /// How many requests of the modern era there are: sessions of one that have not been dropped.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        Arc::strong_count(&self.alone) - 1
+    }
+
+    fn has_room_for_request(&self) -> Result<(), Box<Answer>> {
+        if self.requests() < self.options.limits.requests {
+            return Ok(());
+        }
+        Err(Box::new(busy("There are too many requests")))
+    }
+
     fn known(&self, id: &SessionId, principal: Option<&Arc<Principal>>, old: bool) -> Result<T, Box<Answer>> {
         let entry = self.sessions.get(id).filter(|entry| entry.old == old && entry.admits(principal.map(|it| &**it)));
         entry.map(|entry| entry.handle.clone()).ok_or_else(|| Box::new(no_session()))
@@ -206,6 +231,7 @@ impl<T> fmt::Debug for Endpoint<T> {
         f.debug_struct("Endpoint")
             .field("options", &self.options)
             .field("sessions", &self.sessions.len())
+            .field("requests", &(Arc::strong_count(&self.alone) - 1))
             .finish_non_exhaustive()
     }
 }

@@ -67,6 +67,11 @@ impl Purpose {
         })
     }
 
+    /// Whether it is of the modern era, as far as its head says.
+    pub(super) const fn is_modern(&self) -> bool {
+        matches!(self, Self::Post { declared: Declared::Version(version), .. } if matches!(version.era(), Era::Modern))
+    }
+
     /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read, if it
     /// names no revision of a session.
     pub(super) fn session(&self) -> Option<&SessionId> {
@@ -93,6 +98,10 @@ pub(super) fn surface(options: &Options, config: &ServerConfig, head: &Parts) ->
     }
     if let Err((status, why)) = options.policy.check(head) {
         return refuse(status, why);
+    }
+    if head.headers.contains_key(header::TRANSFER_ENCODING) && head.headers.contains_key(header::CONTENT_LENGTH) {
+        // Somebody in front may have gone by the other one, and take the rest for another request.
+        return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
     }
     let surface = options.paths.surface(head.uri.path());
     match surface.filter(|surface| serves_sessions(config) || *surface == Surface::Mcp) {

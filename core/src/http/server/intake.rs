@@ -1,7 +1,10 @@
 //! A request while it comes in: looked at, and refused or read, before anything is kept of it elsewhere.
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use core::fmt;
+use core::{
+    fmt,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use http::request::Parts;
 
@@ -78,6 +81,29 @@ pub struct Intake {
     body: Vec<u8>,
     /// How much of it has come.
     received: usize,
+    share: Share,
+}
+
+/// What a body takes of what all bodies may take that are being read.
+struct Share {
+    of: Arc<AtomicUsize>,
+    most: usize,
+    taken: usize,
+}
+
+impl Share {
+    /// Whether there is that much left.
+    fn take(&mut self, bytes: usize) -> bool {
+        let before = self.of.fetch_add(bytes, Ordering::Relaxed);
+        self.taken += bytes;
+        before.saturating_add(bytes) <= self.most
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.of.fetch_sub(self.taken, Ordering::Relaxed);
+    }
 }
 
 /// A whole request, ready to be brought to whom it concerns.
@@ -97,6 +123,7 @@ impl Intake {
         config: &Arc<ServerConfig>,
         head: &Parts,
         caller: Caller,
+        reading: &Arc<AtomicUsize>,
         known: impl FnOnce(&SessionId, Option<&Principal>) -> bool,
     ) -> Result<Self, Box<Answer>> {
         let surface = surface(options, config, head)?;
@@ -111,13 +138,19 @@ impl Intake {
         {
             return Err(Box::new(answer::no_session()));
         }
-        Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0 })
+        let share = Share { of: reading.clone(), most: options.limits.body_bytes, taken: 0 };
+        Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0, share })
+    }
+
+    /// Whether its head says that it is of the modern era.
+    pub(super) const fn stands_alone(&self) -> bool {
+        self.purpose.is_modern()
     }
 
     /// The next piece of the body.
     ///
     /// # Errors
-    /// The answer, if the body is larger than the limit. The rest of it need not be read.
+    /// The answer, if the body is larger than the limit, or all that are being read are. The rest of it need not be read.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<Answer>> {
         self.received = self.received.saturating_add(chunk.len());
         if self.received > self.config.settings.limits.frame_bytes {
@@ -126,6 +159,10 @@ impl Intake {
         }
         // A body where none belongs is not looked at.
         if !matches!(self.purpose, Purpose::Bare(_)) {
+            if !self.share.take(chunk.len()) {
+                self.body = Vec::new();
+                return Err(Box::new(answer::busy("Too much is being read")));
+            }
             self.body.extend_from_slice(chunk);
         }
         Ok(())

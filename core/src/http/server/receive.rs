@@ -65,7 +65,7 @@ impl Session {
             Some(Event::Violation(violation)) => Some(violation),
             _ => None,
         };
-        if let (Way::Modern { refused }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
+        if let (Way::Modern { refused, .. }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
             *refused = Some(StatusCode::BAD_REQUEST);
         }
         let refusal = violation.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));

@@ -63,7 +63,11 @@ pub struct Session {
 #[derive(Debug)]
 pub(super) enum Way {
     /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is known.
-    Modern { refused: Option<StatusCode> },
+    Modern {
+        refused: Option<StatusCode>,
+        /// Counted by its endpoint for as long as it is there.
+        _place: Arc<()>,
+    },
     /// On a stream for each request, and others.
     Streams { id: SessionId, streams: Streams },
     /// On one stream, which is also the life of the session (2024-11-05).
@@ -108,8 +112,8 @@ impl Session {
         }
     }
 
-    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>) -> Self {
-        Self::new(now, config, options, Way::Modern { refused: None })
+    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, place: Arc<()>) -> Self {
+        Self::new(now, config, options, Way::Modern { refused: None, _place: place })
     }
 
     pub(super) fn streamable(
