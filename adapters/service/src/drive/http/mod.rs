@@ -35,6 +35,8 @@ mod body;
 mod client;
 #[cfg(feature = "hyper")]
 mod endpoint;
+#[cfg(feature = "hyper")]
+mod linger;
 #[cfg(all(unix, feature = "net"))]
 mod net;
 mod reply;

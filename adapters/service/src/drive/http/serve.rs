@@ -15,7 +15,7 @@ use hyper::{
     service::service_fn,
 };
 
-use super::Endpoint;
+use super::{Endpoint, linger::Linger};
 use crate::{
     drive::{Runtime, Timer, Watch},
     sync::lock,
@@ -35,7 +35,7 @@ pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoin
             .timer(Clock(endpoint.runtime().clone()))
             .header_read_timeout(endpoint.patience)
             .max_buf_size(BUFFER)
-            .serve_connection(io, answer)
+            .serve_connection(Linger::new(io, Clock(endpoint.runtime().clone())), answer)
     );
     let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
     let mut stopping = false;
@@ -51,6 +51,9 @@ pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoin
 
 /// The time of a runtime, for hyper.
 struct Clock<R>(R);
+
+/// Nothing in it is pinned in place.
+impl<R> Unpin for Clock<R> {}
 
 impl<R: Runtime> HyperTimer for Clock<R> {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {

@@ -1,0 +1,82 @@
+//! The end of a connection: what was written last is to be heard.
+
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
+
+/// How long what a client still sends is read and thrown away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many bytes of it.
+const MOST: usize = 64 << 20;
+
+/// A stream that is not hung up while its client is still sending.
+///
+/// Whoever is refused while the body is on its way has not read the answer yet. If the stream was closed now, the system would
+/// answer the rest of the body with a reset, and a reset takes with it what was not read. So the end is said first, and
+/// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes.
+pub(super) struct Linger<T, M> {
+    stream: T,
+    timer: M,
+    over: Option<Pin<Box<dyn Sleep>>>,
+    left: usize,
+}
+
+impl<T, M> Linger<T, M> {
+    pub(super) const fn new(stream: T, timer: M) -> Self {
+        Self { stream, timer, over: None, left: MOST }
+    }
+}
+
+impl<T: Read + Unpin, M: Unpin> Read for Linger<T, M> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<T, M> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, timer, over, left } = &mut *self;
+        let over = match over {
+            Some(over) => over,
+            None => {
+                ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+                over.insert(timer.sleep(PATIENCE))
+            }
+        };
+        let mut bytes = [0; 4096];
+        while over.as_mut().poll(cx).is_pending() && *left > 0 {
+            let mut buf = ReadBuf::new(&mut bytes);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, buf.unfilled())) {
+                Ok(()) if !buf.filled().is_empty() => *left = left.saturating_sub(buf.filled().len()),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
