@@ -406,8 +406,16 @@ impl Session {
         }
     }
 
-    /// Looks whether anything is going on.
+    /// Looks whether anything is going on. Of what is over, not even the room is kept that it took in the tables: most
+    /// sessions are idle most of the time.
     fn settle(&mut self) {
+        if self.exchanges.is_empty() {
+            self.exchanges = BTreeMap::new();
+            self.ready = VecDeque::new();
+        }
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.shrink();
+        }
         if !self.exchanges.is_empty() || self.conn.usage().requests > 0 {
             self.idle = None;
         } else if self.idle.is_none() {

@@ -176,6 +176,13 @@ impl Streams {
         });
     }
 
+    /// Gives back the room of an empty table.
+    pub(super) fn shrink(&mut self) {
+        if self.all.is_empty() {
+            self.all = BTreeMap::new();
+        }
+    }
+
     /// Messages that wait for a stream.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()

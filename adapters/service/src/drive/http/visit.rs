@@ -33,7 +33,16 @@ impl Visit {
     /// Nobody writes an exchange any more.
     #[must_use = "it may hold the last of a task"]
     pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
-        self.readers.remove(&exchange)
+        let before = self.readers.remove(&exchange);
+        self.shrink();
+        before
+    }
+
+    /// Gives back the room of an empty table.
+    fn shrink(&mut self) {
+        if self.readers.is_empty() {
+            self.readers = BTreeMap::new();
+        }
     }
 }
 
@@ -63,6 +72,7 @@ impl Carrier<ServerEnd> for Visit {
         while let Some(exchange) = self.session.poll_ready() {
             woken.extend(self.readers.remove(&exchange));
         }
+        self.shrink();
         woken
     }
 }
