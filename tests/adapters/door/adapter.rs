@@ -1,0 +1,82 @@
+//! Servers over HTTP, as each adapter has them.
+
+use std::{net::SocketAddr, thread};
+
+use mcp_proto::http::server::Options;
+use mcp_service::{Service, drive::Stopper};
+
+/// A server over HTTP, on some adapter.
+pub(crate) trait Site: 'static {
+    const NAME: &'static str;
+
+    /// Serves at a loopback address of its own.
+    fn serve(service: &Service, endpoint: Options) -> Served;
+}
+
+/// A server that runs.
+pub(crate) struct Served {
+    pub(crate) address: SocketAddr,
+    stop: Option<Box<dyn FnOnce()>>,
+}
+
+impl Served {
+    /// Serves on a thread; `serve` says whether it has ended because it was told to.
+    fn new(address: SocketAddr, stop: Stopper, serve: impl FnOnce() -> bool + Send + 'static) -> Self {
+        let served = thread::spawn(serve);
+        let stop = move || {
+            stop();
+            assert!(served.join().expect("no panic"), "it was told to stop");
+        };
+        Self { address, stop: Some(Box::new(stop)) }
+    }
+}
+
+impl Drop for Served {
+    /// Has it stop, and waits until it has.
+    fn drop(&mut self) {
+        self.stop.take().into_iter().for_each(|stop| stop());
+    }
+}
+
+/// mcp-tokio.
+pub(crate) enum Tokio {}
+
+impl Site for Tokio {
+    const NAME: &'static str = "tokio";
+
+    fn serve(service: &Service, endpoint: Options) -> Served {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.expect("a runtime");
+        let listener = runtime.block_on(mcp_tokio::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
+        let listener = listener.endpoint(endpoint);
+        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        Served::new(address, stop, move || runtime.block_on(listener.serve(&service)).is_ok())
+    }
+}
+
+/// mcp-blocking.
+pub(crate) enum Blocking {}
+
+impl Site for Blocking {
+    const NAME: &'static str = "blocking";
+
+    fn serve(service: &Service, endpoint: Options) -> Served {
+        let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").endpoint(endpoint);
+        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        Served::new(address, stop, move || listener.serve(&service).is_ok())
+    }
+}
+
+/// mcp-smol.
+pub(crate) enum Smol {}
+
+impl Site for Smol {
+    const NAME: &'static str = "smol";
+
+    fn serve(service: &Service, endpoint: Options) -> Served {
+        let listener = smol::block_on(mcp_smol::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
+        let listener = listener.endpoint(endpoint);
+        let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
+        Served::new(address, stop, move || smol::block_on(listener.serve(&service)).is_ok())
+    }
+}
