@@ -25,16 +25,17 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// What the command line asks for.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
-        let (mut page_size, mut http) = (None, None);
+        let (mut page_size, mut http, mut key) = (None, None, None);
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match (arg.as_str(), args.next()) {
                 ("--page-size", Some(size)) => page_size = Some(size.parse()?),
                 ("--http", Some(address)) => http = Some(address),
-                _ => return Err("arguments: [--page-size N] [--http ADDRESS]".into()),
+                ("--stateless", Some(digits)) => key = Some(key_of(&digits).ok_or("a key has 64 hexadecimal digits")?),
+                _ => return Err("arguments: [--page-size N] [--stateless KEY] [--http ADDRESS]".into()),
             }
         }
-        Ok(Self { service: service(page_size)?, http })
+        Ok(Self { service: service(page_size, key)?, http })
     }
 
     /// The service, where there is nothing but standard input and output.
@@ -44,18 +45,35 @@ impl Wanted {
     }
 }
 
-/// The service. With a page size, its lists come in pages of that many.
-fn service(page_size: Option<usize>) -> Result<Service, RegisterError> {
-    let mut builder = Service::builder("everything", env!("CARGO_PKG_VERSION"))
+fn key_of(digits: &str) -> Option<[u8; 32]> {
+    let mut key = [0; 32];
+    if digits.len() != 64 || !digits.is_ascii() {
+        return None;
+    }
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digits.get(2 * index..2 * index + 2)?, 16).ok()?;
+    }
+    Some(key)
+}
+
+/// The service. With a page size, its lists come in pages of that many. With a key, it is one of several processes that
+/// keep nothing from one request to the next: what it hands out is sealed with that, and there is nothing that runs as a task,
+/// since those live where they were begun. It goes by another name then.
+fn service(page_size: Option<usize>, key: Option<[u8; 32]>) -> Result<Service, RegisterError> {
+    let name = if key.is_some() { "everything-stateless" } else { "everything" };
+    let mut builder = Service::builder(name, env!("CARGO_PKG_VERSION"))
         .instructions("Everything that a server can have, for clients to be tried with.")
         .subscriptions();
     if let Some(size) = page_size {
         builder = builder.page_size(size);
     }
+    builder = match key {
+        Some(key) => builder.state_key(key),
+        None => jobs::register(builder),
+    };
     builder = tools::register(builder);
     builder = questions::register(builder);
     builder = rounds::register(builder);
-    builder = jobs::register(builder);
     builder = resources::register(builder);
     builder = prompts::register(builder);
     builder = skills::register(builder);

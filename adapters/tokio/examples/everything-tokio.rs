@@ -1,7 +1,7 @@
 //! A server with everything that servers can have, over standard input and output, or over HTTP.
 //!
 //! ```sh
-//! everything-tokio [--page-size N] [--http ADDRESS]
+//! everything-tokio [--page-size N] [--stateless KEY] [--http ADDRESS]
 //! ```
 //!
 //! Over HTTP it is at `/mcp`, and at `/sse` for clients of 2024-11-05. What it serves is in `adapters/examples/everything`.
