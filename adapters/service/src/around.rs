@@ -4,6 +4,7 @@ use std::{
     any::Any,
     fmt,
     future::Future,
+    pin::pin,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -19,7 +20,7 @@ use crate::{
     Context, Failure, Later, Role,
     reply::{Answer, guarded},
     role::Asked,
-    service::{Finished, Rounds},
+    service::Finished,
     session::Shared,
     span::Span,
     sync::lock,
@@ -97,11 +98,11 @@ impl<E: Role> Rest<E> {
         let Some(layer) = layers.get(behind).cloned() else { return handler.await };
         let (context, began) = (incoming.context.clone(), now(&incoming.context));
         let rest = Self { layers, behind: behind + 1, incoming: incoming.clone(), handler };
-        let ended = guarded(async {
+        let ended = pin!(async {
             let ended = layer(incoming, rest).await;
             ended.map_err(|failure| context.explain(failure))
         });
-        ended.await.unwrap_or_else(|error| Ended {
+        guarded(ended).await.unwrap_or_else(|error| Ended {
             answered: Answered::Error(error),
             took: elapsed(&context, began),
             replaced: true,
@@ -201,10 +202,11 @@ impl<E: Role> Around<E> {
         let Self { middleware, span } = self;
         let request = context.clone();
         let answer = match middleware {
-            None => span.around(guarded(async { f(context).await })).await,
+            None => span.around(guarded(pin!(f(context)))).await,
             Some((layers, subject)) => {
                 let incoming = Incoming { subject, context };
-                span.around(through(layers, incoming, f)).await
+                // In a box, so that all others need not have room for it.
+                span.around(Box::pin(through(layers, incoming, f))).await
             }
         };
         span.end(request.is_cancelled(), || answered(&request, &answer));
@@ -227,7 +229,7 @@ where
         let place = place.clone();
         Later::new(async move {
             let (began, request) = (now(&context), context.clone());
-            let answer = guarded(async { f(context).await }).await;
+            let answer = guarded(pin!(f(context))).await;
             let answered = answered(&request, &answer);
             *lock(&place) = Some(answer);
             Ended { answered, took: elapsed(&request, began), replaced: false }
@@ -262,7 +264,7 @@ pub(crate) fn outcome<T: 'static>(answer: &Answer<T>) -> Answered {
 
 /// What the answer of a handler is.
 fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> Answered {
-    if context.work.rounds.get().is_some_and(Rounds::has_asked) {
+    if context.work.rounds.get().is_some_and(|rounds| rounds.has_asked()) {
         return Answered::Questions;
     }
     outcome(answer)
@@ -277,7 +279,7 @@ fn tool_result<T: 'static>(result: &T) -> Option<&CallToolResult> {
 /// What a request says of itself.
 pub(crate) fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
     let Asked { link, key, method, params } = asked;
-    let id = link.run(|conn, _| conn.request_id(*key).cloned());
+    let id = link.look(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {
         Method::Complete => Some(match params.decode::<CompleteParams>().ok()?.reference {
             CompletionReference::Prompt(PromptReference { name, .. }) => name,

@@ -49,7 +49,8 @@ pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) link: Arc<dyn Link<E>>,
     pub(crate) work: Arc<Work>,
-    options: Option<RequestOptions>,
+    /// Boxed, since few have any, and every handler has several of these.
+    options: Option<Box<RequestOptions>>,
 }
 
 impl<E: Role> Context<E> {
@@ -69,7 +70,7 @@ impl<E: Role> Context<E> {
     /// to ask its user or its model, it may be silent for as long as it takes in all.
     #[must_use]
     pub fn with_options(&self, options: RequestOptions) -> Self {
-        Self { options: Some(options), ..self.clone() }
+        Self { options: Some(Box::new(options)), ..self.clone() }
     }
 
     /// The same context, for questions that are answered within `timeout`.
@@ -86,7 +87,7 @@ impl<E: Role> Context<E> {
                 Origin::Request(key) => Some(key),
                 Origin::Task(_) => None,
             };
-            self.link.run(|conn, _| E::info(conn, key))
+            Box::new(self.link.look(|conn| E::info(conn, key)))
         })
     }
 
@@ -145,8 +146,8 @@ impl<E: Role> Context<E> {
     }
 
     /// The times that were chosen for questions.
-    pub(crate) const fn options(&self) -> Option<&RequestOptions> {
-        self.options.as_ref()
+    pub(crate) fn options(&self) -> Option<&RequestOptions> {
+        self.options.as_deref()
     }
 
     /// Whether nobody wants the result any more.
@@ -202,8 +203,8 @@ impl<E: Role> Context<E> {
         if let Err(error) = self.check() {
             return Later::ready(Err(error));
         }
-        let peer = match self.options.clone() {
-            Some(options) => self.peer().with_options(options),
+        let peer = match self.options() {
+            Some(options) => self.peer().with_options(options.clone()),
             None => self.peer().patient_for::<R>(),
         };
         let peer = match self.trace() {

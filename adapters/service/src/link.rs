@@ -17,6 +17,9 @@ pub trait Link<E>: Send + Sync + 'static {
     /// block or call back into the link. Never waits for the peer.
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
 
+    /// As [`with`](Self::with), for what changes nothing: so there is nothing to see to.
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>));
+
     /// Where those wait who wait for this connection.
     fn lobby(&self) -> &Lobby;
 }
@@ -29,6 +32,16 @@ impl<E: 'static> dyn Link<E> {
     pub fn run<R>(&self, f: impl FnOnce(&mut Connection<E>, Timestamp) -> R) -> R {
         let (mut f, mut result) = (Some(f), None);
         self.with(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
+        result.expect("a link calls what it is handed")
+    }
+
+    /// [`view`](Link::view) for what hands something back.
+    ///
+    /// # Panics
+    /// As [`run`](Self::run).
+    pub fn look<R>(&self, f: impl FnOnce(&Connection<E>) -> R) -> R {
+        let (mut f, mut result) = (Some(f), None);
+        self.view(&mut |conn| result = f.take().map(|f| f(conn)));
         result.expect("a link calls what it is handed")
     }
 }
@@ -96,10 +109,14 @@ impl Job {
     }
 
     /// A job around a handler of this kind.
-    pub(crate) fn of(kind: Kind, order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(crate) fn of<F>(kind: Kind, order: Order, work: impl FnOnce() -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
         match kind {
-            Kind::Sync => Self::new(order, move || block_on(future)),
-            Kind::Async => Self::future(order, future),
+            // The future is made where it is run: moving one is most of the work on a small request.
+            Kind::Sync => Self::new(order, move || block_on(work())),
+            Kind::Async => Self::future(order, work()),
         }
     }
 

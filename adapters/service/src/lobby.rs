@@ -133,7 +133,7 @@ impl<E: 'static> dyn Link<E> {
 
     /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended.
     pub(crate) async fn room(&self) {
-        self.lobby().requests.in_turn(|| self.run(|conn, _| conn.has_room_for_request()).then_some(())).await;
+        self.lobby().requests.in_turn(|| self.look(|conn| conn.has_room_for_request()).then_some(())).await;
     }
 
     /// Waits until then.

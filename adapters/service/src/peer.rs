@@ -43,7 +43,7 @@ impl<E: 'static> Peer<E> {
     /// The same peer, with options that differ in something.
     fn but(&self, change: impl FnOnce(&mut RequestOptions)) -> Self {
         let own = self.options.clone();
-        let mut options = own.unwrap_or_else(|| self.link.run(|conn, _| conn.settings().request.clone()));
+        let mut options = own.unwrap_or_else(|| self.link.look(|conn| conn.settings().request.clone()));
         change(&mut options);
         Self { options: Some(options), ..self.clone() }
     }
@@ -176,7 +176,7 @@ impl<E: 'static> Peer<E> {
     /// Whether the handshake is over and the connection neither closed nor about to be.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.link.run(|conn, _| conn.is_ready())
+        self.link.look(|conn| conn.is_ready())
     }
 
     /// Why the connection has ended, if it has.
@@ -194,7 +194,7 @@ impl<E: 'static> Peer<E> {
     /// The negotiated revision, once the handshake has begun.
     #[must_use]
     pub fn version(&self) -> Option<ProtocolVersion> {
-        self.link.run(|conn, _| conn.version())
+        self.link.look(|conn| conn.version())
     }
 
     /// Whether requests stand alone (2026-07-28), as far as that is known.
@@ -205,7 +205,7 @@ impl<E: 'static> Peer<E> {
     /// What the peer has declared.
     #[must_use]
     pub fn capabilities(&self) -> CapabilitySet {
-        self.link.run(|conn, _| conn.peer_capabilities())
+        self.link.look(|conn| conn.peer_capabilities())
     }
 
     /// The connection.

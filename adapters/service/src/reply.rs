@@ -3,7 +3,7 @@
 use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
-    pin::pin,
+    pin::Pin,
     sync::Arc,
     task::Poll,
 };
@@ -25,17 +25,15 @@ pub(crate) type Answer<T> = Result<T, ErrorObject>;
 pub(crate) type Refusal = Answer<EmptyResult>;
 
 /// Runs code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
-pub(crate) async fn guarded<T>(f: impl Future<Output = Answer<T>>) -> Answer<T> {
-    let mut f = pin!(f);
+pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
     // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
-    poll_fn(|cx| {
+    poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {
             span::panicked();
             Poll::Ready(Err(ErrorObject::internal("Internal error")))
         })
     })
-    .await
 }
 
 /// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
@@ -109,7 +107,7 @@ impl<E: Role> Reply<E> {
 
     /// Why nobody answers, if that is so.
     fn excuse(&self) -> &'static str {
-        let ends = self.link.run(|conn, _| conn.phase() >= Phase::Draining);
+        let ends = self.link.look(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {
             (true, _) => "The connection ends before this request was served",
             (false, true) => "The work on this request was given up",

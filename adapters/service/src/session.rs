@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::Future,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -222,7 +223,7 @@ impl<E: Role> Shared<E> {
         let (work, around) = (self.works.begin(key, meta), Around::of(self, asked));
         let mut reply = Reply::new(self, link, key);
         let context = self.context(link, work);
-        Job::of(kind, Order::Concurrent, async move {
+        Job::of(kind, Order::Concurrent, move || async move {
             reply.begin();
             let answer = if context.is_cancelled() {
                 // The answer goes nowhere, but it is what frees the request's place.
@@ -272,12 +273,12 @@ impl<E: Role> Shared<E> {
     /// A job of code of the user that nobody is owed an answer by.
     fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl Future<Output = ()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::of(kind, Order::InSequence, async move {
+        Job::of(kind, Order::InSequence, move || async move {
             let _running = running;
-            let heard = async {
+            let heard = pin!(async {
                 f.await;
                 Ok(())
-            };
+            });
             // A panic is nobody else's concern.
             let _ = guarded(heard).await;
         })

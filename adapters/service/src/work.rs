@@ -1,7 +1,7 @@
 //! One request of the peer, while a handler works on it.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     future::Future,
     mem,
     sync::{
@@ -38,9 +38,10 @@ pub(crate) struct Work {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
-    pub(crate) info: OnceLock<RequestInfo>,
+    /// Boxed like the rest of what few handlers want to know: a small request is not to carry it all.
+    pub(crate) info: OnceLock<Box<RequestInfo>>,
     /// How its handler asks, if that is by rounds.
-    pub(crate) rounds: OnceLock<Rounds>,
+    pub(crate) rounds: OnceLock<Box<Rounds>>,
     /// That it may become a task of the extension (2026-07-28).
     pub(crate) permit: OnceLock<Permit>,
     /// The task of the extension that it has become. Its handler asks by it then.
@@ -121,7 +122,7 @@ impl Work {
 
 /// The work on the peer's requests that are not answered yet.
 #[derive(Default)]
-pub(crate) struct Works(Mutex<HashMap<ReplyKey, Arc<Work>>>);
+pub(crate) struct Works(Mutex<BTreeMap<ReplyKey, Arc<Work>>>);
 
 impl Works {
     pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {

@@ -13,6 +13,9 @@ pub(super) trait Carrier<E>: Send + 'static {
     /// The connection, to be used at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
 
+    /// The connection, to be looked at.
+    fn view(&self) -> &Connection<E>;
+
     /// The next thing that the application should know.
     fn poll_event(&mut self) -> Option<Event<'static>>;
 
@@ -33,6 +36,10 @@ pub(super) trait Carrier<E>: Send + 'static {
 
 impl<E: Send + 'static> Carrier<E> for Connection<E> {
     fn connection(&mut self, _now: Timestamp) -> &mut Self {
+        self
+    }
+
+    fn view(&self) -> &Self {
         self
     }
 

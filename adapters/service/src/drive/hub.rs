@@ -155,6 +155,10 @@ impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
         self.run(|carrier, now| f(carrier.connection(now), now));
     }
 
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+        f(lock(&self.state).carrier.view());
+    }
+
     fn lobby(&self) -> &Lobby {
         &self.lobby
     }

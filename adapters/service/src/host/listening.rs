@@ -277,7 +277,7 @@ impl Peer<ClientEnd> {
     /// # Errors
     /// If it is not allowed now; nothing has been sent then.
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Listening>, SendError> {
-        let mut options = self.options().unwrap_or_else(|| self.link().run(|conn, _| conn.settings().request.clone()));
+        let mut options = self.options().unwrap_or_else(|| self.link().look(|conn| conn.settings().request.clone()));
         options.relisten = true;
         let listening = self.subscriptions().add(filter, options);
         let (link, calls) = (self.link(), self.calls());
@@ -296,7 +296,7 @@ impl Peer<ClientEnd> {
 
 /// The connection is ready: what was listened to on an earlier one is listened to again.
 pub(super) fn ready(link: &Arc<dyn Link<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
-    let is_modern = link.run(|conn, _| conn.version().is_some_and(|version| version.era() == Era::Modern));
+    let is_modern = link.look(|conn| conn.version().is_some_and(|version| version.era() == Era::Modern));
     if is_modern {
         calls.subscriptions().resume(link, calls);
     }

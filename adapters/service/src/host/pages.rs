@@ -133,7 +133,7 @@ impl<T> Pages<T> {
         if self.count > self.limits.items {
             return invalid("the list has too many items");
         }
-        let version = self.link.run(|conn, _| conn.version());
+        let version = self.link.look(|conn| conn.version());
         let leads_on =
             |cursor: &str| !cursor.is_empty() || version.is_some_and(|version| !version.takes_empty_cursor_for_none());
         self.next = match next.filter(|cursor| leads_on(cursor)) {

@@ -228,7 +228,7 @@ impl Service {
         self.0.clients.each(|session, link| {
             let is_subscribed = session.state.is_subscribed(uri);
             // Whoever cannot see it is not told either. A session was asked when it subscribed.
-            let listeners = link.run(|conn, _| conn.listeners(uri));
+            let listeners = link.look(|conn| conn.listeners(uri));
             let listeners: Vec<_> = listeners.into_iter().filter(|key| self.0.may_hear(link, *key, uri)).collect();
             let sent = link.run(|conn, _| {
                 // A session that has not subscribed must not hear what others on its connection listen to.

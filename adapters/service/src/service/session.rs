@@ -179,7 +179,7 @@ impl Shared<ServerEnd> {
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
         if !tool.headers.is_empty() {
-            link.run(|conn, _| conn.verify_headers(key, &tool.headers, Some(&RawJson::from(&arguments))))?;
+            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&RawJson::from(&arguments))))?;
         }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
@@ -218,7 +218,7 @@ impl Shared<ServerEnd> {
         if required == CapabilitySet::EMPTY {
             return None;
         }
-        let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
+        let info = asked.link.look(|conn| ServerEnd::info(conn, Some(asked.key)));
         let declared = info.client_capabilities.set();
         let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
         if missing == CapabilitySet::EMPTY {
@@ -245,13 +245,13 @@ impl Shared<ServerEnd> {
         F: Future<Output = Answer<T>> + Send + 'static,
     {
         let Asked { link, key, .. } = *asked;
-        let (Some(asker), Some(method)) = (link.run(|conn, _| Asker::of(conn, key)), asked.method.known()) else {
+        let (Some(asker), Some(method)) = (link.look(|conn| Asker::of(conn, key)), asked.method.known()) else {
             return Ok(Some(self.work(asked, meta, kind, run)));
         };
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
         Ok(Some(self.work(asked, meta, kind, move |context| async move {
             let request = context.clone();
-            let rounds = request.work.rounds.get_or_init(|| rounds);
+            let rounds = request.work.rounds.get_or_init(|| Box::new(rounds));
             let answer = run(context).await;
             rounds.finish(&request.service().0.seal, answer, failed)
         })))
@@ -331,7 +331,7 @@ impl Shared<ServerEnd> {
     fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let Asked { link, .. } = *asked;
         // In 2024-11-05 anybody may ask.
-        if !link.run(|conn, _| conn.capabilities().contains(Capability::Completions)) {
+        if !link.look(|conn| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
         let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
@@ -383,10 +383,12 @@ impl Inner {
 
 /// The params of `tools/call`. In the modern era nobody asks for a task, and whoever seems to is not heard.
 fn call_params(raw: Option<&RawJson<'_>>, asked: &Request<'_>) -> Answer<CallToolParams> {
-    let asks = raw.is_some_and(|raw| raw.member("task").is_some());
-    let is_modern = || asked.link.run(|conn, _| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
+    let read: Answer<CallToolParams> = params(raw);
+    let asks =
+        read.as_ref().map_or_else(|_| raw.is_some_and(|raw| raw.member("task").is_some()), |it| it.task.is_some());
+    let is_modern = || asked.link.look(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
     if !asks || !is_modern() {
-        return params(raw);
+        return read;
     }
     let members: Map<Json> = params(raw)?;
     let members: Map<Json> = members.into_iter().filter(|(name, _)| name != "task").collect();
@@ -395,7 +397,7 @@ fn call_params(raw: Option<&RawJson<'_>>, asked: &Request<'_>) -> Answer<CallToo
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {
-    let info = asked.link.run(|conn, _| ServerEnd::info(conn, Some(asked.key)));
+    let info = asked.link.look(|conn| ServerEnd::info(conn, Some(asked.key)));
     resource_not_found(uri, info.version)
 }
 

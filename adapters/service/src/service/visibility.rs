@@ -186,7 +186,7 @@ impl Inner {
 
     fn view_of(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey) -> View {
         let predicate = self.visible.clone();
-        View(predicate.map(|predicate| (predicate, link.run(|conn, _| ServerEnd::info(conn, Some(key))))))
+        View(predicate.map(|predicate| (predicate, link.look(|conn| ServerEnd::info(conn, Some(key))))))
     }
 
     /// Whether whoever listens by this request may hear of a resource: it is no secret to him.

@@ -126,7 +126,7 @@ impl<E: Role> Shared<E> {
     /// Whether a request of the kind that `capability` stands for can become a task. Where it cannot, that it asks for it is
     /// not seen.
     pub(crate) fn has_tasks(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, capability: Capability) -> bool {
-        link.run(|conn, _| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
+        link.look(|conn| E::info(conn, Some(key)).version == VERSION && conn.capabilities().contains(capability))
     }
 
     /// Answers a request with a task, and makes a job of the work on it, which is of this kind.
@@ -150,14 +150,13 @@ impl<E: Role> Shared<E> {
         // It begins at once, so that the peer is told before anything else is said of it.
         let mut begun = self.begin_task(Reply::new(self, link, key), meta.clone(), &task);
         let (shared, link) = (self.clone(), link.clone());
-        Job::of(kind, Order::Concurrent, async move {
+        Job::of(kind, Order::Concurrent, move || async move {
             let duty = loop {
                 match begun {
                     Begun::Task(duty) => break duty,
                     Begun::Refused(reply, error) => return reply.send(&Answer::<Json>::Err(error)).await,
                     Begun::Busy(reply) => {
-                        let has_room =
-                            || link.run(|conn, _| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
+                        let has_room = || link.look(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
                         let _ = link.say(has_room).await;
                         begun = shared.begin_task(reply, meta.clone(), &task);
@@ -184,7 +183,7 @@ impl<E: Role> Shared<E> {
             let mut work = None;
             let task = self.tasks.create(now, task.ttl, |id| {
                 let begun = Work::of_task(id, meta);
-                let _ = begun.info.set(E::info(conn, Some(key)));
+                let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
                 work = Some(begun.clone());
                 begun
             })?;

@@ -257,6 +257,10 @@ impl<E: Send + 'static> Link<E> for End<E> {
         End::with(self, |conn| f(conn, now));
     }
 
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+        End::with(self, |conn| f(conn));
+    }
+
     fn lobby(&self) -> &Lobby {
         &self.lobby
     }

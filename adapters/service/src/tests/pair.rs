@@ -166,6 +166,10 @@ impl<E: Send + 'static> Link<E> for End<E> {
         self.with_conn(|conn| f(conn, self.now()));
     }
 
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+        self.with_conn(|conn| f(conn));
+    }
+
     fn lobby(&self) -> &Lobby {
         &self.lobby
     }

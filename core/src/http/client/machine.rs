@@ -193,6 +193,12 @@ impl Client {
         &mut self.conn
     }
 
+    /// The connection, to be looked at.
+    #[must_use]
+    pub const fn view(&self) -> &Connection<ClientEnd> {
+        &self.conn
+    }
+
     /// What was asked for with [`Action::Prove`] is there: the request is made again.
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);

@@ -231,6 +231,12 @@ impl Session {
         &mut self.conn
     }
 
+    /// The connection, to be looked at.
+    #[must_use]
+    pub const fn view(&self) -> &Connection<ServerEnd> {
+        &self.conn
+    }
+
     /// Answers a request with an error, and the exchange that it came in with 401 or 403: whoever asks has to prove more.
     /// If a stream was opened for it already, the error is all that can be said.
     ///

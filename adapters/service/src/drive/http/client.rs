@@ -107,6 +107,10 @@ impl Carrier<ClientEnd> for Messenger {
         self.client.connection(now)
     }
 
+    fn view(&self) -> &Connection<ClientEnd> {
+        self.client.view()
+    }
+
     fn poll_event(&mut self) -> Option<Event<'static>> {
         self.client.poll_event()
     }

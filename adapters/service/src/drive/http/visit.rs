@@ -51,6 +51,10 @@ impl Carrier<ServerEnd> for Visit {
         self.session.connection(now)
     }
 
+    fn view(&self) -> &Connection<ServerEnd> {
+        self.session.view()
+    }
+
     fn poll_event(&mut self) -> Option<Event<'static>> {
         self.session.poll_event()
     }

@@ -51,7 +51,7 @@ impl Shared<ServerEnd> {
     /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
     /// side does not offer tasks to it at all.
     pub(in crate::service) fn may_become_task(&self, asked: &Asked<'_, ServerEnd>) -> Option<bool> {
-        asked.link.run(|conn, _| {
+        asked.link.look(|conn| {
             let context = conn.context(asked.key).filter(|context| context.era() == Era::Modern)?;
             let offered = conn.capabilities().contains(Capability::TasksExtension);
             offered.then(|| context.client_capabilities.set().contains(Capability::TasksExtension))
@@ -70,7 +70,7 @@ impl Shared<ServerEnd> {
         F: Future<Output = Answer<CallToolResult>> + Send + 'static,
     {
         let Asked { link, key, params, .. } = asked;
-        let (asker, info) = link.run(|conn, _| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
+        let (asker, info) = link.look(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
         let Some(asker) = asker else { return Ok(None) };
         let owner = asker.principal.clone();
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
@@ -78,15 +78,15 @@ impl Shared<ServerEnd> {
         let work = self.works.begin(*key, meta);
         let around = Around::of(self, asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
-        let _ = (work.info.set(info), work.permit.set(Permit { owner, weight }));
+        let _ = (work.info.set(Box::new(info)), work.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
-            let _ = work.rounds.set(rounds);
+            let _ = work.rounds.set(Box::new(rounds));
         }
         let reply = Reply::new(self, link, *key);
         let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
         // It begins before anything else happens, and whether or not there is somebody free to work on it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
-        let job = Job::of(kind, Order::Concurrent, async move {
+        let job = Job::of(kind, Order::Concurrent, move || async move {
             while let Err(NotBegun::Busy) = begun {
                 duty.room().await;
                 begun = duty.begin_task();
@@ -153,7 +153,7 @@ impl Context<ServerEnd> {
                 let context = self.clone();
                 Later::new(async move {
                     loop {
-                        let room = context.link.say(|| context.link.run(|conn, _| has_room(conn)));
+                        let room = context.link.say(|| context.link.look(has_room));
                         let waited = context.work.unless_cancelled(room).await;
                         waited.ok_or(CallError::Cancelled)??;
                         match context.try_to_become_task() {
@@ -175,7 +175,7 @@ impl Context<ServerEnd> {
         if self.work.permit.get().is_none() {
             return Ok(false);
         }
-        if self.work.rounds.get().is_some_and(Rounds::is_asking) {
+        if self.work.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
             // It comes back with the answers, and would be a second task then.
             return Err(CallError::InputRequired);
         }
@@ -189,7 +189,7 @@ impl Context<ServerEnd> {
     }
 }
 
-fn has_room(conn: &mut mcp_proto::connection::Connection<ServerEnd>) -> Result<(), SendError> {
+fn has_room(conn: &mcp_proto::connection::Connection<ServerEnd>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
 }
 
@@ -209,7 +209,7 @@ impl Duty {
 
     async fn room(&self) {
         // It is only ever refused as busy.
-        let _ = self.link.say(|| self.link.run(|conn, _| has_room(conn))).await;
+        let _ = self.link.say(|| self.link.look(has_room)).await;
     }
 
     async fn end(mut self, answer: Answer<CallToolResult>) {

@@ -26,7 +26,7 @@ impl Shared<ServerEnd> {
     ) -> Answer<Option<Job>> {
         let raw = asked.params.as_ref();
         let (link, key) = (asked.link.clone(), asked.key);
-        let owner = link.run(|conn, _| owner(conn, key));
+        let owner = link.look(|conn| owner(conn, key));
         self.tend_tasks(&link);
         Ok(match method {
             Method::ExtGetTask => {
