@@ -1,7 +1,7 @@
 //! A JSON value as a piece of the frame it came in.
 
 use alloc::borrow::Cow;
-use core::fmt;
+use core::{fmt, iter, mem};
 
 use serde_core::{Deserialize, de};
 
@@ -52,19 +52,22 @@ impl<'a> RawJson<'a> {
     /// The value of a member, if this is an object that has it.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
+        self.members().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.
+    pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, RawJson<'_>)> {
         let mut scanner = Scanner::new(&self.0, MAX_DEPTH);
         let mut first = true;
-        if !scanner.eat(b'{') {
-            return None;
-        }
-        while let Some(found) = scanner.next_member(first).ok()? {
-            first = false;
-            let value = scanner.value(1).ok()?;
-            if found.text() == name {
-                return Some(RawJson::trusted(value));
+        let is_object = scanner.eat(b'{');
+        iter::from_fn(move || {
+            if !is_object {
+                return None;
             }
-        }
-        None
+            let name = scanner.next_member(mem::replace(&mut first, false)).ok()??;
+            let value = scanner.value(1).ok()?;
+            Some((name.text(), RawJson::trusted(value)))
+        })
     }
 
     /// Whether the value is an object.

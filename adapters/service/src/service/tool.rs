@@ -248,7 +248,7 @@ impl Tool {
 
     #[cfg(feature = "schemas")]
     fn check_arguments(&self, arguments: &JsonObject) -> Result<(), BadArguments> {
-        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments.get())).map_err(BadArguments)
+        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(&arguments.into())).map_err(BadArguments)
     }
 
     #[cfg(not(feature = "schemas"))]
@@ -271,7 +271,7 @@ impl Tool {
         #[cfg(feature = "schemas")]
         if let Some(checker) = &self.checks.output {
             checker
-                .check_text(content.get())
+                .check_text(&content.into())
                 .map_err(|why| ErrorObject::internal(format!("The result does not fit the output schema: {why}")))?;
         }
         Ok(result)

@@ -3,16 +3,19 @@
 //! Schemas are understood in the dialects draft 4, 6, 7, 2019-09 and 2020-12, of which the last one is meant where a
 //! schema does not say. References lead to places in the same schema only: nothing is fetched.
 
+mod simple;
+
 use std::{fmt, sync::Arc};
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use mcp_proto::{
     schema::{CallToolResult, Tool},
-    wire::JsonObject,
+    wire::{JsonObject, RawJson},
 };
 use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::Value;
 
+use self::simple::Simple;
 use crate::{CallError, Pending};
 
 /// The schema of a type as it is read, in 2020-12.
@@ -63,7 +66,7 @@ impl std::error::Error for SchemaError {}
 
 /// A schema that is ready to be held against values.
 #[derive(Clone, Debug)]
-pub(crate) struct Checker(Arc<Validator>);
+pub(crate) struct Checker(Arc<(Option<Simple>, Validator)>);
 
 impl Checker {
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
@@ -81,20 +84,25 @@ impl Checker {
         if schema.get("$schema").is_none() {
             options = options.with_draft(Draft::Draft202012);
         }
-        options.build(&schema).map(|validator| Self(Arc::new(validator))).map_err(|why| error(&why))
+        let validator = options.build(&schema).map_err(|why| error(&why))?;
+        Ok(Self(Arc::new((Simple::of(&schema), validator))))
     }
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
     pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        self.0.validate(value).map_err(|error| {
+        self.0.1.validate(value).map_err(|error| {
             let place = error.instance_path().to_string();
             let what = error.masked_with("the value");
             if place.is_empty() { what.to_string() } else { format!("{what} at {place}") }
         })
     }
 
-    pub(crate) fn check_text(&self, text: &str) -> Result<(), String> {
-        let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    /// [`check`](Self::check) for a value that was not read yet.
+    pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
+        if self.0.0.as_ref().is_some_and(|simple| simple.fits(text)) {
+            return Ok(());
+        }
+        let value: Value = text.decode().map_err(|error| error.to_string())?;
         self.check(&value)
     }
 }
@@ -135,7 +143,7 @@ impl OutputSchema {
             (None, _) => Ok(()),
             _ if result.is_error() => Ok(()),
             (Some(_), None) => Err("structured content is missing".into()),
-            (Some(checker), Some(content)) => checker.check_text(content.get()),
+            (Some(checker), Some(content)) => checker.check_text(&content.into()),
         }
     }
 }
