@@ -70,10 +70,10 @@ pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error:
 ///
 /// What users have written may have line breaks. In JSON they stand between tokens only, where a space is as good.
 pub(crate) fn one_line(text: &mut [u8]) {
-    for byte in text {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+    let mut rest = text;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
+        rest[at] = b' ';
+        rest = &mut rest[at + 1..];
     }
 }
 
