@@ -25,6 +25,9 @@ use crate::{
 /// Until when one sleeps who sleeps until told.
 pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 
+/// How much is held back at most, in bytes.
+const HELD: usize = 16 * 1024;
+
 /// One connection as all of its threads see it.
 ///
 /// What they know of each other is in [`State`], under one lock that nobody keeps while waiting for anything else. The
@@ -100,7 +103,7 @@ impl<E: 'static> Driver<E> {
             return state;
         }
         let Some(mut sink) = state.sink.take() else { return state };
-        if state.fill() {
+        if state.fill() && (!state.held || state.out.rest().len() >= HELD) {
             let mut out = mem::take(&mut state.out);
             drop(state);
             // An error is for the writer, who will run into it again.
@@ -111,11 +114,20 @@ impl<E: 'static> Driver<E> {
             state.fill();
         }
         state.sink = Some(sink);
-        if !state.out.is_empty() || state.connection.is_drained() {
+        if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
             state.blocked = true;
             self.output.notify_one();
         }
         state
+    }
+
+    /// Writes what was held back. Whoever is about to read does this, which somebody is at most [`PATIENCE`](crate::crew)
+    /// after the last time.
+    pub(crate) fn release(&self) {
+        let mut state = self.lock();
+        if mem::take(&mut state.held) {
+            self.settle(state);
+        }
     }
 
     /// Hands out the events that wait. The caller has the turn.
@@ -158,6 +170,10 @@ impl<E: Send + 'static> Link<E> for Driver<E> {
         let mut state = self.lock();
         f(&mut state.connection, self.now());
         self.settle(state);
+    }
+
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+        f(&self.lock().connection);
     }
 
     fn lobby(&self) -> &Lobby {

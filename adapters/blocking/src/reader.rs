@@ -2,7 +2,10 @@
 
 use std::{io, sync::Arc};
 
-use mcp_proto::codec::{Frame, LineDecoder};
+use mcp_proto::{
+    codec::{Frame, LineDecoder},
+    rpc::Timestamp,
+};
 use mcp_service::{Link, drive::bounds::CHUNK};
 
 use crate::{driver::Driver, threads::lock, transport::Input};
@@ -33,6 +36,7 @@ impl<E: Send + 'static> Reader<E> {
 
     fn read(&mut self) -> io::Result<bool> {
         let Self { driver, link, input, buffer, lines } = self;
+        driver.release();
         let more = match input {
             Input::Bytes(source) => {
                 buffer.resize(CHUNK, 0);
@@ -50,15 +54,18 @@ impl<E: Send + 'static> Reader<E> {
             }
         };
         let _turn = lock(&driver.turn);
+        let now = driver.now();
         if matches!(input, Input::Messages(_)) && more {
-            take_in(driver, link, Frame::new(buffer));
+            take_in(driver, link, now, Frame::new(buffer));
         }
+        let mut frames = 0;
         while let Some(frame) = lines.next_frame() {
-            take_in(driver, link, frame);
+            take_in(driver, link, now, frame);
+            frames += 1;
         }
         let mut state = driver.lock();
+        state.held = more && frames > 1;
         if !more {
-            let now = driver.now();
             state.connection.handle_eof(now);
             state.collect();
             driver.hand_out_waiting(link, state, true);
@@ -70,8 +77,7 @@ impl<E: Send + 'static> Reader<E> {
 }
 
 /// Hands a frame to the connection, and what comes of it to the application. The caller has the turn.
-fn take_in<E: 'static>(driver: &Driver<E>, link: &Arc<dyn Link<E>>, frame: Frame<'_>) {
-    let now = driver.now();
+fn take_in<E: 'static>(driver: &Driver<E>, link: &Arc<dyn Link<E>>, now: Timestamp, frame: Frame<'_>) {
     let mut state = driver.lock();
     match state.connection.handle_frame(now, frame) {
         // What other threads caused comes first.

@@ -41,6 +41,7 @@ scenarios![
     a_handler_can_close_the_connection_it_runs_on,
     // A23
     a_notification_handler_asks_the_peer,
+    answers_leave_while_what_came_with_them_is_worked_on,
     // A28
     notifications_that_pile_up_are_dropped_and_nothing_else_suffers,
     // A63
@@ -111,6 +112,29 @@ fn handlers_that_wait_for_answers_do_not_keep_the_answers_away<A: Adapter>() {
         call.wait().expect("it is answered");
     }
     assert_eq!(asked_back.load(Ordering::SeqCst), 104);
+}
+
+/// With one thread for handlers, so that the same one goes from the first to the second.
+fn answers_leave_while_what_came_with_them_is_worked_on<A: Adapter>() {
+    let (transport, mut peer) = Raw::pair::<A>();
+    let gate = Gate::default();
+    let server = server_with::<A>(server_config(), transport, &handlers(1), {
+        let gate = gate.clone();
+        in_jobs(move |asked: &Asked<ServerEnd>| {
+            if asked.method == "test/slow" {
+                gate.pass();
+            }
+            asked.echo();
+        })
+    });
+    peer.shake_hands_as_client();
+    let quick = json!({"jsonrpc": "2.0", "id": 1, "method": "test/quick", "params": {}});
+    let slow = json!({"jsonrpc": "2.0", "id": 2, "method": "test/slow", "params": {}});
+    peer.send_line(&format!("{quick}\n{slow}"));
+    assert_eq!(peer.receive().expect("an answer")["id"], 1, "before the slow one is done");
+    gate.open();
+    assert_eq!(peer.receive().expect("an answer")["id"], 2);
+    drop(server);
 }
 
 /// Runs notifications in sequence and requests beside each other, and writes down what has begun.
