@@ -37,12 +37,6 @@ impl Wanted {
         }
         Ok(Self { service: service(page_size, key)?, http })
     }
-
-    /// The service, where there is nothing but standard input and output.
-    #[allow(dead_code, reason = "for adapters without HTTP")]
-    pub(crate) fn over_stdio(self) -> Result<Service, Box<dyn Error>> {
-        if self.http.is_some() { Err("there is no HTTP on this adapter".into()) } else { Ok(self.service) }
-    }
 }
 
 fn key_of(digits: &str) -> Option<[u8; 32]> {

@@ -59,7 +59,6 @@ pub(crate) enum Target {
     /// A server to be started.
     Command(Command),
     /// One that is there, over HTTP.
-    #[allow(dead_code, reason = "for adapters that have HTTP")]
     Url(String),
 }
 
@@ -87,15 +86,6 @@ impl Tour {
             _ => Target::Command(Command::new(program).args(args)),
         };
         Ok(Self { target, host, versions, heard, report, folder: folders.swap_remove(0) })
-    }
-
-    /// The server to be started, where there is no HTTP.
-    #[allow(dead_code, reason = "for adapters without HTTP")]
-    pub(crate) fn command(&self) -> Result<Command, Box<dyn Error>> {
-        match &self.target {
-            Target::Command(command) => Ok(command.clone()),
-            Target::Url(_) => Err("there is no HTTP on this adapter".into()),
-        }
     }
 
     /// What to say if the server cannot be talked to.
