@@ -32,7 +32,9 @@ pub use mcp_proto::http::{
     client::Options as Address,
     server::{Options, Paths},
 };
-pub use mcp_service::drive::http::{Body, Credentials, Requests, Response};
+#[cfg(feature = "tls")]
+pub use mcp_service::drive::http::rustls;
+pub use mcp_service::drive::http::{Body, Credentials, Proxy, Requests, Response};
 use mcp_service::{
     Service,
     drive::http::{self, Net},

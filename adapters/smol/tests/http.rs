@@ -1,4 +1,4 @@
-//! Clients and servers over HTTP, on smol.
+//! Clients and servers over HTTP, with and without encryption, on smol.
 
 use std::{future::Future, time::Duration};
 
@@ -7,6 +7,8 @@ use smol::{Timer, future::or};
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/https.rs"]
+mod https;
 
 pub(crate) fn run(future: impl Future<Output = ()>) {
     smol::block_on(future);

@@ -1,4 +1,4 @@
-//! Clients and servers over HTTP, on tokio.
+//! Clients and servers over HTTP, with and without encryption, on tokio.
 
 use std::{future::Future, time::Duration};
 
@@ -6,6 +6,8 @@ pub(crate) use mcp_tokio as adapter;
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/https.rs"]
+mod https;
 
 pub(crate) fn run(future: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime").block_on(future);

@@ -12,9 +12,10 @@
 //!
 //! A [`Policy`] says under which names a server is reached and which web pages may talk to it, and there is no default for
 //! an endpoint. That of a listener is [`Policy::loopback`], whatever it listens on: to be reached from elsewhere takes
-//! `Listener::endpoint` with the names that it has there. There is no encryption here: that is for a proxy in front,
+//! `Listener::endpoint` with the names that it has there. Encryption is for a proxy in front,
 //! which passes on `Host`, does not collect what is streamed, and lets streams be quiet for longer than
-//! [`keepalive`](mcp_proto::http::Limits::keepalive).
+//! [`keepalive`](mcp_proto::http::Limits::keepalive). Where there is none, a listener can have certificates of its own
+//! (feature `tls`).
 //!
 //! Who sends a request is for whoever routes it to find out (a layer of tower): it puts a
 //! [`Caller`](mcp_proto::http::server::Caller) into the extensions of the request. Handlers find it in their context,
@@ -50,7 +51,9 @@ pub use body::Body;
 #[cfg(feature = "hyper")]
 pub use endpoint::Endpoint;
 #[cfg(all(unix, feature = "net"))]
-pub use net::{Connector, Listener, Net, serve_http};
+pub use net::{Connector, Listener, Net, Proxy, serve_http};
+#[cfg(all(unix, feature = "tls"))]
+pub use rustls;
 #[cfg(feature = "hyper")]
 pub use serve::serve;
 

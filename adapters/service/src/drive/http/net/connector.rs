@@ -4,7 +4,7 @@ use std::{fmt, io, marker::PhantomData, sync::Arc};
 
 use mcp_proto::http::client::Options as Address;
 
-use super::{Net, http1::Http1};
+use super::{Net, Proxy, http1::Http1, route::Route};
 use crate::{
     Host,
     drive::{
@@ -19,6 +19,7 @@ pub struct Connector<N> {
     options: Options,
     requests: Option<Arc<dyn Requests>>,
     credentials: Option<Arc<dyn Credentials>>,
+    route: Route,
     net: PhantomData<fn() -> N>,
 }
 
@@ -36,7 +37,8 @@ impl<N: Net> Connector<N> {
     /// [credentials](Self::credentials) decides what becomes of a challenge.
     #[must_use]
     pub fn to(address: Address) -> Self {
-        Self { address, options: Options::default(), requests: None, credentials: None, net: PhantomData }
+        let (options, route) = (Options::default(), Route::default());
+        Self { address, options, requests: None, credentials: None, route, net: PhantomData }
     }
 
     /// How the connection is run.
@@ -53,7 +55,24 @@ impl<N: Net> Connector<N> {
         self
     }
 
-    /// Who makes the requests, instead of hyper over TCP: another library, something in memory.
+    /// Has a proxy between us and every server. What the environment says of proxies does not count.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.route.proxy = Some(proxy);
+        self
+    }
+
+    /// How servers at addresses of `https` are known, and what they are shown, instead of the certificates that this system
+    /// trusts, and none. Only HTTP/1.1 is spoken.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.route.tls = config.into();
+        self
+    }
+
+    /// Who makes the requests, instead of hyper: another library, something in memory. Proxies and
+    /// certificates are its own affair then.
     #[must_use]
     pub fn requests(mut self, requests: impl Requests) -> Self {
         self.requests = Some(Arc::new(requests));
@@ -65,12 +84,12 @@ impl<N: Net> Connector<N> {
     /// # Errors
     /// If there is no runtime, nobody listens there, or not a server that the host can talk to.
     pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
-        let Self { mut address, options, requests, credentials, .. } = self;
+        let Self { mut address, options, requests, credentials, route, .. } = self;
         address.proves = credentials.is_some();
         if address.seed == 0 {
             address.seed = seed();
         }
-        let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new()));
+        let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
         Ok(Client::over_http::<N>(address, requests, credentials, host, &options).await?.into())
     }
 }
@@ -82,6 +101,7 @@ impl<N> Clone for Connector<N> {
             options: self.options.clone(),
             requests: self.requests.clone(),
             credentials: self.credentials.clone(),
+            route: self.route.clone(),
             net: PhantomData,
         }
     }

@@ -6,43 +6,37 @@ use std::{
     marker::PhantomData,
     pin::{Pin, pin},
     sync::Arc,
-    time::Duration,
 };
 
 use http::{HeaderValue, Request, Uri, header, uri::Scheme};
 use http_body::Body as _;
-use hyper::client::conn::http1;
 
 use super::{
     Net,
-    dial::dial,
     pool::{Line, Origin, Pool},
+    proxy::Proxy,
+    route::Route,
 };
-use crate::drive::{
-    http::{Body, Requests, Response},
-    runtime::within,
-};
+use crate::drive::http::{Body, Requests, Response};
 
-/// How long a connection may take to come about.
-const CONNECT: Duration = Duration::from_secs(30);
-
-/// hyper over TCP: each request on a connection that was used before, or on a new one.
+/// hyper: each request on a connection that was used before, or on a new one.
 pub(super) struct Http1<N> {
+    route: Arc<Route>,
     pool: Arc<Pool>,
     net: PhantomData<fn() -> N>,
 }
 
 impl<N: Net> Http1<N> {
-    pub(super) fn new() -> Self {
-        Self { pool: Arc::default(), net: PhantomData }
+    pub(super) fn new(route: Route) -> Self {
+        Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 }
 
 impl<N: Net> Requests for Http1<N> {
     fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let pool = self.pool.clone();
+        let (route, pool) = (self.route.clone(), self.pool.clone());
         Box::pin(async move {
-            match exchange::<N>(&pool, request.map(Body::shared), &mut response).await {
+            match exchange::<N>(&route, &pool, request.map(Body::shared), &mut response).await {
                 Ok(()) => response.end(),
                 Err(why) => response.fail(why),
             }
@@ -51,16 +45,21 @@ impl<N: Net> Requests for Http1<N> {
 }
 
 /// Makes a request, and tells what comes of it except for the end.
-async fn exchange<N: Net>(pool: &Arc<Pool>, mut request: Request<Body>, response: &mut Response) -> Result<(), String> {
+async fn exchange<N: Net>(
+    route: &Route,
+    pool: &Arc<Pool>,
+    mut request: Request<Body>,
+    response: &mut Response,
+) -> Result<(), String> {
     let runtime = N::current().map_err(|error| error.to_string())?;
-    let origin = Origin::of(request.uri())?;
-    prepare(&mut request, &origin)?;
+    let origin = Origin::of(request.uri());
+    prepare(&mut request, &origin, route.relay(&origin))?;
     let (line, answer) = loop {
         let used = pool.take(&origin);
         let is_used = used.is_some();
         let mut line = match used {
             Some(line) => line,
-            None => connect(&runtime, &origin).await?,
+            None => route.open(&runtime, &origin).await?,
         };
         match line.sender.try_send_request(request).await {
             Ok(answer) => break (line, answer),
@@ -99,42 +98,43 @@ fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: Line) {
     }));
 }
 
-/// What HTTP/1.1 wants of a request to an origin: a path, and the name of the host.
-fn prepare(request: &mut Request<Body>, origin: &Origin) -> Result<(), String> {
+/// What HTTP/1.1 wants of a request: the name of the host, and a path; or to be told all of it, and who asks, where a proxy
+/// passes it on.
+fn prepare(request: &mut Request<Body>, origin: &Origin, relay: Option<&Proxy>) -> Result<(), String> {
     if !request.headers().contains_key(header::HOST) {
-        let is_usual = origin.port == 80;
-        let host = if is_usual { origin.host.clone() } else { format!("{}:{}", origin.host, origin.port) };
-        let host = HeaderValue::try_from(host).map_err(|error| error.to_string())?;
+        let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
         request.headers_mut().insert(header::HOST, host);
     }
-    let path = request.uri().path_and_query().cloned();
-    *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+    let Some(proxy) = relay else {
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+        return Ok(());
+    };
+    if let Some(authorization) = &proxy.authorization {
+        request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
+    }
     Ok(())
 }
 
-async fn connect<N: Net>(runtime: &N, origin: &Origin) -> Result<Line, String> {
-    let Origin { host, port } = origin;
-    let cannot = |why: &dyn std::fmt::Display| format!("cannot connect to {host}:{port}: {why}");
-    let stream = match within(runtime, CONNECT, dial(runtime, host, *port)).await {
-        Some(stream) => stream.map_err(|error| cannot(&error))?,
-        None => return Err(cannot(&"it takes too long")),
-    };
-    let (sender, connection) = http1::handshake(stream).await.map_err(|error| cannot(&whole_story(&error)))?;
-    Ok(Line::new(runtime, origin.clone(), sender, connection))
-}
-
 impl Origin {
-    fn of(uri: &Uri) -> Result<Self, String> {
-        if uri.scheme() != Some(&Scheme::HTTP) {
-            return Err("there is no encryption here".to_owned());
-        }
+    fn of(uri: &Uri) -> Self {
+        let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
         let host = uri.host().unwrap_or_default().to_ascii_lowercase();
-        Ok(Self { host, port: uri.port_u16().unwrap_or(80) })
+        Self { is_secure, host, port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }) }
+    }
+
+    /// What is said of it in `Host`.
+    fn name(&self) -> String {
+        if self.port == if self.is_secure { 443 } else { 80 } {
+            self.host.clone()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
     }
 }
 
 /// An error, and what it came from.
-fn whole_story(error: &dyn Error) -> String {
+pub(super) fn whole_story(error: &dyn Error) -> String {
     let mut story = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

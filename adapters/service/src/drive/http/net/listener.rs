@@ -16,6 +16,8 @@ use mcp_proto::http::{
 };
 
 use super::Net;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
 use crate::{
     Service,
     drive::{
@@ -30,7 +32,7 @@ use crate::{
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Listens on a TCP address, and serves whoever comes over HTTP/1.1. There is no encryption: that is for a proxy in front.
+/// Listens on a TCP address, and serves whoever comes over HTTP/1.1. Encryption is mostly for a proxy in front.
 pub struct Listener<N: Net> {
     socket: N::Socket,
     address: SocketAddr,
@@ -38,6 +40,8 @@ pub struct Listener<N: Net> {
     connections: usize,
     endpoint: Endpoints,
     options: Options,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl<N: Net> Listener<N> {
@@ -59,6 +63,8 @@ impl<N: Net> Listener<N> {
             connections: 1024,
             endpoint,
             options: Options::default(),
+            #[cfg(feature = "tls")]
+            tls: None,
         })
     }
 
@@ -88,6 +94,14 @@ impl<N: Net> Listener<N> {
     #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
+        self
+    }
+
+    /// Has connections encrypted, with these certificates.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> Self {
+        self.tls = Some(config);
         self
     }
 
@@ -122,12 +136,7 @@ impl<N: Net> Listener<N> {
             };
             match unless(stopped.as_mut(), accept).await {
                 Ok(()) => break,
-                Err(Ok(stream)) => {
-                    let (seat, endpoint, stopped) = (crowd.enter(), endpoint.clone(), self.stopped.clone());
-                    N::detach(runtime.spawn(async move {
-                        let _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await;
-                    }));
-                }
+                Err(Ok(stream)) => N::detach(self.attend(&runtime, stream, endpoint.clone(), crowd.enter())),
                 Err(Err(error)) if is_passing(&error) => {}
                 Err(Err(error)) if is_shortage(&error) => sleep(&runtime, SHORTAGE).await,
                 Err(Err(error)) => return Err(error.into()),
@@ -138,6 +147,20 @@ impl<N: Net> Listener<N> {
         // Whoever reads nothing is not waited for.
         within(&runtime, LAST_WORDS, crowd.until(1)).await;
         Ok(())
+    }
+
+    /// Has one connection served.
+    fn attend(&self, runtime: &N, stream: N::Stream, endpoint: Endpoint<N>, seat: Seat) -> N::Task {
+        let stopped = self.stopped.clone();
+        #[cfg(feature = "tls")]
+        if let Some(config) = self.tls.clone() {
+            return runtime.spawn(async move {
+                if let Ok(stream) = Tls::server(config, stream) {
+                    let _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await;
+                }
+            });
+        }
+        runtime.spawn(async move { _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await })
     }
 }
 

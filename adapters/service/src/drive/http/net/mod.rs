@@ -5,6 +5,10 @@ mod dial;
 mod http1;
 mod listener;
 mod pool;
+mod proxy;
+mod route;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::{
     fmt, io,
@@ -16,6 +20,7 @@ use hyper::rt::{Read, Write};
 
 pub use connector::Connector;
 pub use listener::{Listener, serve_http};
+pub use proxy::Proxy;
 
 use crate::drive::{Client, Runtime};
 

@@ -25,6 +25,7 @@ const MOST: usize = 32;
 /// Where connections lead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
+    pub(super) is_secure: bool,
     pub(super) host: String,
     pub(super) port: u16,
 }

@@ -1,0 +1,265 @@
+//! Clients and servers over HTTP with encryption, and through proxies, as users have them on runtimes. Whoever takes this in has
+//! the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
+
+use std::{
+    future::Future,
+    io::{self, BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    pin::Pin,
+    sync::{Arc, Mutex},
+    thread,
+    time::Duration,
+};
+
+use mcp_proto::protocol::VersionSet;
+use mcp_service::{Host, Service, Tool, drive::Stopper};
+use serde_json::json;
+
+use crate::{
+    adapter::{
+        Client, Error,
+        http::{
+            Connector, Listener, Proxy,
+            rustls::{
+                ClientConfig, RootCertStore, ServerConfig,
+                crypto::ring,
+                pki_types::{CertificateDer, PrivateKeyDer},
+            },
+        },
+    },
+    run, spawn, timeout,
+};
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(20);
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+fn service() -> Service {
+    let service = Service::builder("web", "1").tool(Tool::new_async("echo", async |echo: Echo| echo.message));
+    service.build().expect("a service")
+}
+
+fn host(versions: VersionSet) -> Host {
+    Host::builder("test", "1").versions(versions).build()
+}
+
+/// A certificate for `localhost`, and what a server and a client make of it.
+struct Identity {
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+}
+
+impl Identity {
+    fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let certificate: CertificateDer<'static> = made.cert.into();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("it can be trusted");
+        let provider = Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone());
+        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+        Self {
+            server: Arc::new(server.with_single_cert(vec![certificate], key).expect("they belong together")),
+            client: Arc::new(client.with_no_client_auth()),
+        }
+    }
+}
+
+/// A server that runs.
+struct Running {
+    address: SocketAddr,
+    stop: Stopper,
+    served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
+}
+
+impl Running {
+    async fn new(tls: Option<&Identity>) -> Self {
+        let mut listener = Listener::bind("127.0.0.1:0").await.expect("there is a port").with_old_transport();
+        if let Some(identity) = tls {
+            listener = listener.tls(identity.server.clone());
+        }
+        let (address, stop) = (listener.local_addr(), listener.stopper());
+        Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service()).await })) }
+    }
+
+    /// Under the name that the certificate is for.
+    fn url(&self, scheme: &str, path: &str) -> String {
+        format!("{scheme}://localhost:{}{path}", self.address.port())
+    }
+
+    async fn stop(self) {
+        (self.stop)();
+        within(self.served).await.expect("it was told to");
+    }
+}
+
+/// Fails the test, rather than hanging, if it takes too long.
+async fn within<T>(future: impl Future<Output = T>) -> T {
+    timeout(LONG, future).await.expect("it does not take that long")
+}
+
+async fn echo(client: &Client, message: &str) {
+    let result = within(client.call_tool("echo", json!({"message": message})).expect("it is sent")).await;
+    assert_eq!(result.expect("it is answered").content[0].as_text(), Some(message));
+}
+
+async fn connect(connector: Connector) -> Result<Client, String> {
+    within(connector.connect(&host(VersionSet::ALL))).await.map_err(|error| error.to_string())
+}
+
+#[test]
+fn what_is_said_is_encrypted() {
+    run(async {
+        let identity = Identity::new();
+        let server = Running::new(Some(&identity)).await;
+        for (versions, path) in [(VersionSet::ALL, "/mcp"), (VersionSet::LEGACY, "/mcp"), (VersionSet::LEGACY, "/sse")]
+        {
+            let connector =
+                Connector::new(&server.url("https", path)).expect("an address").tls(identity.client.clone());
+            let client = within(connector.connect(&host(versions))).await.expect("it serves");
+            echo(&client, "Ünïcode\n").await;
+            // More than any buffer on the way takes.
+            echo(&client, &"x".repeat(3 << 20)).await;
+            within(client.close()).await.into_result().expect("a good end");
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_is_not_known_is_told_nothing() {
+    run(async {
+        let identity = Identity::new();
+        let (server, plain) = (Running::new(Some(&identity)).await, Running::new(None).await);
+        let url = server.url("https", "/mcp");
+        let connector = |url: &str| Connector::new(url).expect("an address");
+        // The system does not know it, neither does who trusts another one, and it is not known under that name.
+        let unknown = connect(connector(&url)).await.expect_err("nobody vouches for it");
+        assert!(unknown.contains("ertificate"), "it says why: {unknown}");
+        let other = connect(connector(&url).tls(Identity::new().client)).await.expect_err("somebody else is trusted");
+        assert!(other.contains("invalid peer certificate"), "it says why: {other}");
+        let number = url.replace("localhost", "127.0.0.1");
+        let misnamed = connect(connector(&number).tls(identity.client.clone())).await.expect_err("another name");
+        assert!(misnamed.contains("not valid for name"), "it says why: {misnamed}");
+        // What is encrypted where nobody expects that, and the other way round.
+        let to_plain = connector(&plain.url("https", "/mcp")).tls(identity.client.clone());
+        connect(to_plain).await.expect_err("it does not speak TLS");
+        connect(connector(&server.url("http", "/mcp"))).await.expect_err("it speaks nothing but TLS");
+        for running in [server, plain] {
+            running.stop().await;
+        }
+    });
+}
+
+/// A proxy, and what it is asked: the first line of each connection.
+struct Relay {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Relay {
+    /// A proxy for whoever says this for authorization.
+    fn new(authorization: &'static str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let relay = Self { address: listener.local_addr().expect("it has an address"), asked: Arc::default() };
+        let asked = relay.asked.clone();
+        thread::spawn(move || {
+            while let Ok((client, _)) = listener.accept() {
+                let asked = asked.clone();
+                // How it ends is told by those at its ends.
+                thread::spawn(move || serve(client, authorization, &asked));
+            }
+        });
+        relay
+    }
+
+    fn proxy(&self) -> Proxy {
+        Proxy::new(&format!("http://{}", self.address)).expect("an address")
+    }
+
+    fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().expect("no panic"))
+    }
+}
+
+/// Serves one connection of a proxy. What is asked of a server without encryption is handed on as it is, and so is what comes
+/// after it.
+fn serve(mut client: TcpStream, authorization: &str, asked: &Mutex<Vec<String>>) -> io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let (mut head, mut line) = (String::new(), String::new());
+    while reader.read_line(&mut line)? > 2 {
+        head += &line;
+        line.clear();
+    }
+    let first = head.lines().next().unwrap_or_default().to_owned();
+    asked.lock().expect("no panic").push(first.clone());
+    if !head.lines().any(|line| line == format!("proxy-authorization: {authorization}")) {
+        return client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
+    }
+    let target = first.split(' ').nth(1).unwrap_or_default();
+    let authority = target.trim_start_matches("http://").split('/').next().unwrap_or_default();
+    let mut server = TcpStream::connect(authority)?;
+    if first.starts_with("CONNECT ") {
+        client.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+    } else {
+        server.write_all(format!("{head}\r\n").as_bytes())?;
+    }
+    server.write_all(reader.buffer())?;
+    let (mut back, mut forth) = (server.try_clone()?, client.try_clone()?);
+    thread::spawn(move || {
+        let _ = io::copy(&mut back, &mut forth);
+        let _ = forth.shutdown(std::net::Shutdown::Both);
+    });
+    let copied = io::copy(&mut client, &mut server);
+    server.shutdown(std::net::Shutdown::Both)?;
+    copied.map(|_| ())
+}
+
+#[test]
+fn a_proxy_goes_between() {
+    run(async {
+        let identity = Identity::new();
+        // "user:secret", in base64.
+        let relay = Relay::new("Basic dXNlcjpzZWNyZXQ=");
+        for scheme in ["http", "https"] {
+            let server = Running::new((scheme == "https").then_some(&identity)).await;
+            let url = server.url(scheme, "/mcp");
+            let connector = Connector::new(&url).expect("an address").tls(identity.client.clone());
+            let client = connect(connector.clone().proxy(relay.proxy().basic("user", "secret"))).await;
+            let client = client.expect("it is let through");
+            echo(&client, &"x".repeat(1 << 20)).await;
+            for _ in 0..20 {
+                echo(&client, "hello").await;
+            }
+            within(client.close()).await.into_result().expect("a good end");
+            let name = format!("localhost:{}", server.address.port());
+            let expected =
+                if scheme == "http" { format!("POST {url} HTTP/1.1") } else { format!("CONNECT {name} HTTP/1.1") };
+            let asked = relay.asked();
+            assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
+            assert!(asked.len() < 10, "connections are used again: {}", asked.len());
+            // Whoever does not say who it is has no way there.
+            let refused = connect(connector.clone().proxy(relay.proxy().basic("user", "wrong"))).await;
+            let refused = refused.expect_err("it is not let through");
+            assert!(refused.contains("407"), "it says why: {refused}");
+            // There is no other way if there is no proxy.
+            let nowhere = TcpListener::bind("127.0.0.1:0").expect("there is a port").local_addr().expect("an address");
+            let proxy = Proxy::new(&format!("http://{nowhere}")).expect("an address");
+            let lost = connect(connector.proxy(proxy)).await.expect_err("there is no proxy");
+            assert!(lost.contains(&format!("the proxy {nowhere}")), "it says why: {lost}");
+            relay.asked();
+            server.stop().await;
+        }
+        for url in ["https://proxy.example:3128", "socks5://proxy.example", "proxy.example", "http://me@proxy.example"]
+        {
+            assert!(matches!(Proxy::new(url), Err(Error::Io(_))), "{url}");
+        }
+    });
+}
