@@ -42,6 +42,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     type Client: Client;
     type Server: Server;
     type Listener: Listener;
+    type WebListener: Listener;
     type Supervisor: Supervisor<Client = Self::Client>;
 
     // Transports.
@@ -70,6 +71,8 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn supervise(command: Command, host: &Host, restart: Restart) -> Self::Supervisor;
     fn listen_tcp(connections: usize) -> Self::Listener;
     fn listen_unix(path: &Path) -> Self::Listener;
+    fn listen_http() -> Self::WebListener;
+    fn connect_http(url: &str, host: &Host) -> Result<Self::Client, Error>;
     fn shutdown_on_signals() -> io::Result<()>;
     /// How many tasks the runtime has, as far as it says.
     fn tasks() -> usize;
@@ -133,6 +136,7 @@ macro_rules! adapter {
             type Client = $it::Client;
             type Server = $it::Server;
             type Listener = $it::Listener;
+            type WebListener = $it::http::Listener;
             type Supervisor = $it::Supervisor;
 
             fn pair(capacity: usize) -> Pair<Self> {
@@ -211,6 +215,14 @@ macro_rules! adapter {
                 $it::Listener::unix(path).expect("the path is free")
             }
 
+            fn listen_http() -> Self::WebListener {
+                $home::done($it::http::Listener::bind("127.0.0.1:0")).expect("loopback is there")
+            }
+
+            fn connect_http(url: &str, host: &Host) -> Result<Self::Client, Error> {
+                $home::done($it::Client::connect_http(url, host))
+            }
+
             fn shutdown_on_signals() -> io::Result<()> {
                 $it::shutdown_on_signals()
             }
@@ -237,6 +249,20 @@ macro_rules! adapter {
         impl Listener for $it::Listener {
             fn address(&self) -> Option<SocketAddr> {
                 self.local_addr()
+            }
+
+            fn stopper(&self) -> Stopper {
+                Self::stopper(self)
+            }
+
+            fn serve(self, service: &Service) -> Result<(), Error> {
+                $home::done(Self::serve(self, service))
+            }
+        }
+
+        impl Listener for $it::http::Listener {
+            fn address(&self) -> Option<SocketAddr> {
+                Some(self.local_addr())
             }
 
             fn stopper(&self) -> Stopper {

@@ -48,7 +48,7 @@ fn nothing_is_left_of_connections_that_have_ended<A: Adapter>() {
 }
 
 /// Runs this program in a role to its end.
-fn alone<A: Adapter>(role: &str) {
+pub(crate) fn alone<A: Adapter>(role: &str) {
     let output = Start::new(program()).args([FLAG, A::NAME, role]).output().expect("this program can be started");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
@@ -56,7 +56,7 @@ fn alone<A: Adapter>(role: &str) {
 
 /// Threads, descriptors, processes and tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Belongings {
+pub(crate) struct Belongings {
     threads: usize,
     descriptors: usize,
     children: usize,
@@ -64,7 +64,7 @@ struct Belongings {
 }
 
 impl Belongings {
-    fn of<A: Adapter>() -> Self {
+    pub(crate) fn of<A: Adapter>() -> Self {
         let list = |what: &str| fs::read_dir(format!("/proc/self/{what}")).expect("Linux has it");
         let children = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).unwrap_or_default();
         let threads: Vec<_> = list("task").map(|thread| thread.expect("it can be listed")).collect();
@@ -77,7 +77,7 @@ impl Belongings {
     }
 
     /// Waits until no more is there than this. What has said that it is over may still be about to leave the processor.
-    fn expect<A: Adapter>(self) {
+    pub(crate) fn expect<A: Adapter>(self) {
         let start = Instant::now();
         loop {
             let now = Self::of::<A>();
@@ -105,10 +105,10 @@ impl Chance {
 }
 
 /// Counts the handlers that are there.
-struct Present(Arc<AtomicUsize>);
+pub(crate) struct Present(Arc<AtomicUsize>);
 
 impl Present {
-    fn new(count: &Arc<AtomicUsize>) -> Self {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::SeqCst);
         Self(count.clone())
     }
@@ -121,7 +121,7 @@ impl Drop for Present {
 }
 
 /// Waits until something has become true that nobody tells of.
-fn until(condition: impl Fn() -> bool) {
+pub(crate) fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
         assert!(start.elapsed() < LONG, "it never happens");

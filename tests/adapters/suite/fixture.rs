@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::{
     LONG,
     adapter::{Adapter, Client},
-    bulk,
+    bulk, web,
 };
 
 /// The argument that makes a fixture of this program.
@@ -34,6 +34,7 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
         "dropped" => run_to_end(bulk::dropped::<A>),
         "crowd" => run_to_end(bulk::crowd::<A>),
         "leftovers" => run_to_end(bulk::leftovers::<A>),
+        "web" => run_to_end(web::leftovers::<A>),
         role => panic!("no such role: {role}"),
     }
 }

@@ -17,6 +17,7 @@ mod rows;
 mod scenario;
 mod streams;
 mod transports;
+mod web;
 
 use std::{env, process::ExitCode, time::Duration};
 

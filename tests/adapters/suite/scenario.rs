@@ -9,7 +9,7 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, streams, transports,
+    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, streams, transports, web,
 };
 
 /// Something that is tried on every adapter. It fails by panicking.
@@ -45,6 +45,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         pitfalls::scenarios::<A>(),
         streams::scenarios::<A>(),
         transports::scenarios::<A>(),
+        web::scenarios::<A>(),
     ]
     .into_iter()
     .flatten()

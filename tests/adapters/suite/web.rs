@@ -1,0 +1,205 @@
+//! Many calls over HTTP, and what is left when they are over. What else there is of HTTP is tried in `adapters/tests`.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{SendError, Settings, Usage},
+    protocol::VersionSet,
+};
+use mcp_service::{
+    CallError, Context, Host, Service, Tool,
+    drive::{Error, Stopper},
+};
+use serde_json::json;
+
+use crate::{
+    adapter::{Adapter, Client, Listener},
+    bulk::{Belongings, Present, alone, until},
+    scenario::scenarios,
+};
+
+scenarios![
+    a_hundred_threads_call_over_http,
+    more_calls_than_there_are_exchanges_are_all_answered,
+    // A14
+    a_call_over_http_that_takes_too_long_is_called_off,
+    // A16
+    nothing_is_left_of_clients_and_servers_over_http,
+];
+
+const ERAS: [VersionSet; 2] = [VersionSet::ALL, VersionSet::LEGACY];
+
+fn host(versions: VersionSet) -> Host {
+    Host::builder("x", "1").versions(versions).build()
+}
+
+/// A service, and how many of its handlers are there.
+fn service() -> (Service, Arc<AtomicUsize>) {
+    let mut settings = Settings::default();
+    settings.limits.drain = Duration::from_millis(50);
+    let present = Arc::new(AtomicUsize::new(0));
+    let (waiting, blocking) = (present.clone(), present.clone());
+    let wait = move |context: Context| {
+        let present = Present::new(&waiting);
+        async move {
+            let _present = present;
+            context.cancelled().await;
+        }
+    };
+    let block = move |context: Context| {
+        let _present = Present::new(&blocking);
+        context.cancelled().wait();
+    };
+    let service = Service::builder("x", "1")
+        .settings(settings)
+        .tool(Tool::new_async("echo", async |echo: Echo| echo.number.to_string()))
+        .tool(Tool::new_async("wait", wait))
+        .tool(Tool::new("wait_on_a_thread", block))
+        .build();
+    (service.expect("all names differ"), present)
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    number: u64,
+}
+
+/// A server that runs on a thread.
+struct Served {
+    url: String,
+    stop: Stopper,
+    thread: JoinHandle<Result<(), Error>>,
+}
+
+impl Served {
+    fn new<A: Adapter>(service: &Service) -> Self {
+        let listener = A::listen_http();
+        let address = listener.address().expect("it is one of TCP");
+        let (stop, service) = (listener.stopper(), service.clone());
+        let thread = thread::spawn(move || listener.serve(&service));
+        Self { url: format!("http://{address}/mcp"), stop, thread }
+    }
+
+    fn stop(self) {
+        (self.stop)();
+        self.thread.join().expect("no panic").expect("it was told to");
+    }
+}
+
+fn a_hundred_threads_call_over_http<A: Adapter>() {
+    let (service, _) = service();
+    let server = Served::new::<A>(&service);
+    for versions in ERAS {
+        let client = A::connect_http(&server.url, &host(versions)).expect("it serves");
+        thread::scope(|scope| {
+            for thread in 0..100 {
+                let client = &client;
+                scope.spawn(move || {
+                    for round in 0..5 {
+                        let number = thread * 100 + round;
+                        let call = client.call_tool("echo", json!({ "number": number })).expect("it is sent");
+                        let result = call.wait().expect("it is answered");
+                        assert_eq!(result.content[0].as_text(), Some(&*number.to_string()));
+                    }
+                });
+            }
+        });
+        assert_eq!(client.link().run(|connection, _| connection.usage()).calls, 0);
+        assert!(client.close().reason.is_clean());
+    }
+    server.stop();
+}
+
+fn more_calls_than_there_are_exchanges_are_all_answered<A: Adapter>() {
+    let (service, _) = service();
+    let server = Served::new::<A>(&service);
+    for versions in ERAS {
+        let client = A::connect_http(&server.url, &host(versions)).expect("it serves");
+        let call = |number| loop {
+            match client.call_tool("echo", json!({ "number": number })) {
+                Ok(call) => break call,
+                Err(SendError::Busy) => client.room().wait(),
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let calls: Vec<_> = (0..1000).map(call).collect();
+        for (number, call) in calls.into_iter().enumerate() {
+            let result = call.wait().expect("it is answered");
+            assert_eq!(result.content[0].as_text(), Some(&*number.to_string()));
+        }
+        assert!(client.close().reason.is_clean());
+    }
+    server.stop();
+}
+
+fn a_call_over_http_that_takes_too_long_is_called_off<A: Adapter>() {
+    let (service, present) = service();
+    let server = Served::new::<A>(&service);
+    for versions in ERAS {
+        let client = A::connect_http(&server.url, &host(versions)).expect("it serves");
+        for tool in ["wait", "wait_on_a_thread"] {
+            let hurried = client.within(Duration::from_millis(200));
+            let call = hurried.call_tool(tool, ()).expect("it is sent");
+            assert!(matches!(call.wait(), Err(CallError::TimedOut { total: true })));
+            until(|| present.load(Ordering::SeqCst) == 0);
+        }
+        assert!(client.close().reason.is_clean());
+    }
+    server.stop();
+}
+
+fn nothing_is_left_of_clients_and_servers_over_http<A: Adapter>() {
+    alone::<A>("web");
+}
+
+/// The role in which clients and servers end in every way that there is, while handlers run.
+pub(crate) fn leftovers<A: Adapter>() {
+    let (service, present) = service();
+    let mut before = None;
+    for round in 0..12 {
+        let server = Served::new::<A>(&service);
+        let clients = ERAS.map(|versions| A::connect_http(&server.url, &host(versions)).expect("it serves"));
+        let tool = if round % 2 == 0 { "wait" } else { "wait_on_a_thread" };
+        let call = |client: &A::Client| client.call_tool(tool, ()).expect("it is sent");
+        let calls: Vec<_> = clients.iter().flat_map(|client| (0..10).map(|_| call(client))).collect();
+        until(|| present.load(Ordering::SeqCst) == 20);
+        match round % 3 {
+            0 => {
+                drop(calls);
+                for client in &clients {
+                    client.close();
+                    assert_eq!(client.link().run(|connection, _| connection.usage()), Usage::default());
+                }
+                server.stop();
+            }
+            1 => {
+                drop(clients);
+                for call in calls {
+                    call.wait().expect_err("nobody answers");
+                }
+                server.stop();
+            }
+            _ => {
+                server.stop();
+                for call in calls {
+                    call.wait().expect_err("nobody answers");
+                }
+                clients.iter().for_each(|client| _ = client.close());
+            }
+        }
+        until(|| present.load(Ordering::SeqCst) == 0);
+        match before {
+            // What a runtime begins once has begun.
+            None if round == 5 => before = Some(Belongings::of::<A>()),
+            None => {}
+            Some(before) => before.expect::<A>(),
+        }
+    }
+}
