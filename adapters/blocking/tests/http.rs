@@ -6,6 +6,8 @@ use mcp_service::block_on;
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_peers.rs"]
+mod http_peers;
 
 /// The adapter in the way of those on runtimes: what blocks here is done when it is awaited.
 pub(crate) mod adapter {
@@ -37,6 +39,8 @@ pub(crate) mod adapter {
     }
 
     pub(crate) mod http {
+        use std::time::Duration;
+
         use super::{Client, Error, Host, Service, SocketAddr, Stopper, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
             Address, Credentials, Endpoint, Options, Paths, Policy, Requests, Response,
@@ -51,6 +55,14 @@ pub(crate) mod adapter {
 
             pub(crate) fn with_old_transport(self) -> Self {
                 Self(self.0.with_old_transport())
+            }
+
+            pub(crate) fn patience(self, patience: Duration) -> Self {
+                Self(self.0.patience(patience))
+            }
+
+            pub(crate) fn connections(self, connections: usize) -> Self {
+                Self(self.0.connections(connections))
             }
 
             pub(crate) fn local_addr(&self) -> SocketAddr {

@@ -2,14 +2,14 @@
 
 use std::{
     future::{Future, poll_fn},
-    io::{self, Read},
-    net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    io,
+    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     pin::pin,
     rc::Rc,
     sync::Arc,
     task::Poll,
     thread::{self, JoinHandle},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proto::http::{
@@ -20,7 +20,7 @@ use mcp_service::{
     Service,
     drive::{
         Watch,
-        bounds::{LAST_JOBS, LINGER},
+        bounds::LAST_JOBS,
         http,
         os::{self, SHORTAGE, is_passing, is_shortage},
     },
@@ -35,9 +35,6 @@ use crate::{Error, Stopper, threads::spawn};
 
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// How long, and how much of it, is read of what nobody wants any more, so that its sender gets to read why.
-const REST: (Duration, usize) = (Duration::from_secs(5), 64 << 20);
 
 /// Listens on a TCP address, and serves whoever comes over HTTP/1.1, each connection on a thread. There is no encryption: that
 /// is for a proxy in front.
@@ -234,28 +231,7 @@ fn converse(stream: TcpStream, endpoint: &Endpoint, crowd: &Crowd) -> io::Result
             Poll::Pending => served.as_mut().poll(cx),
         })
         .await;
-    })?;
-    if crowd.stopped.look(|stopped| !stopped) {
-        hear_out(&stream)?;
-    }
-    Ok(())
-}
-
-/// Reads the rest of what was refused. If the socket were closed while its peer still sends, the system would call the
-/// connection reset, and the refusal would not be read.
-fn hear_out(mut stream: &TcpStream) -> io::Result<()> {
-    stream.shutdown(Shutdown::Write)?;
-    stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(LINGER))?;
-    let (until, mut left) = (Instant::now() + REST.0, REST.1);
-    let mut chunk = vec![0; 64 << 10];
-    while Instant::now() < until && left > 0 {
-        match stream.read(&mut chunk)? {
-            0 => break,
-            read => left = left.saturating_sub(read),
-        }
-    }
-    Ok(())
+    })
 }
 
 /// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to

@@ -38,6 +38,7 @@ pub struct Listener<N: Net> {
     address: SocketAddr,
     stopped: Arc<Watch<bool>>,
     connections: usize,
+    patience: Duration,
     endpoint: Endpoints,
     options: Options,
     #[cfg(feature = "tls")]
@@ -61,6 +62,7 @@ impl<N: Net> Listener<N> {
             socket: runtime.listen(socket)?,
             stopped: Arc::default(),
             connections: 1024,
+            patience: Duration::from_secs(30),
             endpoint,
             options: Options::default(),
             #[cfg(feature = "tls")]
@@ -87,6 +89,13 @@ impl<N: Net> Listener<N> {
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
+        self
+    }
+
+    /// How long the head of a request may take to come in, and then its body. Default 30 seconds.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 
@@ -126,6 +135,7 @@ impl<N: Net> Listener<N> {
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let runtime = N::current()?;
         let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, runtime.clone());
+        let endpoint = endpoint.patience(self.patience);
         let crowd = Crowd::default();
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
         loop {

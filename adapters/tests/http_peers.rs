@@ -1,0 +1,268 @@
+//! What peers do to a server over HTTP, on any adapter: they hang up, say half of it, read nothing, and come in crowds. Whoever takes this in has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+
+use std::{
+    future::{Future, poll_fn},
+    io::{ErrorKind, Read as _, Write as _},
+    mem,
+    net::{Shutdown, SocketAddr, TcpStream},
+    pin::Pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::connection::Settings;
+use mcp_service::{Context, Failure, Service, Tool, drive::Watch};
+use serde_json::json;
+
+use crate::{
+    adapter::{Error, Stopper, http::Listener},
+    run, spawn,
+};
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(20);
+
+/// How long a request may take to come in, where that matters.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What handlers were told.
+#[derive(Default)]
+struct Heard {
+    begun: usize,
+    cancelled: usize,
+}
+
+/// A server that runs.
+struct Running {
+    address: SocketAddr,
+    stop: Stopper,
+    served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
+    heard: Arc<Watch<Heard>>,
+}
+
+impl Running {
+    async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
+        let heard = Arc::new(Watch::<Heard>::default());
+        let (waiting, telling) = (heard.clone(), heard.clone());
+        let mut settings = Settings::default();
+        settings.limits.drain = Duration::from_millis(100);
+        let wait = |heard: Arc<Watch<Heard>>, context: Context| async move {
+            heard.change(|heard| heard.begun += 1);
+            context.cancelled().await;
+            heard.change(|heard| heard.cancelled += 1);
+            "cancelled"
+        };
+        let service = Service::builder("web", "1")
+            .settings(settings)
+            .tool(Tool::new_async("hello", async || "good day"))
+            .tool(Tool::new_async("wait", move |context: Context| wait(waiting.clone(), context)))
+            .tool(Tool::new_async("tell_and_wait", move |context: Context| {
+                let heard = telling.clone();
+                async move {
+                    context.progress(1.into(), None, None).await?;
+                    Ok::<_, Failure>(wait(heard, context).await)
+                }
+            }))
+            .tool(Tool::new_async("flood", async |context: Context| {
+                for step in 1_u32.. {
+                    context.check()?;
+                    context.progress(step.into(), None, Some(&"x".repeat(1000))).await?;
+                    // Others have their turn.
+                    let mut turn = false;
+                    poll_fn(|cx| {
+                        cx.waker().wake_by_ref();
+                        if mem::replace(&mut turn, true) { Poll::Ready(()) } else { Poll::Pending }
+                    })
+                    .await;
+                }
+                Ok::<_, Failure>("all of it")
+            }))
+            .build()
+            .expect("all names differ");
+        let listener = set(Listener::bind("127.0.0.1:0".to_owned()).await.expect("there is a port"));
+        let (address, stop) = (listener.local_addr(), listener.stopper());
+        Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })), heard }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(LONG)).expect("a time");
+        stream.set_write_timeout(Some(LONG)).expect("a time");
+        stream
+    }
+
+    async fn stop(self) {
+        (self.stop)();
+        self.served.await.expect("it was told to");
+    }
+
+    fn wait_until(&self, condition: impl Fn(&Heard) -> bool) {
+        assert!(self.heard.wait_until(LONG, condition), "it does not take that long");
+    }
+}
+
+/// A call of a tool, in 2026-07-28.
+fn call(tool: &str) -> String {
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "progressToken": 1,
+    });
+    let params = json!({"name": tool, "arguments": {}, "_meta": meta});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let head = format!("mcp-protocol-version: 2026-07-28\r\nmcp-method: tools/call\r\nmcp-name: {tool}\r\n");
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{head}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Reads until something was said.
+fn hear(stream: &mut TcpStream, what: &str) -> String {
+    let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
+    loop {
+        let read = stream.read(&mut chunk).expect("it is said in time");
+        heard.extend_from_slice(&chunk[..read]);
+        let text = String::from_utf8_lossy(&heard);
+        if text.contains(what) {
+            return text.into_owned();
+        }
+        assert!(read > 0, "it ended with {text}");
+    }
+}
+
+/// Reads to the end, which comes in good order.
+fn hear_out(stream: &mut TcpStream) -> String {
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).expect("it ends in good order");
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+// req: M-HTTP-026 M-CANC-006
+#[test]
+fn whoever_hangs_up_is_noticed_while_nothing_is_said() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let mut expected = 0;
+        for tool in ["wait", "tell_and_wait"] {
+            for half in [false, true] {
+                let mut stream = server.connect();
+                stream.write_all(call(tool).as_bytes()).expect("it reads");
+                expected += 1;
+                if tool == "tell_and_wait" {
+                    hear(&mut stream, "notifications/progress");
+                }
+                server.wait_until(|heard| heard.begun == expected);
+                if half {
+                    stream.shutdown(Shutdown::Write).expect("it is open");
+                } else {
+                    drop(stream);
+                }
+                server.wait_until(|heard| heard.cancelled == expected);
+            }
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_connection_is_used_again() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let mut stream = server.connect();
+        for tool in ["hello", "nothing", "hello"] {
+            stream.write_all(call(tool).as_bytes()).expect("it reads");
+            hear(&mut stream, "\"id\":1");
+        }
+        // Requests that come before the answers are answered one after the other.
+        stream.write_all(call("hello").repeat(3).as_bytes()).expect("it reads");
+        stream.shutdown(Shutdown::Write).expect("it is open");
+        let heard = hear_out(&mut stream);
+        assert!(heard.matches("good day").count() >= 1, "{heard}");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_does_not_come_in_is_not_waited_for() {
+    run(async {
+        let server = Running::new(|listener| listener.patience(PATIENCE).connections(1)).await;
+        let whole = call("hello");
+        let (head, body) = whole.split_once("\r\n\r\n").expect("it has a head");
+        let begun = format!("{head}\r\n\r\n{}", &body[..body.len() / 2]);
+        for (sent, status) in [("", ""), ("POST /m", ""), (&head[..head.len() / 2], ""), (&begun, "HTTP/1.1 408 ")] {
+            let start = Instant::now();
+            let mut stream = server.connect();
+            stream.write_all(sent.as_bytes()).expect("it reads");
+            let heard = hear_out(&mut stream);
+            assert!(heard.starts_with(status), "{status} for {sent:?}: {heard}");
+            assert!(start.elapsed() >= PATIENCE, "{sent:?} had no time");
+        }
+        // Its place is free again.
+        let mut stream = server.connect();
+        stream.write_all(whole.as_bytes()).expect("it reads");
+        hear(&mut stream, "good day");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn no_more_are_served_at_once_than_there_are_places() {
+    run(async {
+        let server = Running::new(|listener| listener.connections(4)).await;
+        let mut streams: Vec<_> = (0..4).map(|_| server.connect()).collect();
+        for stream in &mut streams {
+            stream.write_all(call("wait").as_bytes()).expect("it reads");
+        }
+        server.wait_until(|heard| heard.begun == 4);
+        let mut fifth = server.connect();
+        fifth.write_all(call("wait").as_bytes()).expect("the system reads");
+        // One that leaves makes room for it, and only that does.
+        drop(streams.pop());
+        server.wait_until(|heard| heard.begun == 5 && heard.cancelled == 1);
+        drop((streams, fifth));
+        server.wait_until(|heard| heard.begun == 5 && heard.cancelled == 5);
+        // Many come and go.
+        for _ in 0..200 {
+            let mut stream = server.connect();
+            stream.write_all(call("hello").as_bytes()).expect("it reads");
+            hear(&mut stream, "good day");
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_server_that_stops_ends_what_is_open() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        // One that says nothing, one in the middle of its head, one that is answered, one that has been, one that reads nothing.
+        let idle = server.connect();
+        let mut half = server.connect();
+        half.write_all(b"POST /mcp HTTP/1.1\r\nhost:").expect("it reads");
+        let mut waits = server.connect();
+        waits.write_all(call("tell_and_wait").as_bytes()).expect("it reads");
+        hear(&mut waits, "notifications/progress");
+        let mut done = server.connect();
+        done.write_all(call("hello").as_bytes()).expect("it reads");
+        hear(&mut done, "good day");
+        let mut silent = server.connect();
+        silent.write_all(call("flood").as_bytes()).expect("it reads");
+        hear(&mut silent, "notifications/progress");
+        let start = Instant::now();
+        let address = server.address;
+        server.stop().await;
+        assert!(start.elapsed() < LONG, "it took {:?}", start.elapsed());
+        for (name, mut stream) in [("idle", idle), ("half", half), ("waits", waits), ("done", done), ("silent", silent)]
+        {
+            let mut rest = Vec::new();
+            let ended = stream.read_to_end(&mut rest);
+            // There may have been something that nobody read.
+            let is_over = ended.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |_| true);
+            assert!(is_over, "{name}: {ended:?}");
+        }
+        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    });
+}
