@@ -3,7 +3,7 @@
 
 use std::{
     future::Future,
-    io::{self, BufRead as _, BufReader, Write as _},
+    io::{self, BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
     pin::Pin,
     sync::{Arc, Mutex},
@@ -81,10 +81,15 @@ struct Running {
 
 impl Running {
     async fn new(tls: Option<&Identity>) -> Self {
-        let mut listener = Listener::bind("127.0.0.1:0").await.expect("there is a port").with_old_transport();
-        if let Some(identity) = tls {
-            listener = listener.tls(identity.server.clone());
-        }
+        let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
+        Self::with(match tls {
+            Some(identity) => listener.tls(identity.server.clone()),
+            None => listener,
+        })
+    }
+
+    fn with(listener: Listener) -> Self {
+        let listener = listener.with_old_transport();
         let (address, stop) = (listener.local_addr(), listener.stopper());
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service()).await })) }
     }
@@ -156,6 +161,28 @@ fn a_server_that_is_not_known_is_told_nothing() {
             running.stop().await;
         }
     });
+}
+
+#[test]
+fn whoever_does_not_shake_hands_is_hung_up_on() {
+    run(async {
+        let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
+        let listener = listener.tls(Identity::new().server).patience(Duration::from_millis(50));
+        let server = Running::with(listener);
+        for text in ["", "GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x01\x00"] {
+            hang_on(server.address, text);
+        }
+        server.stop().await;
+    });
+}
+
+/// Says something that is no handshake, or not all of it, and waits until the server hangs up.
+fn hang_on(address: SocketAddr, text: &str) {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(LONG)).expect("a time");
+    stream.write_all(text.as_bytes()).expect("it reads");
+    let read = stream.read_to_end(&mut Vec::new());
+    assert!(!read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock), "it hangs up at last");
 }
 
 /// A proxy, and what it is asked: the first line of each connection.
