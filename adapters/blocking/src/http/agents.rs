@@ -41,7 +41,13 @@ pub(super) struct Agents {
 
 /// How requests are made where nobody has said.
 pub(super) fn usual() -> Config {
-    Agent::config_builder().timeout_connect(Some(CONNECT)).build()
+    let config = Agent::config_builder().timeout_connect(Some(CONNECT));
+    #[cfg(feature = "tls")]
+    let config = {
+        use ureq::tls::{RootCerts, TlsConfig};
+        config.tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
+    };
+    config.build()
 }
 
 impl Agents {

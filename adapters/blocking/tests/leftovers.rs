@@ -1,0 +1,129 @@
+//! What is left of servers and clients over HTTP when they have ended: nothing. Threads and descriptors are counted for the whole
+//! process, so this is one test.
+
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpStream,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_blocking::{
+    Client,
+    http::{Endpoint, Listener, Options, Policy, answer},
+};
+use mcp_proto::{connection::Settings, protocol::VersionSet};
+use mcp_service::{Context, Host, Service, Tool, drive::Watch};
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(20);
+
+/// Threads and descriptors of this process.
+fn held() -> (usize, usize) {
+    let count = |path| fs::read_dir(path).expect("Linux has it").count();
+    (count("/proc/self/task"), count("/proc/self/fd"))
+}
+
+fn names() -> Vec<String> {
+    let tasks = fs::read_dir("/proc/self/task").expect("Linux has it");
+    tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok()).collect()
+}
+
+/// What was there before, and nothing else. The system may take a moment to see the last of a thread.
+fn nothing_is_left(before: (usize, usize), what: &str) {
+    let start = Instant::now();
+    loop {
+        let now = held();
+        if now.0 <= before.0 && now.1 <= before.1 {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(2), "{what}: {now:?} of {before:?}: {:?}", names());
+        thread::yield_now();
+    }
+}
+
+/// A tool that waits, as a future and as a function, and how many wait.
+fn service() -> (Service, Arc<Watch<usize>>) {
+    let begun = Arc::new(Watch::new(0));
+    let (one, other) = (begun.clone(), begun.clone());
+    let mut settings = Settings::default();
+    settings.limits.drain = Duration::from_millis(50);
+    let service = Service::builder("web", "1")
+        .settings(settings)
+        .tool(Tool::new_async("hello", async || "good day"))
+        .tool(Tool::new_async("wait", move |context: Context| {
+            let begun = one.clone();
+            async move {
+                begun.change(|begun| *begun += 1);
+                context.cancelled().await;
+                "cancelled"
+            }
+        }))
+        .tool(Tool::new("wait_on_a_thread", move |context: Context| {
+            other.change(|begun| *begun += 1);
+            context.cancelled().wait();
+            "cancelled"
+        }))
+        .build()
+        .expect("all names differ");
+    (service, begun)
+}
+
+#[test]
+fn nothing_is_left_of_servers_and_clients() {
+    let before = held();
+    for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+        let host = Host::builder("test", "1").versions(versions).build();
+        let (service, begun) = service();
+        let listener = Listener::bind("127.0.0.1:0").expect("there is a port").with_old_transport();
+        let (address, stop) = (listener.local_addr(), listener.stopper());
+        let served = thread::spawn(move || listener.serve(&service));
+        let connect = || Client::connect_http(&format!("http://{address}/mcp"), &host).expect("it serves");
+        connect().close().into_result().expect("a good end");
+        let with_server = held();
+
+        // Clients that are closed, dropped, and dropped while something is on its way.
+        for round in 1..=3 {
+            let clients: Vec<_> = (0..4).map(|_| connect()).collect();
+            for client in &clients {
+                client.call_tool("hello", ()).expect("it is sent").wait().expect("it is answered");
+            }
+            let calls: Vec<_> = (clients.iter())
+                .flat_map(|client| ["wait", "wait_on_a_thread"].map(|tool| client.call_tool(tool, ())))
+                .collect();
+            assert!(begun.wait_until(LONG, |begun| *begun == 8 * round), "they all begin");
+            match round {
+                1 => clients.iter().for_each(|client| drop(client.close())),
+                2 => drop(clients),
+                _ => drop((calls, clients)),
+            }
+        }
+        // Those that it served may be kept for a while, in case there are more.
+        let start = Instant::now();
+        while held().1 > with_server.1 && start.elapsed() < LONG {
+            thread::yield_now();
+        }
+        assert!(held().1 <= with_server.1, "connections are left: {:?}", names());
+
+        // A server that stops while it is asked, by clients of ours and by one that only listens.
+        let client = connect();
+        let calls = ["wait", "wait_on_a_thread"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
+        assert!(begun.wait_until(LONG, |begun| *begun == 26), "they begin");
+        let mut idle = TcpStream::connect(address).expect("it listens");
+        idle.write_all(b"GET").expect("it reads");
+        stop();
+        served.join().expect("no panic").expect("it was told to");
+        calls.into_iter().for_each(|call| drop(call.wait().expect_err("nobody answers")));
+        drop((client, idle));
+        nothing_is_left(before, "a server");
+    }
+
+    // An endpoint that is dropped.
+    let endpoint = Endpoint::new(&service().0, Options::new(Policy::loopback())).expect("there are threads");
+    let nothing = http::Request::put("/mcp").header("host", "localhost").body(std::io::empty()).expect("a request");
+    assert_eq!(answer(&endpoint, nothing).status(), 405);
+    drop(endpoint);
+    nothing_is_left(before, "an endpoint");
+}

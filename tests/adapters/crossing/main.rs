@@ -1,0 +1,169 @@
+//! The client of each adapter over HTTP, at the server of each adapter, with encryption where the server has it.
+
+use std::{net::SocketAddr, process::ExitCode, sync::Arc, thread};
+
+use libtest_mimic::{Arguments, Trial};
+use mcp_blocking::http::ureq;
+use mcp_proto::{connection::ClientEnd, protocol::VersionSet};
+use mcp_service::{Host, Peer, Service, Tool, drive::Stopper};
+use mcp_tokio::http::rustls::{
+    ClientConfig, RootCertStore, ServerConfig,
+    crypto::ring,
+    pki_types::{CertificateDer, PrivateKeyDer},
+};
+use serde_json::json;
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Echo {
+    message: String,
+}
+
+fn service() -> Service {
+    let echo = Tool::new_async("echo", async |echo: Echo| echo.message);
+    let echo_on_a_thread = Tool::new("echo_on_a_thread", |echo: Echo| echo.message);
+    Service::builder("web", "1").tool(echo).tool(echo_on_a_thread).build().expect("all names differ")
+}
+
+/// What is the same for whoever crosses.
+fn visit(client: &Peer<ClientEnd>) {
+    for tool in ["echo", "echo_on_a_thread"] {
+        // More than any buffer on the way takes, and less than takes long.
+        for message in ["Ünïcode\n".to_owned(), "x".repeat(1 << 18), "hello".to_owned()] {
+            let result = client.call_tool(tool, json!({"message": message})).expect("it is sent").wait();
+            assert_eq!(result.expect("it is answered").content[0].as_text(), Some(&*message));
+        }
+    }
+}
+
+/// A certificate for `localhost`, and what servers and clients make of it.
+struct Identity {
+    server: Arc<ServerConfig>,
+    client: Arc<ClientConfig>,
+    certificate: Vec<u8>,
+}
+
+impl Identity {
+    fn new() -> Self {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let certificate: CertificateDer<'static> = made.cert.into();
+        let bytes = certificate.to_vec();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("it can be trusted");
+        let provider = Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone());
+        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+        Self {
+            server: Arc::new(server.with_single_cert(vec![certificate], key).expect("they belong together")),
+            client: Arc::new(client.with_no_client_auth()),
+            certificate: bytes,
+        }
+    }
+}
+
+/// A server that runs, on a thread of its own; it says whether it has ended because it was told to.
+struct Running {
+    address: SocketAddr,
+    stop: Stopper,
+    served: thread::JoinHandle<bool>,
+}
+
+type Serve = fn(Option<&Identity>) -> Running;
+type Cross = fn(&str, &Identity, &Host);
+
+fn tokio_runtime() -> tokio::runtime::Runtime {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    runtime.expect("a runtime")
+}
+
+fn serve_on_threads(_: Option<&Identity>) -> Running {
+    let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").with_old_transport();
+    let (address, stop) = (listener.local_addr(), listener.stopper());
+    Running { address, stop, served: thread::spawn(move || listener.serve(&service()).is_ok()) }
+}
+
+fn serve_on_smol(identity: Option<&Identity>) -> Running {
+    let listener = smol::block_on(mcp_smol::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
+    let mut listener = listener.with_old_transport();
+    if let Some(identity) = identity {
+        listener = listener.tls(identity.server.clone());
+    }
+    let (address, stop) = (listener.local_addr(), listener.stopper());
+    Running { address, stop, served: thread::spawn(move || smol::block_on(listener.serve(&service())).is_ok()) }
+}
+
+fn serve_on_tokio(identity: Option<&Identity>) -> Running {
+    let runtime = tokio_runtime();
+    let listener = runtime.block_on(mcp_tokio::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
+    let mut listener = listener.with_old_transport();
+    if let Some(identity) = identity {
+        listener = listener.tls(identity.server.clone());
+    }
+    let (address, stop) = (listener.local_addr(), listener.stopper());
+    Running { address, stop, served: thread::spawn(move || runtime.block_on(listener.serve(&service())).is_ok()) }
+}
+
+fn cross_on_threads(url: &str, identity: &Identity, host: &Host) {
+    let certificate = ureq::tls::Certificate::from_der(&identity.certificate).to_owned();
+    let roots = ureq::tls::RootCerts::new_with_certs(&[certificate]);
+    let tls = ureq::tls::TlsConfig::builder().root_certs(roots).build();
+    let config = ureq::Agent::config_builder().tls_config(tls).build();
+    let connector = mcp_blocking::http::Connector::new(url).expect("an address").ureq(config);
+    let client = connector.connect(host).expect("it serves");
+    visit(&client);
+    client.close().into_result().expect("a good end");
+    if url.starts_with("https") {
+        let unknown = mcp_blocking::Client::connect_http(url, host).expect_err("the system does not know it");
+        assert!(unknown.to_string().contains("ertificate"), "it says why: {unknown}");
+    }
+}
+
+fn cross_on_smol(url: &str, identity: &Identity, host: &Host) {
+    let connector = mcp_smol::http::Connector::new(url).expect("an address").tls(identity.client.clone());
+    let client = smol::block_on(connector.connect(host)).expect("it serves");
+    visit(&client);
+    client.close().wait().into_result().expect("a good end");
+}
+
+fn cross_on_tokio(url: &str, identity: &Identity, host: &Host) {
+    let runtime = tokio_runtime();
+    let connector = mcp_tokio::http::Connector::new(url).expect("an address").tls(identity.client.clone());
+    let client = runtime.block_on(connector.connect(host)).expect("it serves");
+    visit(&client);
+    client.close().wait().into_result().expect("a good end");
+}
+
+fn main() -> ExitCode {
+    let servers: [(&str, Serve, &[&str]); 3] = [
+        // Encryption is for a proxy in front of it.
+        ("blocking", serve_on_threads, &["http"]),
+        ("smol", serve_on_smol, &["http", "https"]),
+        ("tokio", serve_on_tokio, &["http", "https"]),
+    ];
+    let clients: [(&str, Cross); 3] =
+        [("blocking", cross_on_threads), ("smol", cross_on_smol), ("tokio", cross_on_tokio)];
+    let mut trials = Vec::new();
+    for (server, serve, schemes) in servers {
+        for (client, cross) in clients {
+            for scheme in schemes {
+                trials.push(Trial::test(format!("{client}_at_{server}_over_{scheme}"), move || {
+                    let identity = Identity::new();
+                    let running = serve((*scheme == "https").then_some(&identity));
+                    // The name that the certificate is for.
+                    let at = |path| format!("{scheme}://localhost:{}{path}", running.address.port());
+                    for (versions, path) in
+                        [(VersionSet::ALL, "/mcp"), (VersionSet::LEGACY, "/mcp"), (VersionSet::LEGACY, "/sse")]
+                    {
+                        cross(&at(path), &identity, &Host::builder("test", "1").versions(versions).build());
+                    }
+                    (running.stop)();
+                    assert!(running.served.join().expect("no panic"), "it was told to stop");
+                    Ok(())
+                }));
+            }
+        }
+    }
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
