@@ -38,7 +38,7 @@ impl<E: 'static> dyn Link<E> {
     /// [`view`](Link::view) for what hands something back.
     ///
     /// # Panics
-    /// As [`run`](Self::run).
+    /// As `run`.
     pub fn look<R>(&self, f: impl FnOnce(&Connection<E>) -> R) -> R {
         let (mut f, mut result) = (Some(f), None);
         self.view(&mut |conn| result = f.take().map(|f| f(conn)));
