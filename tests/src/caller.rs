@@ -213,6 +213,7 @@ impl Caller {
         let (exchange, request) = caller.request();
         assert_eq!(request.method(), "GET");
         assert_eq!(caller.take_events(), [Event::Ready]);
+        caller.head(exchange, stream_response());
         (caller, exchange)
     }
 

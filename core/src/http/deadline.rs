@@ -27,6 +27,8 @@ pub enum Wake {
     Idle,
     /// A stream that was lost is to be taken up again.
     Reconnect,
+    /// The first requests in a session do not wait any longer for the server to be listened to.
+    Silence,
     /// The rest of a body is not waited for any longer.
     Linger,
     /// The server has not confirmed in time that the session is over.

@@ -65,7 +65,10 @@ fn a_session_is_asked_with_its_headers() {
             (Some("s-1"), named)
         );
         caller.accept(exchange);
-        let requests = std::mem::take(&mut caller.requests);
+        let mut requests = std::mem::take(&mut caller.requests);
+        assert_eq!(requests.len(), 1, "what the server says unasked comes first");
+        caller.head(requests[0].0, stream_response());
+        requests.append(&mut caller.requests);
         assert_eq!(requests.len(), 2);
         for (exchange, request) in requests {
             assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));

@@ -86,6 +86,63 @@ fn a_session_is_listened_to() {
     assert_eq!(caller.requests.len(), 0);
 }
 
+/// A client whose session has begun, and whose stream has been asked for.
+fn asking_for_a_stream() -> (Caller, ExchangeId) {
+    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+    let (exchange, request) = caller.posted("initialize");
+    caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
+    let (exchange, _) = caller.posted("notifications/initialized");
+    caller.accept(exchange);
+    let (stream, request) = caller.request();
+    assert_eq!(request.method(), "GET");
+    (caller, stream)
+}
+
+/// What a server asks for the sake of a request, it may ask on the stream of the session: it has to be there first.
+#[test]
+fn requests_wait_until_the_server_can_say_something_unasked() {
+    let outcomes: [fn(&mut Caller, ExchangeId); 6] = [
+        |caller, stream| caller.head(stream, stream_response()),
+        |caller, stream| caller.respond(stream, Response::builder().status(405), ""),
+        |caller, stream| caller.respond(stream, Response::builder().status(503), ""),
+        |caller, stream| caller.fail(stream),
+        |caller, stream| {
+            let elsewhere = Response::builder().status(307).header("Location", "/elsewhere");
+            caller.respond(stream, elsewhere, "");
+            let (stream, request) = caller.request();
+            assert_eq!((request.method().as_str(), request.uri().path()), ("GET", "/elsewhere"));
+            caller.head(stream, stream_response());
+        },
+        // One that does not say a word before it has something to say is not waited for.
+        |caller, _| {
+            caller.advance(Duration::from_millis(499));
+            assert_eq!(caller.requests.len(), 0);
+            caller.advance(Duration::from_millis(1));
+        },
+    ];
+    for (n, outcome) in outcomes.into_iter().enumerate() {
+        let (mut caller, stream) = asking_for_a_stream();
+        caller.call("tools/call", &json!({"name": "t"}));
+        caller.call("tools/list", &json!({}));
+        assert_eq!(caller.requests.len(), 0, "{n}");
+        outcome(&mut caller, stream);
+        let methods: Vec<_> =
+            caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()).collect();
+        assert_eq!(methods, ["tools/call", "tools/list"], "{n}");
+        // Later nobody waits, also if the stream is lost.
+        caller.fail(stream);
+        caller.call("tools/list", &json!({}));
+        caller.posted("tools/list");
+    }
+    // Who has given up meanwhile is never heard of.
+    let (mut caller, stream) = asking_for_a_stream();
+    let call = caller.call("tools/call", &json!({"name": "t"}));
+    let now = caller.now;
+    caller.client.connection(now).cancel(call, None).expect("it has not ended");
+    caller.head(stream, stream_response());
+    assert_eq!(caller.requests.len(), 0);
+}
+
 // req: HTTP-028 HTTP-029 HTTP-031 HTTP-034 HTTP-049 HTTP-050 HTTP-052
 #[test]
 fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {

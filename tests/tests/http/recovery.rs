@@ -33,7 +33,14 @@ fn renewed(caller: &mut Caller, version: ProtocolVersion) -> Vec<(ExchangeId, ht
     let (exchange, request) = caller.posted("notifications/initialized");
     assert_eq!(header(&request, "mcp-session-id"), Some("s-2"));
     caller.accept(exchange);
-    let requests = std::mem::take(&mut caller.requests);
+    let mut requests = std::mem::take(&mut caller.requests);
+    // What waits goes when the stream is there.
+    if let [(stream, get)] = &requests[..]
+        && get.method() == "GET"
+    {
+        caller.head(*stream, stream_response());
+    }
+    requests.append(&mut caller.requests);
     assert!(requests.iter().all(|(_, request)| header(request, "mcp-session-id") == Some("s-2")));
     requests
 }

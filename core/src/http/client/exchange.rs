@@ -153,6 +153,13 @@ pub(super) struct Exchange {
     pub(super) until: Option<Timestamp>,
 }
 
+impl Exchange {
+    /// Whether it is not known yet what comes of it.
+    pub(super) const fn is_to_be_heard_of(&self) -> bool {
+        matches!((&self.job, &self.stage), (Job::Listen(_), Stage::Sent | Stage::Proving(_)))
+    }
+}
+
 impl Job {
     /// The message that it is about.
     pub(super) const fn post(&self) -> Option<&Post> {

@@ -77,6 +77,13 @@ pub(super) enum Gate {
     Handshake,
     /// `notifications/initialized` is under way: some servers serve nothing before they have it.
     Initialized(ExchangeId),
+    /// The stream for what the server says without being asked has been asked for. What it asks for the sake of the first
+    /// request may come there, and be lost if there is no such stream yet. But not every server answers before it has something
+    /// to say.
+    Listening {
+        stream: ExchangeId,
+        until: Timestamp,
+    },
 }
 
 /// Something that is taken up later.
@@ -168,6 +175,9 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
+        if matches!(self.gate, Gate::Listening { until, .. } if until <= now) {
+            self.let_go();
+        }
         self.pump();
         while let Some(due) = self.pauses.iter().position(|pause| pause.at <= now) {
             let Pause { job, .. } = self.pauses.remove(due);
@@ -257,7 +267,11 @@ impl Client {
             Stage::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
             _ => exchange.until.map(|at| Deadline { at, wake: Wake::Farewell }),
         });
-        exchanges.chain(pauses).chain(connection).min_by_key(|deadline| deadline.at)
+        let gate = match self.gate {
+            Gate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Silence }),
+            _ => None,
+        };
+        exchanges.chain(pauses).chain(connection).chain(gate).min_by_key(|deadline| deadline.at)
     }
 
     // ---- how it is ----
@@ -302,6 +316,11 @@ impl Client {
 
     /// Takes from the connection what it has, and sends what may go.
     pub(super) fn pump(&mut self) {
+        if let Gate::Listening { stream, .. } = self.gate
+            && !self.exchanges.get(&stream).is_some_and(Exchange::is_to_be_heard_of)
+        {
+            self.let_go();
+        }
         loop {
             while let Some(event) = self.conn.poll_event() {
                 self.events.push_back(event);
@@ -312,7 +331,7 @@ impl Client {
             let may_go = match self.gate {
                 Gate::Open => self.exchanges.len() < self.options.limits.exchanges,
                 Gate::Until(_) => true,
-                Gate::Handshake | Gate::Initialized(_) => false,
+                Gate::Handshake | Gate::Initialized(_) | Gate::Listening { .. } => false,
             };
             if !may_go {
                 return;
@@ -376,8 +395,9 @@ impl Client {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.until = until;
         }
-        if self.gate == Gate::Initialized(old) {
-            self.gate = Gate::Initialized(id);
+        match &mut self.gate {
+            Gate::Initialized(waits) | Gate::Listening { stream: waits, .. } if *waits == old => *waits = id,
+            _ => {}
         }
     }
 
@@ -455,10 +475,9 @@ impl Client {
     }
 
     /// Opens a stream for what the server says without being asked.
-    pub(super) fn listen(&mut self) {
-        if self.options.listen && !self.deaf && self.is_session() && matches!(self.way, Way::Streamable) {
-            self.start(Job::Listen(Flow::default()), self.options.url.clone(), 0);
-        }
+    pub(super) fn listen(&mut self) -> Option<ExchangeId> {
+        let may = self.options.listen && !self.deaf && self.is_session() && matches!(self.way, Way::Streamable);
+        may.then(|| self.start(Job::Listen(Flow::default()), self.options.url.clone(), 0))
     }
 
     /// Whether the handshake has led to a session.

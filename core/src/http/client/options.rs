@@ -48,6 +48,9 @@ pub struct Limits {
     pub attempts: u32,
     /// The longest pause before that, whatever the server says. Default 5 minutes.
     pub longest_pause: Duration,
+    /// How long the first requests in a session wait for the server to answer that they [listen](Options::listen).
+    /// Default 500 milliseconds: some servers do not answer before they have something to say.
+    pub silence: Duration,
     /// How long the rest of a body is read behind what was waited for, so that what carries it can be used again.
     /// Default 1 second.
     pub linger: Duration,
@@ -65,6 +68,7 @@ impl Default for Limits {
             redirects: 5,
             attempts: 5,
             longest_pause: Duration::from_secs(5 * 60),
+            silence: Duration::from_millis(500),
             linger: Duration::from_secs(1),
             farewell: Duration::from_secs(3),
             tools: 4096,

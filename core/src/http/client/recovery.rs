@@ -72,10 +72,20 @@ impl Client {
         }
     }
 
-    /// There is a session: what was held back goes, and the server is listened to.
+    /// There is a session: the server is listened to, and what was held back goes as soon as it can be heard.
     pub(super) fn open_gate(&mut self) {
+        match self.listen() {
+            Some(stream) => {
+                let until = self.clock + self.options.limits.silence;
+                self.gate = Gate::Listening { stream, until };
+            }
+            None => self.let_go(),
+        }
+    }
+
+    /// What was held back goes.
+    pub(super) fn let_go(&mut self) {
         self.gate = Gate::Open;
-        self.listen();
         for post in core::mem::take(&mut self.held) {
             self.post(post);
         }
