@@ -12,14 +12,12 @@ mod conformance;
 use std::error::Error;
 
 use conformance::Scenario;
-use mcp_blocking::http::{Address, Connector};
+use mcp_blocking::Client;
 use mcp_service::block_on;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
-    let mut address = Address::new(&scenario.url)?;
-    address.listen = scenario.listens;
-    let client = Connector::to(address).connect(&scenario.host)?;
+    let client = Client::connect_http(&scenario.url, &scenario.host)?;
     let played = block_on(scenario.play(&client));
     let ending = client.close();
     played?;

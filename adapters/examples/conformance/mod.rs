@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 pub(crate) struct Scenario {
     pub(crate) url: String,
     pub(crate) host: Host,
-    /// Whether to hold a stream open: one of the servers takes any for one that is taken up again.
-    pub(crate) listens: bool,
     /// Whether it is about skills, and whether those are to be loaded.
     skills: Option<bool>,
     /// What to call, and with what, instead of everything that there is.
@@ -48,17 +46,14 @@ impl Scenario {
             .versions(versions)
             .elicitation(|form, _| Ok::<_, Failure>(fill_in(&form)))
             .build();
-        let (listens, calls) = match env::var("MCP_CONFORMANCE_SCENARIO").as_deref() {
-            Ok("sse-retry") => (false, calls),
-            // What matters is what happens when tools are listed; they cannot be called.
-            Ok("json-schema-ref-no-deref") => (true, Some(Vec::new())),
-            _ => (true, calls),
-        };
+        // What matters there is what happens when tools are listed; they cannot be called.
+        let only_lists = env::var("MCP_CONFORMANCE_SCENARIO").is_ok_and(|name| name == "json-schema-ref-no-deref");
+        let calls = if only_lists { Some(Vec::new()) } else { calls };
         let skills = env::var("MCP_CONFORMANCE_SCENARIO").ok().and_then(|name| {
             let of_skills = name.strip_prefix("sep-2640-client-")?;
             Some(of_skills != "no-prefetch")
         });
-        Ok(Self { url, host, listens, skills, calls })
+        Ok(Self { url, host, skills, calls })
     }
 
     /// Uses all that a server has.

@@ -12,7 +12,7 @@ mod conformance;
 use std::error::Error;
 
 use conformance::Scenario;
-use mcp_smol::http::{Address, Connector};
+use mcp_smol::Client;
 
 fn main() -> Result<(), Box<dyn Error>> {
     smol::block_on(run())
@@ -20,9 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
-    let mut address = Address::new(&scenario.url)?;
-    address.listen = scenario.listens;
-    let client = Connector::to(address).connect(&scenario.host).await?;
+    let client = Client::connect_http(&scenario.url, &scenario.host).await?;
     let played = scenario.play(&client).await;
     let ending = client.close().await;
     played?;

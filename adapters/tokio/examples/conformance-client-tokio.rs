@@ -12,14 +12,12 @@ mod conformance;
 use std::error::Error;
 
 use conformance::Scenario;
-use mcp_tokio::http::{Address, Connector};
+use mcp_tokio::Client;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::from_env()?;
-    let mut address = Address::new(&scenario.url)?;
-    address.listen = scenario.listens;
-    let client = Connector::to(address).connect(&scenario.host).await?;
+    let client = Client::connect_http(&scenario.url, &scenario.host).await?;
     let played = scenario.play(&client).await;
     let ending = client.close().await;
     played?;
