@@ -2,7 +2,7 @@
 
 use http::{HeaderValue, Method, Request, header};
 use mcp_proto::{
-    connection::ServerConfig,
+    connection::{Event, ServerConfig, Violation},
     http::{
         Challenge, Policy,
         server::{Caller, Options, Paths},
@@ -316,6 +316,19 @@ fn bodies_that_are_no_message_are_refused() {
         let reply = web.ask(request.body(message.to_string().into_bytes()).expect("a request"));
         assert_eq!((reply.status(), &reply.json()["error"]["code"]), (400, &json!(-32600)), "{message}");
     }
+}
+
+/// What it is about may have ended meanwhile, and nobody is told that the client had not heard of it.
+#[test]
+fn progress_of_nothing_is_accepted_and_means_nothing() {
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    web.take_events();
+    let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress",
+        "params": {"progressToken": "x", "progress": 1}});
+    let reply = web.ask(web.in_session(&id, &progress));
+    assert_eq!((reply.status(), reply.body.len()), (202, 0));
+    assert_eq!(web.take_events(), [Event::Violation(Violation::UnknownProgress)]);
 }
 
 #[test]

@@ -68,7 +68,9 @@ impl Session {
         if let (Way::Modern { refused, .. }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
             *refused = Some(StatusCode::BAD_REQUEST);
         }
-        let refusal = violation.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
+        // Progress of something that has ended elsewhere meanwhile means nothing, and does no harm.
+        let refused = violation.filter(|violation| !matches!(violation, Violation::UnknownProgress));
+        let refusal = refused.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
         let asks = matches!(event, Some(Event::Request { .. }));
         let event = match event {
             Some(event) if !self.events.is_empty() => {
