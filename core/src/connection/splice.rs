@@ -3,6 +3,8 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use memchr::memmem;
+
 use crate::{
     schema::keys,
     wire::{
@@ -20,33 +22,29 @@ pub(super) fn progress_token(out: &mut Vec<u8>, start: usize, token: u64) {
 
 /// Makes `value` the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
 pub(super) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
-    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
-    let Some(meta) = find(object, "_meta") else {
+    let Some(meta) = find(out, start, "_meta") else {
         return insert(out, start, ["\"_meta\":{", "}"], name, value);
     };
-    let from = start + meta.start;
-    if !object[meta.clone()].starts_with('{') {
-        return replace(out, from..start + meta.end, &["{\"", name, "\":", value, "}"]);
+    if !out[meta.clone()].starts_with(b"{") {
+        return replace(out, meta, &["{\"", name, "\":", value, "}"]);
     }
-    match find(&object[meta], name) {
-        None => insert(out, from, ["", ""], name, value),
-        Some(old) => replace(out, from + old.start..from + old.end, &[value]),
+    match find(&out[..meta.end], meta.start, name) {
+        None => insert(out, meta.start, ["", ""], name, value),
+        Some(old) => replace(out, old, &[value]),
     }
 }
 
 /// Makes `value` the member `name` of the object that begins at `start` and ends with `out`.
 pub(super) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
-    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
-    match find(object, name) {
+    match find(out, start, name) {
         None => insert(out, start, ["", ""], name, value),
-        Some(old) => replace(out, start + old.start..start + old.end, &[value]),
+        Some(old) => replace(out, old, &[value]),
     }
 }
 
 /// Gives the object that begins at `start` and ends with `out` a member, unless it has one of this name.
 pub(super) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
-    let object = core::str::from_utf8(&out[start..]).unwrap_or_default();
-    if find(object, name).is_none() {
+    if find(out, start, name).is_none() {
         insert(out, start, ["", ""], name, value);
     }
 }
@@ -73,17 +71,23 @@ fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
     }
 }
 
-/// Where the value of a member is in the text of an object.
-fn find(object: &str, name: &str) -> Option<Range<usize>> {
+/// Where the value of a member is in the text of the object that begins at `start` and ends with `out`.
+fn find(out: &[u8], start: usize, name: &str) -> Option<Range<usize>> {
+    let object = &out[start..];
+    // Mostly it is not there, which need not be found out member by member. The name could be spelled with escapes, though.
+    if memmem::find(object, name.as_bytes()).is_none() && memmem::find(object, b"\\u").is_none() {
+        return None;
+    }
+    let object = core::str::from_utf8(object).ok()?;
     let mut scanner = Scanner::new(object, MAX_DEPTH);
     scanner.expect(b'{').ok()?;
     let mut first = true;
     while let Some(found) = scanner.next_member(first).ok()? {
         first = false;
-        let start = scanner.position();
+        let value = scanner.position();
         scanner.value(1).ok()?;
-        if found.text() == name {
-            return Some(start..scanner.position());
+        if found.is(name) {
+            return Some(start + value..start + scanner.position());
         }
     }
     None

@@ -124,6 +124,31 @@ impl Defect {
     }
 }
 
+/// A member of the envelope.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Member {
+    Version,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+}
+
+impl Member {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "jsonrpc" => Self::Version,
+            "id" => Self::Id,
+            "method" => Self::Method,
+            "params" => Self::Params,
+            "result" => Self::Result,
+            "error" => Self::Error,
+            _ => return None,
+        })
+    }
+}
+
 /// The members of the envelope, as found.
 #[derive(Default)]
 struct Envelope<'a> {
@@ -141,15 +166,14 @@ struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    fn slot(&mut self, name: &str) -> Option<&mut Option<&'a str>> {
-        match name {
-            "jsonrpc" => Some(&mut self.jsonrpc),
-            "id" => Some(&mut self.id),
-            "method" => Some(&mut self.method),
-            "params" => Some(&mut self.params),
-            "result" => Some(&mut self.result),
-            "error" => Some(&mut self.error),
-            _ => None,
+    fn slot(&mut self, member: Member) -> &mut Option<&'a str> {
+        match member {
+            Member::Version => &mut self.jsonrpc,
+            Member::Id => &mut self.id,
+            Member::Method => &mut self.method,
+            Member::Params => &mut self.params,
+            Member::Result => &mut self.result,
+            Member::Error => &mut self.error,
         }
     }
 
@@ -159,16 +183,16 @@ impl<'a> Envelope<'a> {
         while let Some(name) = scanner.next_member(first)? {
             first = false;
             // A name may be spelled with escapes; what counts is the name.
-            let name = name.text();
-            let value = if name == "params" && scanner.peek() == Some(b'{') {
+            let member = if name.escaped { Member::of(&name.text()) } else { Member::of(name.inner) };
+            let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
                 self.read_params(scanner)
             } else {
                 scanner.value(1)
             };
-            self.cut_in_response = value.is_err() && (name == "result" || name == "error");
+            self.cut_in_response = value.is_err() && matches!(member, Some(Member::Result | Member::Error));
             let value = value?;
-            if let Some(slot) = self.slot(&name) {
-                self.duplicate |= slot.replace(value).is_some();
+            if let Some(member) = member {
+                self.duplicate |= self.slot(member).replace(value).is_some();
             }
         }
         scanner.expect_end()
@@ -182,7 +206,7 @@ impl<'a> Envelope<'a> {
         while let Some(name) = scanner.next_member(first)? {
             first = false;
             let value = scanner.value(2)?;
-            if name.text() == "_meta" {
+            if name.is("_meta") {
                 self.meta = Some(value);
             }
         }
@@ -206,7 +230,7 @@ impl<'a> Envelope<'a> {
         if self.duplicate {
             return fail(Defect::Duplicate);
         }
-        if self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return fail(Defect::Version);
         }
         match (self.method, self.id, self.result, self.error) {

@@ -12,6 +12,12 @@ pub(super) fn plain_word(bytes: &[u8]) -> Option<usize> {
     (found != 0).then(|| found.trailing_zeros() as usize / 8)
 }
 
+/// The same, for less than two words.
+#[inline]
+pub(super) fn plain_name(bytes: &[u8]) -> Option<usize> {
+    plain_word(bytes).or_else(|| Some(WORD + plain_word(bytes.get(WORD..)?)?))
+}
+
 /// The number of bytes at the start of `bytes` that are neither quotes, backslashes nor control characters.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {

@@ -1,8 +1,9 @@
 //! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
 
 use alloc::borrow::Cow;
+use core::ops::Range;
 
-use super::plain::{plain, plain_word};
+use super::plain::{plain, plain_name};
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -30,7 +31,14 @@ pub(crate) struct StringToken<'a> {
 }
 
 impl<'a> StringToken<'a> {
+    /// Whether it stands for this text.
+    #[inline]
+    pub(crate) fn is(self, text: &str) -> bool {
+        if self.escaped { self.text() == text } else { self.inner == text }
+    }
+
     /// The text that the token stands for; empty if an escape in it stands for no character.
+    #[inline]
     pub(crate) fn text(self) -> Cow<'a, str> {
         if self.escaped {
             Cow::Owned(serde_json::from_str(&alloc::format!("\"{}\"", self.inner)).unwrap_or_default())
@@ -94,7 +102,7 @@ impl<'a> Scanner<'a> {
     fn skip_string_body(&mut self) -> Scanned<bool> {
         // Most strings are names.
         let rest = &self.text.as_bytes()[self.at..];
-        if let Some(length) = plain_word(rest)
+        if let Some(length) = plain_name(rest)
             && rest[length] == b'"'
         {
             self.at += length + 1;
@@ -153,6 +161,9 @@ impl<'a> Scanner<'a> {
         if !self.eat(b'0') {
             self.skip_digits()?;
         }
+        if !matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
+            return Ok(());
+        }
         if self.eat(b'.') {
             self.skip_digits()?;
         }
@@ -193,6 +204,10 @@ impl<'a> Scanner<'a> {
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
         let start = self.at;
         match self.peek() {
+            Some(b'"') => {
+                self.at += 1;
+                self.skip_string_body()?;
+            }
             Some(b'{' | b'[') => self.skip_nested(outer)?,
             _ => self.skip_scalar()?,
         }
@@ -243,9 +258,32 @@ impl<'a> Scanner<'a> {
     }
 
     fn member_name(&mut self) -> Scanned<()> {
+        if self.compact_name(false).is_some() {
+            return Ok(());
+        }
         self.expect(b'"')?;
         self.skip_string_body()?;
         self.colon()
+    }
+
+    /// Takes a name, the comma before it if there should be one, and the colon behind it, if they are written as nearly
+    /// everybody writes them: with nothing between. Where the name is.
+    #[inline]
+    fn compact_name(&mut self, comma: bool) -> Option<Range<usize>> {
+        let bytes = self.text.as_bytes();
+        if comma && *bytes.get(self.at)? != b',' {
+            return None;
+        }
+        let quote = self.at + usize::from(comma);
+        let [b'"', name @ ..] = bytes.get(quote..)? else { return None };
+        let length = plain_name(name)?;
+        let [b'"', b':', next, ..] = name[length..] else { return None };
+        if next <= b' ' {
+            return None;
+        }
+        let start = quote + 1;
+        self.at = start + length + 2;
+        Some(start..start + length)
     }
 
     fn colon(&mut self) -> Scanned<()> {
@@ -258,7 +296,16 @@ impl<'a> Scanner<'a> {
     /// The next member of the object that the scanner is in, or `None` behind its closing brace.
     ///
     /// `first` is true directly behind the opening brace. Leaves the scanner behind the colon.
+    #[inline]
     pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
+        if let Some(name) = self.compact_name(!first) {
+            return Ok(Some(StringToken { inner: &self.text[name], escaped: false }));
+        }
+        self.spaced_member(first)
+    }
+
+    #[inline(never)]
+    fn spaced_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
         self.skip_white_space();
         if self.eat(b'}') {
             return Ok(None);
