@@ -78,7 +78,132 @@ async fn race<N: Net>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::R
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        future::pending,
+        io::ErrorKind,
+        net::TcpListener,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use hyper::rt::{Read, ReadBufCursor, Write};
+
     use super::*;
+    use crate::drive::{Client, Runtime};
+
+    /// A runtime on which what a timer waits for comes at once, or never.
+    #[derive(Clone)]
+    struct Flight {
+        flies: bool,
+    }
+
+    /// A connection to an address of which nothing comes.
+    #[derive(Debug, PartialEq)]
+    struct Silent(SocketAddr);
+
+    struct Nobody;
+
+    impl From<Client> for Nobody {
+        fn from(_: Client) -> Self {
+            Self
+        }
+    }
+
+    impl Runtime for Flight {
+        type Task = ();
+        type Timer = Self;
+
+        fn current() -> io::Result<Self> {
+            Ok(Self { flies: true })
+        }
+
+        fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+            crate::block_on(future);
+        }
+
+        fn detach((): ()) {}
+
+        fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
+            f();
+        }
+
+        fn timer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    impl Timer for Flight {
+        fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+            if self.flies || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+        }
+    }
+
+    impl Net for Flight {
+        type Stream = Silent;
+        type Socket = TcpListener;
+        type Client = Nobody;
+
+        /// Nobody is at 1, port 2 is refused, and all others answer.
+        async fn connect(address: SocketAddr) -> io::Result<Silent> {
+            match address.port() {
+                1 => pending().await,
+                2 => Err(ErrorKind::ConnectionRefused.into()),
+                _ => Ok(Silent(address)),
+            }
+        }
+
+        fn listen(&self, socket: TcpListener) -> io::Result<TcpListener> {
+            Ok(socket)
+        }
+
+        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<Silent>> {
+            Poll::Pending
+        }
+    }
+
+    impl Read for Silent {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Write for Silent {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// What a race between these ports of one host comes to: the port, the error, or nothing for now.
+    fn outcome(ports: &[u16], flies: bool) -> Option<Result<u16, ErrorKind>> {
+        let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
+        let flight = Flight { flies };
+        let mut race = pin!(race(&flight, addresses));
+        match race.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result.map(|stream| stream.0.port()).map_err(|error| error.kind())),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn the_first_to_answer_wins() {
+        assert_eq!(outcome(&[3, 4], true), Some(Ok(3)));
+        // One that is refused makes room for the next one at once, one that does not answer after a while.
+        assert_eq!(outcome(&[2, 3], false), Some(Ok(3)));
+        assert_eq!(outcome(&[1, 3], false), None);
+        assert_eq!(outcome(&[1, 3], true), Some(Ok(3)));
+        assert_eq!(outcome(&[1, 2, 1, 4], true), Some(Ok(4)));
+        assert_eq!(outcome(&[1, 2], true), None);
+        assert_eq!(outcome(&[2, 2], true), Some(Err(ErrorKind::ConnectionRefused)));
+        assert_eq!(outcome(&[], true), Some(Err(ErrorKind::AddrNotAvailable)));
+    }
 
     #[test]
     fn families_take_turns() {
