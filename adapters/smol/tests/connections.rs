@@ -2,6 +2,7 @@
 //! `tests/adapters`.
 
 use std::{
+    future::pending,
     os::unix::net::UnixStream,
     pin::Pin,
     sync::{
@@ -52,7 +53,7 @@ fn service_with(settings: Settings) -> Service {
         }))
         .tool(Tool::new_async("wait", async |context: Context| context.sleep(LONG).await.map(|()| "waited")))
         .tool(Tool::new_async("stubborn", async || {
-            Timer::after(LONG).await;
+            pending::<()>().await;
             "waited"
         }))
         .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))

@@ -1,7 +1,4 @@
-use std::{
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, mpsc::channel};
 
 use mcp_proto::{
     connection::Settings,
@@ -59,13 +56,17 @@ fn methods_of_ones_own_work_both_ways() {
 fn notifications_are_heard_in_order_and_before_what_follows() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let (ear, eye) = (heard.clone(), heard.clone());
+    let (all_there, gate) = channel();
+    let gate = Mutex::new(gate);
     let service = echo()
         .on_notification("vendor/note", move |note: Value, _| {
-            std::thread::sleep(Duration::from_micros(note["number"].as_u64().unwrap_or(0) % 7 * 100));
+            if note["number"] == 0 {
+                // Until all that come behind it wait for it.
+                lock(&gate).recv().expect("the test goes on");
+            }
             lock(&ear).push(note["number"].as_u64());
         })
         .on_notification("vendor/grow", |_: Value, client| {
-            std::thread::sleep(Duration::from_millis(5));
             client.log(LoggingLevel::Info, None, "grown").expect("it can be sent");
         })
         .build()
@@ -75,6 +76,8 @@ fn notifications_are_heard_in_order_and_before_what_follows() {
         let params = mcp_proto::wire::Json::new(&json!({"number": number})).expect("JSON");
         pair.to_server().notify_raw("vendor/note", Some(&RawJson::from(&params))).expect("it can be sent");
     }
+    while pair.step() {}
+    all_there.send(()).expect("the first one waits");
     pair.settle();
     assert_eq!(*lock(&eye), (0..200).map(Some).collect::<Vec<_>>());
 
