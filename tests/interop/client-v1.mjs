@@ -1,6 +1,8 @@
 // The task list on the TypeScript SDK 1.x: node client-v1.mjs [--version V] [--only NAME] -- COMMAND ARGS...
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import * as types from '@modelcontextprotocol/sdk/types.js';
 import { main } from './runner.mjs';
 
@@ -28,7 +30,9 @@ const RESULTS = {
 
 await main({
   client: (info, options) => new Client(info, options),
-  transport: (options) => new StdioClientTransport(options),
+  stdio: (options) => new StdioClientTransport(options),
+  http: (url) => new StreamableHTTPClientTransport(url),
+  sse: (url) => new SSEClientTransport(url),
   onRequest: (client, method, answer) =>
     client.setRequestHandler(REQUESTS[method], (request, extra) => answer(request.params, extra)),
   onNotification: (client, method, hear) =>

@@ -1,5 +1,5 @@
 // The task list on the TypeScript SDK 2.x: node client-v2.mjs [--mode legacy|auto|modern] [--version V] [--only NAME] -- COMMAND ARGS...
-import { Client } from '@modelcontextprotocol/client';
+import { Client, SSEClientTransport, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { MODERN } from './peer.mjs';
 import { main } from './runner.mjs';
@@ -8,7 +8,9 @@ const MODES = { legacy: 'legacy', auto: 'auto', modern: { pin: MODERN } };
 
 await main({
   client: (info, options, mode) => new Client(info, { ...options, versionNegotiation: { mode: MODES[mode] } }),
-  transport: (options) => new StdioClientTransport(options),
+  stdio: (options) => new StdioClientTransport(options),
+  http: (url) => new StreamableHTTPClientTransport(url),
+  sse: (url) => new SSEClientTransport(url),
   onRequest: (client, method, answer) =>
     client.setRequestHandler(method, (request, extra) => answer(request.params, extra)),
   onNotification: (client, method, hear) =>

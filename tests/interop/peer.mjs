@@ -1,6 +1,7 @@
 // A connection to a server under test, the same for both generations of the TypeScript SDK. Everything that passes is
 // recorded, so that a task can look at what the SDK hides: error codes, late answers, single pages.
 import assert from 'node:assert/strict';
+import { ask, Server, tell } from './served.mjs';
 
 export const PATIENCE = 10_000;
 
@@ -28,6 +29,8 @@ class Wire {
   log = [];
   /** Requests written by hand, which the SDK knows nothing of: id to what takes the reply. */
   byHand = new Map();
+  /** Requests that were given up without a word. */
+  hungUp = new Set();
 
   constructor(transport, version) {
     this.version = version;
@@ -37,6 +40,7 @@ class Wire {
     transport.send = (message, options) => this.send(message, options);
     transport.start = async () => {
       await start();
+      if (transport._process === undefined) return;
       this.exit = new Promise((resolve) => transport._process.once('exit', (code, signal) => resolve({ code, signal })));
     };
     let hear;
@@ -88,21 +92,31 @@ export class Peer {
   notifications = [];
   /** What answers the server's questions; tasks put their own in. */
   answers = {};
+  #stderr = '';
+  #leaving = false;
   #heard = new Set();
   #nextByHand = 1;
 
-  /** Starts `command` and connects to it. `sdk` is what differs between the generations. */
-  static async open(sdk, { command, args, version, mode }) {
+  /**
+   * Starts `command` and connects to it, over its standard input and output, or over HTTP: `carrier` is `stdio`, `http`, or
+   * `sse` for the transport of 2024-11-05. `sdk` is what differs between the generations.
+   */
+  static async open(sdk, { command, args, version, mode, carrier }) {
     const peer = new Peer();
     peer.sdk = sdk;
     peer.version = version;
     peer.isModern = version >= MODERN;
-    const transport = sdk.transport({ command, args, stderr: 'pipe' });
-    peer.stderr = '';
-    transport.stderr.on('data', (chunk) => (peer.stderr = (peer.stderr + chunk).slice(-10_000)));
+    peer.carrier = carrier;
+    if (carrier !== 'stdio') peer.server = await Server.start(command, args, carrier);
+    const transport =
+      peer.server === undefined ? sdk.stdio({ command, args, stderr: 'pipe' }) : sdk[carrier](peer.server.url);
+    peer.transport = transport;
+    transport.stderr?.on('data', (chunk) => (peer.#stderr = (peer.#stderr + chunk).slice(-10_000)));
     peer.wire = new Wire(transport, version);
     peer.client = sdk.client(INFO, { capabilities: CAPABILITIES }, mode);
-    peer.client.onerror = (error) => peer.errors.push(error);
+    // Whoever leaves hangs up on the stream that the SDK listens to, of which it complains to itself.
+    const hangsUp = (error) => peer.#leaving && /AbortError/.test(String(error));
+    peer.client.onerror = (error) => hangsUp(error) || peer.errors.push(error);
     for (const method of ['sampling/createMessage', 'elicitation/create', 'roots/list']) {
       sdk.onRequest(peer.client, method, async (params, extra) => {
         const answer = peer.answers[method];
@@ -118,6 +132,11 @@ export class Peer {
     }
     await peer.client.connect(transport, { timeout: PATIENCE });
     return peer;
+  }
+
+  /** The end of what the server wrote to its standard error. */
+  get stderr() {
+    return this.server?.stderr ?? this.#stderr;
   }
 
   /** The era and the revision of this connection. */
@@ -143,6 +162,24 @@ export class Peer {
   reply(id) {
     return this.wire.log.find((entry) => entry.from === 'server' && !('method' in entry.message) && entry.message.id === id)
       ?.message;
+  }
+
+  /**
+   * The ids of the requests that the client has given up, in their order. Without a session, hanging up is all there is to
+   * say over HTTP: then they are those that were not answered.
+   */
+  givenUp(from = 0) {
+    if (!this.hangsUp) return this.sent('notifications/cancelled', from).map(({ params }) => params.requestId);
+    assert.deepEqual(this.sent('notifications/cancelled', from), [], 'the client said that it gives up');
+    const asked = this.wire.log.slice(from).filter((entry) => entry.from === 'client' && 'method' in entry.message);
+    const open = asked.map(({ message }) => message.id).filter((id) => id !== undefined && !this.reply(id));
+    for (const id of open) this.wire.hungUp.add(id);
+    return open;
+  }
+
+  /** Whether a request is cancelled by closing what carries it. */
+  get hangsUp() {
+    return this.isModern && this.carrier === 'http';
   }
 
   /** What the server asked with this method, in either era: the params of its requests, or of those in its results. */
@@ -200,9 +237,17 @@ export class Peer {
 
   /** The same with exactly these params. */
   bare(method, params, id = `by hand ${this.#nextByHand++}`) {
-    const reply = new Promise((resolve) => this.wire.byHand.set(id, resolve));
     const message = { jsonrpc: '2.0', id, method, ...(params === undefined ? {} : { params }) };
+    // Over HTTP an answer may be an error of HTTP, too, of which the SDK shows little.
+    if (this.carrier === 'http') return ask(this, message);
+    const reply = new Promise((resolve) => this.wire.byHand.set(id, resolve));
     return this.wire.send(message).then(() => reply);
+  }
+
+  /** Sends a notification that the SDK knows nothing of. */
+  tellByHand(method) {
+    const message = { jsonrpc: '2.0', method };
+    return this.carrier === 'http' ? tell(this, message) : this.wire.send(message);
   }
 
   /** The smallest request of the era. */
@@ -244,8 +289,16 @@ export class Peer {
 
   /** Ends the connection, once, and says how the server ended. */
   close() {
-    this.ended ??= this.client.close().then(() => this.wire.exit);
+    this.ended ??= this.server === undefined ? this.client.close().then(() => this.wire.exit) : this.#leave();
     return this.ended;
+  }
+
+  /** Ends the session where there is one, and then the server, which has to be there still. */
+  async #leave() {
+    this.#leaving = true;
+    if (this.transport.sessionId !== undefined) await this.transport.terminateSession();
+    await this.client.close();
+    return this.server.stop();
   }
 }
 
@@ -255,7 +308,7 @@ const claims = (request) => request.params?._meta?.[KEYS.version] !== undefined;
 /** Confirms what must hold for every connection, whatever was done with it. */
 export function checkSession(peer) {
   const answered = new Map();
-  const cancelled = new Set();
+  const cancelled = new Set(peer.wire.hungUp);
   const asked = { client: new Map(), server: new Map() };
   const progress = new Map();
   for (const { from, message } of peer.wire.log) {
@@ -281,6 +334,8 @@ export function checkSession(peer) {
     }
   }
   for (const [id, request] of asked.client) {
+    // A subscription ends when it is hung up on.
+    if (peer.hangsUp && request.method === 'subscriptions/listen') continue;
     assert(answered.has(`server ${typeof id} ${id}`) || cancelled.has(id), `${request.method} (${id}) was never answered`);
   }
   for (const [id, { method }] of asked.server) {

@@ -4,26 +4,28 @@ import { tasks } from './tasks/index.mjs';
 
 const LATEST = '2025-11-25';
 const MODES = ['legacy', 'auto', 'modern'];
+const CARRIERS = ['stdio', 'http', 'sse'];
 const LIMIT = 30_000;
 
-const USAGE = `usage: node client-vN.mjs [--mode ${MODES.join('|')}] [--version V] [--only NAME] -- COMMAND ARGS...`;
+const USAGE = `usage: node client-vN.mjs [--mode ${MODES.join('|')}] [--over ${CARRIERS.join('|')}] [--version V] [--only NAME] -- COMMAND ARGS...`;
 
 function parse(args) {
-  const options = { mode: 'legacy' };
+  const options = { mode: 'legacy', over: 'stdio' };
   while (args.length > 0 && args[0] !== '--') {
     const [name, value] = args.splice(0, 2);
-    if (!['--mode', '--version', '--only'].includes(name) || value === undefined) throw new Error(USAGE);
+    if (!['--mode', '--over', '--version', '--only'].includes(name) || value === undefined) throw new Error(USAGE);
     options[name.slice(2)] = value;
   }
   const [, command, ...rest] = args;
-  if (command === undefined || !MODES.includes(options.mode)) throw new Error(USAGE);
+  const known = MODES.includes(options.mode) && CARRIERS.includes(options.over);
+  if (command === undefined || !known) throw new Error(USAGE);
   const version = options.mode === 'legacy' ? LATEST : MODERN;
   return { version, ...options, command, args: rest };
 }
 
 /** Whether a task belongs into a run: revisions are dates, which compare as text. */
-function applies({ since = '', until = '9', tasks = false }, sdk, version) {
-  return since <= version && version <= until && (!tasks || sdk.tasks !== undefined);
+function applies({ since = '', until = '9', tasks = false, over = CARRIERS }, sdk, version, carrier) {
+  return since <= version && version <= until && (!tasks || sdk.tasks !== undefined) && over.includes(carrier);
 }
 
 export async function main(sdk) {
@@ -34,7 +36,7 @@ export async function main(sdk) {
     console.error(error.message);
     process.exit(2);
   }
-  const { mode, version, command, args, only } = options;
+  const { mode, over: carrier, version, command, args, only } = options;
   let passed = 0;
   let failed = 0;
   const report = (name, error) => {
@@ -58,14 +60,14 @@ export async function main(sdk) {
   const opened = [];
   /** Opens one more connection, to a server of its own with further arguments. */
   const open = async (more = []) => {
-    const peer = await Peer.open(sdk, { command, args: [...args, ...more], version, mode });
+    const peer = await Peer.open(sdk, { command, args: [...args, ...more], version, mode, carrier });
     opened.push(peer);
     return peer;
   };
   try {
     const peer = await within(LIMIT, open());
     for (const { name, body, when } of tasks) {
-      if (applies(when, sdk, version) && (only === undefined || only === name)) {
+      if (applies(when, sdk, version, carrier) && (only === undefined || only === name)) {
         peer.answers = {};
         await attempt(name, () => body(peer, { sdk, version, open }));
       }

@@ -91,7 +91,8 @@ task(
     await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 4711 } });
     await peer.settle();
   },
-  WITHOUT_SESSIONS,
+  // Over HTTP each request has a connection of its own.
+  { ...WITHOUT_SESSIONS, over: ['stdio'] },
 );
 
 task(
@@ -105,5 +106,6 @@ task(
     assert.equal(peer.reply(id).result.resultType, 'complete');
     await subscription.closed;
   },
-  WITHOUT_SESSIONS,
+  // Over HTTP a client that leaves does not end the server.
+  { ...WITHOUT_SESSIONS, over: ['stdio'] },
 );

@@ -73,6 +73,8 @@ task(
   'a revision that is not served is refused with those that are',
   async (peer) => {
     for (const requested of ['2031-01-01', '', 'DRAFT', '2025-11-25', '2026-07-28 ']) {
+      // A header loses what is blank at its end, and would say something else then.
+      if (peer.carrier === 'http' && requested.trim() !== requested) continue;
       const { error } = await peer.byHand('tools/list', { _meta: { [VERSION]: requested } });
       assert.equal(error?.code, -32022, requested);
       assert.equal(error.data.requested, requested);
@@ -154,7 +156,7 @@ task(
     const { result } = await peer.bare('initialize', params);
     assert.equal(result.protocolVersion, '2025-06-18');
     assert.equal(result.serverInfo.name, 'everything');
-    await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/initialized' });
+    await peer.tellByHand('notifications/initialized');
     assert.deepEqual((await peer.bare('ping')).result, {});
     assert.deepEqual((await peer.bare('logging/setLevel', { level: 'debug' })).result, {});
     // The level of the session does not hold for requests that stand alone, nor do its capabilities.
