@@ -1,0 +1,145 @@
+//! A `tools/call` through both machines: encoded, framed, decoded, dispatched, answered, framed, decoded.
+
+use std::{collections::VecDeque, hint::black_box};
+
+use mcp_proto::{
+    connection::{Client, Event, Outcome, RequestOptions, Server},
+    protocol::{ProtocolVersion, VersionSet},
+    rpc::{ReplyKey, Timestamp},
+    schema::{CallToolParams, CallToolResult},
+    wire::{JsonObject, RawJson},
+};
+
+use crate::{ARGUMENTS, Case, Pair, SIZES, TEXT, text};
+
+/// How many requests are in flight where it is shown what comes of that.
+pub const IN_FLIGHT: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
+
+/// What is called, as text and as a type.
+struct Call {
+    params: JsonObject,
+    result: JsonObject,
+    typed_params: CallToolParams,
+    typed_result: CallToolResult,
+}
+
+impl Call {
+    fn small() -> Self {
+        Self::of(ARGUMENTS, TEXT)
+    }
+
+    fn of(arguments: &str, text: &str) -> Self {
+        let typed_params = CallToolParams {
+            arguments: Some(JsonObject::parse(arguments).expect("an object")),
+            ..CallToolParams::new("echo")
+        };
+        let typed_result = CallToolResult::text(text);
+        let result = serde_json::json!({"content": [{"type": "text", "text": text}]});
+        Self {
+            params: JsonObject::parse(format!(r#"{{"name":"echo","arguments":{arguments}}}"#)).expect("an object"),
+            result: JsonObject::new(&result).expect("an object"),
+            typed_params,
+            typed_result,
+        }
+    }
+
+    /// Asks with params that are text already.
+    fn ask(&self, client: &mut Client, now: Timestamp) {
+        let params = RawJson::from(&self.params);
+        client.request_raw(now, "tools/call", Some(&params), RequestOptions::default()).expect("it is allowed");
+    }
+
+    fn answer(&self, server: &mut Server, key: ReplyKey) {
+        server.respond_raw(key, &RawJson::from(&self.result)).expect("it is owed");
+    }
+}
+
+/// The key of a request whose tool is there.
+fn dispatched(event: &Event<'_>) -> ReplyKey {
+    let Event::Request { key, params: Some(params), .. } = event else { panic!("{event:?}") };
+    let name = params.member("name");
+    assert_eq!(name.as_ref().map(RawJson::get), Some("\"echo\""));
+    *key
+}
+
+/// A result that was read as far as anybody has to who hands it on.
+fn answered(event: &Event<'_>) {
+    let Event::Response { outcome: Outcome::Result(result), .. } = event else { panic!("{event:?}") };
+    black_box(result.get());
+}
+
+/// As many calls at a time, their params and results being text.
+fn raw(pair: &mut Pair, call: &Call, at_once: usize) {
+    for _ in 0..at_once {
+        pair.ask(|client, now| call.ask(client, now));
+    }
+    pair.up(|server, _, event| call.answer(server, dispatched(&event)));
+    pair.down(|event| answered(&event));
+}
+
+/// As many calls at a time, their params and results being types.
+fn typed(pair: &mut Pair, call: &Call, at_once: usize) {
+    for _ in 0..at_once {
+        pair.ask(|client, now| {
+            client.request(now, &call.typed_params, RequestOptions::default()).expect("it is allowed");
+        });
+    }
+    pair.up(|server, _, event| {
+        let Event::Request { key, params: Some(params), .. } = event else { panic!("{event:?}") };
+        let params: CallToolParams = params.decode().expect("it fits");
+        assert_eq!(params.name, "echo");
+        server.respond(key, &call.typed_result).expect("it is owed");
+    });
+    pair.down(|event| {
+        let Event::Response { outcome: Outcome::Result(result), .. } = event else { panic!("{event:?}") };
+        black_box(result.decode::<CallToolResult>().expect("it fits"));
+    });
+}
+
+type Round = fn(&mut Pair, &Call, usize);
+
+fn case(name: String, versions: VersionSet, call: Call, at_once: usize, round: Round) -> Case {
+    let mut pair = Pair::new(versions);
+    pair.bytes = 0;
+    round(&mut pair, &call, at_once);
+    Case::new("round trip", name, (at_once, pair.bytes), move || round(&mut pair, &call, at_once))
+}
+
+pub(super) fn cases() -> Vec<Case> {
+    let legacy = VersionSet::LEGACY;
+    let modern = VersionSet::only(ProtocolVersion::V2026_07_28);
+    let mut cases = Vec::new();
+    for at_once in [1, 64, 10_000] {
+        cases.push(case(format!("{at_once} at once"), legacy, Call::small(), at_once, raw));
+        cases.push(case(format!("{at_once} at once, typed"), legacy, Call::small(), at_once, typed));
+    }
+    cases.push(case("1 at once, 2026-07-28".into(), modern, Call::small(), 1, raw));
+    for (name, size) in &SIZES[1..] {
+        let text = text(*size, true);
+        let arguments = serde_json::json!({"message": text}).to_string();
+        cases.push(case(format!("1 at once, typed, {name}"), legacy, Call::of(&arguments, &text), 1, typed));
+    }
+    cases.extend(IN_FLIGHT[..4].iter().map(|in_flight| curve(*in_flight)));
+    cases
+}
+
+/// Calls while so many are in flight: with each that is made, the oldest one is answered.
+#[must_use]
+pub fn curve(in_flight: usize) -> Case {
+    const CALLS: usize = 100;
+    let (mut pair, call) = (Pair::new(VersionSet::LEGACY), Call::small());
+    let mut owed = VecDeque::new();
+    let mut ask = move |answer: bool| {
+        pair.ask(|client, now| call.ask(client, now));
+        pair.up(|_, _, event| owed.push_back(dispatched(&event)));
+        if answer {
+            call.answer(&mut pair.server, owed.pop_front().expect("it was asked"));
+            pair.down(|event| answered(&event));
+        }
+        pair.bytes
+    };
+    let before = (1..in_flight).map(|_| ask(false)).last().unwrap_or_default();
+    let bytes = ask(true) - before;
+    let run = move || (0..CALLS).map(|_| ask(true)).last();
+    Case::new("in flight", in_flight.to_string(), (CALLS, CALLS * bytes), run)
+}

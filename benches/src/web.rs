@@ -1,0 +1,140 @@
+//! A client and a server of HTTP, joined: heads are moved, bodies are copied, no HTTP is written or parsed.
+
+use std::{cell::RefCell, hint::black_box, rc::Rc, sync::Arc, time::Duration};
+
+use http::{HeaderValue, Request, Uri, header::HOST};
+use mcp_proto::{
+    connection::{Event, Outcome, RequestOptions},
+    http::{
+        Policy,
+        client::{Action, Client, ExchangeId, Options as ClientOptions},
+        server::{Caller, Endpoint, Options as ServerOptions, Output, Session},
+    },
+    protocol::VersionSet,
+    rpc::Timestamp,
+    schema::CallToolResult,
+    wire::{JsonObject, RawJson},
+};
+
+use crate::{ARGUMENTS, TEXT, pair};
+
+type Handle = Rc<RefCell<Session>>;
+
+/// A client and a server behind whatever their era has for a handshake.
+pub struct Web {
+    /// The asking end.
+    pub client: Client,
+    /// The door of the answering end.
+    pub endpoint: Endpoint<Handle>,
+    /// The bodies that have travelled, in bytes.
+    pub bytes: usize,
+    /// Whether a call is answered with a stream.
+    streams: bool,
+    now: Timestamp,
+    params: JsonObject,
+    result: CallToolResult,
+    uri: Uri,
+    body: Vec<u8>,
+    random: u64,
+}
+
+impl Web {
+    /// Two ends that speak the newest of these revisions. Calls are answered with JSON, or with a stream, because there is
+    /// progress to tell.
+    ///
+    /// # Panics
+    /// If they cannot come to terms.
+    #[must_use]
+    pub fn new(versions: VersionSet, streams: bool) -> Self {
+        let now = Timestamp::ZERO;
+        let mut client = ClientOptions::new("http://localhost/mcp").expect("an address of HTTP");
+        client.listen = false;
+        let mut web = Self {
+            client: Client::new(pair::client(versions), client, now),
+            endpoint: Endpoint::new(pair::server(versions), ServerOptions::new(Policy::loopback())),
+            bytes: 0,
+            streams,
+            now,
+            params: JsonObject::parse(format!(r#"{{"name":"echo","arguments":{ARGUMENTS}}}"#)).expect("an object"),
+            result: CallToolResult::text(TEXT),
+            uri: Uri::from_static("/mcp"),
+            body: Vec::new(),
+            random: 0,
+        };
+        web.run();
+        assert_eq!(web.client.poll_event(), Some(Event::Ready));
+        web
+    }
+
+    /// One call.
+    ///
+    /// # Panics
+    /// If it is not answered.
+    pub fn call(&mut self) {
+        self.now = self.now + Duration::from_micros(1);
+        let params = RawJson::from(&self.params);
+        let client = self.client.connection(self.now);
+        let options = RequestOptions { progress: self.streams, ..RequestOptions::default() };
+        client.request_raw(self.now, "tools/call", Some(&params), options).expect("it is allowed");
+        self.run();
+        loop {
+            match self.client.poll_event() {
+                Some(Event::Response { outcome: Outcome::Result(result), .. }) => return drop(black_box(result)),
+                Some(Event::Progress { .. }) if self.streams => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// Makes what requests the client wants, until it wants none.
+    fn run(&mut self) {
+        loop {
+            match self.client.poll_action() {
+                Some(Action::Request { exchange, request }) => self.exchange(exchange, request),
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+
+    fn exchange(&mut self, asked: ExchangeId, request: Request<Arc<[u8]>>) {
+        let (mut head, body) = request.into_parts();
+        head.uri = self.uri.clone();
+        head.headers.insert(HOST, HeaderValue::from_static("localhost"));
+        self.bytes += body.len();
+        let request = self.endpoint.begin(&head, Caller::Anybody).and_then(|mut intake| {
+            intake.feed(&body)?;
+            intake.end()
+        });
+        let request = request.unwrap_or_else(|answer| panic!("{answer:?}"));
+        self.random += 1;
+        let mut random = [0; 24];
+        random[..8].copy_from_slice(&self.random.to_le_bytes());
+        let make = |session| Rc::new(RefCell::new(session));
+        let handle = self.endpoint.route(self.now, &request, random, make);
+        let handle = handle.unwrap_or_else(|answer| panic!("{answer:?}"));
+        let mut session = handle.borrow_mut();
+        let (exchange, event) = session.open(self.now, &request);
+        if let Some(Event::Request { key, .. }) = event {
+            let server = session.connection(self.now);
+            if self.streams {
+                server.progress(key, 1.0, None, None).expect("it was asked for");
+            }
+            server.respond(key, &self.result).expect("it is owed");
+        }
+        while session.poll_event().is_some() {}
+        while session.poll_ready().is_some() {}
+        while let Some(output) = session.poll_output(exchange, &mut self.body) {
+            match output {
+                Output::Head(head) => self.client.handle_head(self.now, asked, &head),
+                Output::Data(bytes) => {
+                    self.bytes += bytes;
+                    self.client.handle_body(self.now, asked, &self.body);
+                    self.body.clear();
+                }
+                Output::End => self.client.handle_end(self.now, asked),
+            }
+        }
+        assert!(session.poll_timeout().is_none() || !session.is_over());
+    }
+}
