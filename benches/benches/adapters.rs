@@ -1,0 +1,17 @@
+//! The adapters and rmcp, timed: a small call from a client to a server of the same library and back.
+#![allow(missing_docs, reason = "the macros make the entry point")]
+
+#[path = "../peers/mod.rs"]
+mod peers;
+mod shared;
+
+use criterion::Criterion;
+
+fn main() {
+    if peers::serve() {
+        return;
+    }
+    let mut criterion = Criterion::default().configure_from_args();
+    peers::cases().into_iter().for_each(|case| shared::bench(&mut criterion, case));
+    criterion.final_summary();
+}
