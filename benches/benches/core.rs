@@ -6,9 +6,7 @@ mod shared;
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn core(criterion: &mut Criterion) {
-    let cases =
-        mcp_benches::core().into_iter().chain(mcp_benches::IN_FLIGHT[4..].iter().map(|n| mcp_benches::curve(*n)));
-    cases.for_each(|case| shared::bench(criterion, case));
+    mcp_benches::core().into_iter().for_each(|case| shared::bench(criterion, case));
 }
 
 criterion_group!(benches, core);

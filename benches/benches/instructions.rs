@@ -2,17 +2,17 @@
 #![allow(missing_docs, reason = "the macros make the entry point")]
 
 use gungraun::prelude::*;
-use mcp_benches::{Case, counted};
+use mcp_benches::{Work, counted};
 
-fn ready(number: usize) -> Case {
-    counted().swap_remove(number).warm()
+fn make(number: usize) -> Work {
+    counted().swap_remove(number).make()
 }
 
 #[library_benchmark]
-#[benches::case(iter = 0..counted().len(), setup = ready)]
-fn core(mut case: Case) -> Case {
-    case.run();
-    case
+#[benches::case(iter = 0..counted().len(), setup = make)]
+fn core(mut work: Work) -> Work {
+    work.run();
+    work
 }
 
 library_benchmark_group!(name = instructions, benchmarks = core);

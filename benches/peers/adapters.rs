@@ -64,7 +64,7 @@ fn blocking_calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usi
     }
 }
 
-fn blocking(over: &str, at_once: usize) -> Case {
+fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     let (server, client) = if over == "memory" {
         let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
         let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::Options::default());
@@ -73,13 +73,13 @@ fn blocking(over: &str, at_once: usize) -> Case {
         (None, mcp_blocking::Client::spawn(child("blocking"), &host()))
     };
     let (client, arguments) = (client.expect("a client"), arguments());
-    case("blocking", over, at_once, move || {
+    Box::new(move || {
         let _ = &server;
         blocking_calls(&client, &arguments, at_once);
     })
 }
 
-fn smol(over: &str, at_once: usize) -> Case {
+fn smol(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     let (server, client) = smol::block_on(async {
         if over == "memory" {
             let (here, there) = mcp_smol::Transport::pair(CAPACITY);
@@ -90,13 +90,13 @@ fn smol(over: &str, at_once: usize) -> Case {
         }
     });
     let (client, arguments) = (client.expect("a client"), arguments());
-    case("smol", over, at_once, move || {
+    Box::new(move || {
         let _ = &server;
         smol::block_on(calls(&client, &arguments, at_once));
     })
 }
 
-fn tokio(over: &str, at_once: usize) -> Case {
+fn tokio(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     let runtime = runtime();
     let (server, client) = runtime.block_on(async {
         match over {
@@ -115,7 +115,7 @@ fn tokio(over: &str, at_once: usize) -> Case {
         }
     });
     let (client, arguments) = (client.expect("a client"), arguments());
-    case("tokio", over, at_once, move || {
+    Box::new(move || {
         let _ = &server;
         runtime.block_on(calls(&client, &arguments, at_once));
     })
@@ -125,9 +125,11 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for at_once in AT_ONCE {
         for over in ["memory", "stdio"] {
-            cases.extend([blocking(over, at_once), smol(over, at_once), tokio(over, at_once)]);
+            cases.push(case("blocking", over, at_once, blocking));
+            cases.push(case("smol", over, at_once, smol));
+            cases.push(case("tokio", over, at_once, tokio));
         }
-        cases.push(tokio("HTTP", at_once));
+        cases.push(case("tokio", "HTTP", at_once, tokio));
     }
     cases
 }

@@ -9,7 +9,7 @@ mod service;
 
 use std::{env, process::Command};
 
-use mcp_benches::Case;
+use mcp_benches::{Case, Work};
 
 /// The variable that says which server to be.
 const SERVE: &str = "ECHO";
@@ -39,9 +39,11 @@ pub(crate) fn cases() -> Vec<Case> {
     [adapters::cases(), rmcp::cases()].into_iter().flatten().collect()
 }
 
-/// A case of as many small calls.
-fn case(peer: &'static str, over: &str, at_once: usize, run: impl FnMut() + 'static) -> Case {
-    // Ids and tokens are not counted: how long they are is up to the library.
-    let bytes = mcp_benches::ARGUMENTS.len() + mcp_benches::TEXT.len();
-    Case::new(peer, format!("{over}, {at_once} at once"), (at_once, at_once * bytes), run)
+/// A case of as many small calls at once.
+fn case(peer: &'static str, over: &'static str, at_once: usize, make: fn(&str, usize) -> Box<dyn FnMut()>) -> Case {
+    Case::new(peer, format!("{over}, {at_once} at once"), move || {
+        // Envelopes are not counted: how long they are is up to the library.
+        let bytes = mcp_benches::ARGUMENTS.len() + mcp_benches::TEXT.len();
+        Work::new(at_once, at_once * bytes, make(over, at_once))
+    })
 }

@@ -29,7 +29,7 @@ async fn calls(client: &Peer<RoleClient>, call: &CallToolRequestParams, at_once:
     }
 }
 
-fn of(over: &str, at_once: usize) -> Case {
+fn rmcp(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     let runtime = runtime();
     let (server, client) = runtime.block_on(async {
         if over == "memory" {
@@ -43,12 +43,12 @@ fn of(over: &str, at_once: usize) -> Case {
     });
     let arguments = serde_json::from_str(ARGUMENTS).expect("an object");
     let call = CallToolRequestParams::new("echo").with_arguments(arguments);
-    case("rmcp", over, at_once, move || {
+    Box::new(move || {
         let _ = &server;
         runtime.block_on(calls(client.peer(), &call, at_once));
     })
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    AT_ONCE.iter().flat_map(|at_once| ["memory", "stdio"].map(|over| of(over, *at_once))).collect()
+    AT_ONCE.iter().flat_map(|at_once| ["memory", "stdio"].map(|over| case("rmcp", over, *at_once, rmcp))).collect()
 }

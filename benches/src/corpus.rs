@@ -52,29 +52,37 @@ fn tools(count: usize) -> String {
     json!({"jsonrpc": "2.0", "id": 7, "result": {"tools": tools}}).to_string()
 }
 
-/// Messages by name. They live as long as the program, so that what borrows from them can be kept.
+/// The messages of the corpus.
+pub const FRAMES: [&str; 8] =
+    ["ping", "progress", "call", "call of 2026-07-28", "result", "list of 50 tools", "64 KiB plain", "64 KiB prose"];
+
+/// A message of the corpus. It lives as long as the program, so that what borrows from it can be kept.
+///
+/// # Panics
+/// If there is none of that name.
 #[must_use]
-pub fn frames() -> Vec<(&'static str, &'static str)> {
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1.0.0"},
-        "io.modelcontextprotocol/clientCapabilities": {"roots": {}, "sampling": {}, "elicitation": {}},
-    });
+pub fn frame(name: &str) -> &'static str {
     let arguments = json!({"message": TEXT});
-    let frames = [
-        ("ping", json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}).to_string()),
-        (
-            "progress",
-            json!({"jsonrpc": "2.0", "method": "notifications/progress",
-                "params": {"progressToken": 7, "progress": 0.5, "total": 1, "message": "half way"}})
-            .to_string(),
-        ),
-        ("call", call(&json!({"_meta": {"progressToken": 7}, "name": "echo", "arguments": arguments}))),
-        ("call of 2026-07-28", call(&json!({"_meta": meta, "name": "echo", "arguments": arguments}))),
-        ("result", result(TEXT)),
-        ("list of 50 tools", tools(50)),
-        ("64 KiB plain", result(&text(64 << 10, false))),
-        ("64 KiB prose", result(&text(64 << 10, true))),
-    ];
-    frames.into_iter().map(|(name, frame)| (name, &*frame.leak())).collect()
+    let frame = match name {
+        "ping" => json!({"jsonrpc": "2.0", "id": 7, "method": "ping"}).to_string(),
+        "progress" => {
+            let params = json!({"progressToken": 7, "progress": 0.5, "total": 1, "message": "half way"});
+            json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}).to_string()
+        }
+        "call" => call(&json!({"_meta": {"progressToken": 7}, "name": "echo", "arguments": arguments})),
+        "call of 2026-07-28" => {
+            let meta = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "client", "version": "1.0.0"},
+                "io.modelcontextprotocol/clientCapabilities": {"roots": {}, "sampling": {}, "elicitation": {}},
+            });
+            call(&json!({"_meta": meta, "name": "echo", "arguments": arguments}))
+        }
+        "result" => result(TEXT),
+        "list of 50 tools" => tools(50),
+        "64 KiB plain" => result(&text(64 << 10, false)),
+        "64 KiB prose" => result(&text(64 << 10, true)),
+        other => panic!("there is no {other}"),
+    };
+    frame.leak()
 }

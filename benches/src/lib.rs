@@ -7,8 +7,8 @@ mod corpus;
 mod pair;
 mod web;
 
-pub use case::Case;
-pub use cases::{IN_FLIGHT, core, counted, curve};
-pub use corpus::{ARGUMENTS, SIZES, TEXT, frames, text};
+pub use case::{Case, Work};
+pub use cases::{IN_FLIGHT, core, counted};
+pub use corpus::{ARGUMENTS, FRAMES, SIZES, TEXT, frame, text};
 pub use pair::Pair;
 pub use web::Web;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use mcp_proto::{
     connection::{Event, Outcome, RequestOptions},
     protocol::VersionSet,
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey},
     wire::{ErrorObject, JsonObject, RawJson},
 };
 
-use crate::{ARGUMENTS, Case, Pair};
+use crate::{ARGUMENTS, Case, Pair, Work};
 
 /// Calls at a time.
 const CALLS: usize = 64;
@@ -27,26 +27,22 @@ enum End {
 
 pub(super) fn cases() -> Vec<Case> {
     [("cancelled", End::Cancelled), ("taken back", End::TakenBack), ("timed out", End::TimedOut)]
-        .map(|(name, end)| {
-            let mut pair = Pair::new(VersionSet::LEGACY);
-            let params = format!(r#"{{"name":"echo","arguments":{ARGUMENTS}}}"#);
-            let params = JsonObject::parse(params).expect("an object");
-            let (mut calls, mut keys) = (Vec::new(), Vec::new());
-            pair.bytes = 0;
-            round(&mut pair, end, &params, &mut calls, &mut keys);
-            let bytes = pair.bytes;
-            Case::new("churn", name, (CALLS, bytes), move || round(&mut pair, end, &params, &mut calls, &mut keys))
-        })
+        .map(|(name, end)| Case::new("churn", name, move || calls(end)))
         .into()
 }
 
-fn round(
-    pair: &mut Pair,
-    end: End,
-    params: &JsonObject,
-    calls: &mut Vec<mcp_proto::rpc::CallId>,
-    keys: &mut Vec<ReplyKey>,
-) {
+fn calls(end: End) -> Work {
+    let mut pair = Pair::new(VersionSet::LEGACY);
+    let params = format!(r#"{{"name":"echo","arguments":{ARGUMENTS}}}"#);
+    let params = JsonObject::parse(params).expect("an object");
+    let (mut calls, mut keys) = (Vec::new(), Vec::new());
+    pair.bytes = 0;
+    round(&mut pair, end, &params, &mut calls, &mut keys);
+    let bytes = pair.bytes;
+    Work::new(CALLS, bytes, move || round(&mut pair, end, &params, &mut calls, &mut keys))
+}
+
+fn round(pair: &mut Pair, end: End, params: &JsonObject, calls: &mut Vec<CallId>, keys: &mut Vec<ReplyKey>) {
     const TIMEOUT: Duration = Duration::from_secs(1);
     let params = RawJson::from(params);
     for _ in 0..CALLS {

@@ -13,7 +13,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 
-use crate::{Case, frames};
+use crate::{Case, FRAMES, Work, frame};
 
 /// What an envelope has, by name: the least that a server with serde can read.
 #[derive(Deserialize)]
@@ -124,57 +124,74 @@ mod derived {
 }
 
 /// What a message says beside its envelope.
-fn content(frame: &str) -> Option<&str> {
+fn content(frame: &str) -> &str {
     let envelope: Envelope<'_> = serde_json::from_str(frame).expect("a message");
-    envelope.params.or(envelope.result).map(RawValue::get)
+    envelope.params.or(envelope.result).expect("params or a result").get()
 }
-
-/// What decodes a text, and forgets what came of it.
-type Reader = fn(&str);
 
 fn json<T: DeserializeOwned>(text: &str) {
     black_box(serde_json::from_str::<T>(black_box(text)).expect("it fits"));
 }
 
-fn of(name: &str, frame: &'static str) -> Vec<Case> {
-    fn case<T>(
-        what: &str,
-        (name, frame): (&str, &'static str),
-        mut run: impl FnMut(&'static str) -> T + 'static,
-    ) -> Case {
-        Case::new("decode", format!("{what}, {name}"), (1, frame.len()), move || run(black_box(frame)))
-    }
-    let this = (name, frame);
-    let mut lines = LineDecoder::new(16 << 20);
-    let line = &*[frame, "\n"].concat().leak();
-    let mut cases = vec![
-        case("lines", (name, line), move |line| {
-            lines.feed(line.as_bytes());
-            lines.next_frame().map(|frame| frame.bytes().len())
-        }),
-        // The check of the text is part of it, as it is for those who read bytes.
-        case("envelope", this, |frame| {
-            let text = std::str::from_utf8(black_box(frame.as_bytes())).expect("UTF-8");
-            black_box(Message::parse(text, 128)).expect("a message");
-        }),
-        case("limit: newline", (name, line), |line| memchr::memchr(b'\n', line.as_bytes())),
-        case("limit: UTF-8", this, |frame| std::str::from_utf8(black_box(frame.as_bytes())).is_ok()),
-        case("limit: skipped by serde_json", this, |frame| serde_json::from_slice::<IgnoredAny>(frame.as_bytes())),
-        case("limit: borrowed by serde_json", this, |frame| serde_json::from_slice::<Envelope<'_>>(frame.as_bytes())),
-        case("limit: Value of serde_json", this, |frame| serde_json::from_slice::<Value>(frame.as_bytes())),
-    ];
-    let Some(content) = content(frame) else { return cases };
-    let (ours, derived): (Reader, Reader) = match name {
+/// What is done to a text.
+type Reader = fn(&str);
+
+/// What is done to whole messages, by name.
+const READERS: [(&str, Reader); 6] = [
+    // The check of the text is part of it, as it is for those who read bytes.
+    ("envelope", |frame| {
+        let text = std::str::from_utf8(frame.as_bytes()).expect("UTF-8");
+        black_box(Message::parse(text, 128)).expect("a message");
+    }),
+    ("limit: newline", |frame| assert_eq!(black_box(memchr::memchr(b'\n', frame.as_bytes())), None)),
+    ("limit: UTF-8", |frame| assert!(black_box(std::str::from_utf8(frame.as_bytes())).is_ok())),
+    ("limit: skipped by serde_json", |frame| bytes::<IgnoredAny>(frame)),
+    ("limit: borrowed by serde_json", |frame| bytes::<Envelope<'_>>(frame)),
+    ("limit: Value of serde_json", |frame| bytes::<Value>(frame)),
+];
+
+fn bytes<'a, T: Deserialize<'a>>(text: &'a str) {
+    drop(black_box(serde_json::from_slice::<T>(text.as_bytes()).expect("it fits")));
+}
+
+/// What is done to the params or the result in a message: by us, and by code that serde has derived.
+fn typed(name: &str) -> Option<(Reader, Reader)> {
+    Some(match name {
+        "ping" => return None,
         "progress" => (json::<ProgressParams>, json::<derived::Progress>),
         "list of 50 tools" => (json::<ListToolsResult>, json::<derived::List>),
         _ if name.starts_with("call") => (json::<CallToolParams>, json::<derived::Call>),
         _ => (json::<CallToolResult>, json::<derived::CallResult>),
-    };
-    cases.push(case("typed", (name, content), ours));
-    cases.push(case("limit: derived by serde", (name, content), derived));
-    cases
+    })
+}
+
+fn case(what: &str, name: &'static str, of: fn(&'static str) -> &'static str, read: Reader) -> Case {
+    Case::new("decode", format!("{what}, {name}"), move || {
+        let text = of(frame(name));
+        Work::new(1, text.len(), move || read(black_box(text)))
+    })
+}
+
+fn lines(name: &'static str) -> Case {
+    Case::new("decode", format!("lines, {name}"), move || {
+        let line = [frame(name), "\n"].concat();
+        let mut lines = LineDecoder::new(16 << 20);
+        Work::new(1, line.len(), move || {
+            lines.feed(black_box(line.as_bytes()));
+            lines.next_frame().map(|frame| frame.bytes().len())
+        })
+    })
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    frames().into_iter().flat_map(|(name, frame)| of(name, frame)).collect()
+    let mut cases = Vec::new();
+    for name in FRAMES {
+        cases.push(lines(name));
+        cases.extend(READERS.map(|(what, read)| case(what, name, |frame| frame, read)));
+        if let Some((ours, derived)) = typed(name) {
+            cases.push(case("typed", name, content, ours));
+            cases.push(case("limit: derived by serde", name, content, derived));
+        }
+    }
+    cases
 }

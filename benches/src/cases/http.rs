@@ -2,20 +2,18 @@
 
 use mcp_proto::protocol::VersionSet;
 
-use crate::{Case, Web};
+use crate::{Case, Web, Work};
 
 pub(super) fn cases() -> Vec<Case> {
-    let eras = [("a session", VersionSet::LEGACY), ("2026-07-28", VersionSet::MODERN)];
-    let mut cases = Vec::new();
-    for (era, versions) in eras {
-        for (form, streams) in [("JSON", false), ("a stream", true)] {
+    let eras = [("a session", VersionSet::LEGACY), ("2026-07-28", VersionSet::ALL)];
+    let forms = [("JSON", false), ("a stream", true)];
+    let case = |(era, versions), (form, streams)| {
+        Case::new("http", format!("{form}, {era}"), move || {
             let mut web = Web::new(versions, streams);
-            web.call();
             web.bytes = 0;
             web.call();
-            let bytes = web.bytes;
-            cases.push(Case::new("http", format!("{form}, {era}"), (1, bytes), move || web.call()));
-        }
-    }
-    cases
+            Work::new(1, web.bytes, move || web.call())
+        })
+    };
+    eras.into_iter().flat_map(|era| forms.map(|form| case(era, form))).collect()
 }

@@ -9,7 +9,7 @@ mod sse;
 
 use crate::Case;
 
-pub use round_trip::{IN_FLIGHT, curve};
+pub use round_trip::IN_FLIGHT;
 
 /// Everything that is measured of the core, beside the limits that it is measured against.
 #[must_use]
@@ -23,5 +23,5 @@ pub fn core() -> Vec<Case> {
 /// Of these the instructions are counted: ours, and no larger than valgrind can bear.
 #[must_use]
 pub fn counted() -> Vec<Case> {
-    core().into_iter().filter(|case| !case.name.contains("limit:") && case.messages < 10_000).collect()
+    core().into_iter().filter(|case| !case.name.contains("limit:") && !case.name.contains("0000")).collect()
 }

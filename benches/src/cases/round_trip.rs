@@ -10,7 +10,7 @@ use mcp_proto::{
     wire::{JsonObject, RawJson},
 };
 
-use crate::{ARGUMENTS, Case, Pair, SIZES, TEXT, text};
+use crate::{Case, Pair, SIZES, TEXT, Work, text};
 
 /// How many requests are in flight where it is shown what comes of that.
 pub const IN_FLIGHT: [usize; 6] = [1, 10, 100, 1_000, 10_000, 100_000];
@@ -25,12 +25,13 @@ struct Call {
 
 impl Call {
     fn small() -> Self {
-        Self::of(ARGUMENTS, TEXT)
+        Self::of(TEXT)
     }
 
-    fn of(arguments: &str, text: &str) -> Self {
+    fn of(text: &str) -> Self {
+        let arguments = serde_json::json!({"message": text}).to_string();
         let typed_params = CallToolParams {
-            arguments: Some(JsonObject::parse(arguments).expect("an object")),
+            arguments: Some(JsonObject::parse(&*arguments).expect("an object")),
             ..CallToolParams::new("echo")
         };
         let typed_result = CallToolResult::text(text);
@@ -98,34 +99,38 @@ fn typed(pair: &mut Pair, call: &Call, at_once: usize) {
 
 type Round = fn(&mut Pair, &Call, usize);
 
-fn case(name: String, versions: VersionSet, call: Call, at_once: usize, round: Round) -> Case {
-    let mut pair = Pair::new(versions);
-    pair.bytes = 0;
-    round(&mut pair, &call, at_once);
-    Case::new("round trip", name, (at_once, pair.bytes), move || round(&mut pair, &call, at_once))
+fn case(
+    name: String,
+    versions: VersionSet,
+    at_once: usize,
+    round: Round,
+    call: impl FnOnce() -> Call + 'static,
+) -> Case {
+    Case::new("round trip", name, move || {
+        let (mut pair, call) = (Pair::new(versions), call());
+        pair.bytes = 0;
+        round(&mut pair, &call, at_once);
+        Work::new(at_once, pair.bytes, move || round(&mut pair, &call, at_once))
+    })
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    let legacy = VersionSet::LEGACY;
-    let modern = VersionSet::only(ProtocolVersion::V2026_07_28);
+    let (legacy, modern) = (VersionSet::LEGACY, VersionSet::only(ProtocolVersion::V2026_07_28));
     let mut cases = Vec::new();
     for at_once in [1, 64, 10_000] {
-        cases.push(case(format!("{at_once} at once"), legacy, Call::small(), at_once, raw));
-        cases.push(case(format!("{at_once} at once, typed"), legacy, Call::small(), at_once, typed));
+        cases.push(case(format!("{at_once} at once"), legacy, at_once, raw, Call::small));
+        cases.push(case(format!("{at_once} at once, typed"), legacy, at_once, typed, Call::small));
     }
-    cases.push(case("1 at once, 2026-07-28".into(), modern, Call::small(), 1, raw));
+    cases.push(case("1 at once, 2026-07-28".into(), modern, 1, raw, Call::small));
     for (name, size) in &SIZES[1..] {
-        let text = text(*size, true);
-        let arguments = serde_json::json!({"message": text}).to_string();
-        cases.push(case(format!("1 at once, typed, {name}"), legacy, Call::of(&arguments, &text), 1, typed));
+        cases.push(case(format!("1 at once, typed, {name}"), legacy, 1, typed, || Call::of(&text(*size, true))));
     }
-    cases.extend(IN_FLIGHT[..4].iter().map(|in_flight| curve(*in_flight)));
+    cases.extend(IN_FLIGHT.map(|in_flight| Case::new("in flight", in_flight.to_string(), move || curve(in_flight))));
     cases
 }
 
 /// Calls while so many are in flight: with each that is made, the oldest one is answered.
-#[must_use]
-pub fn curve(in_flight: usize) -> Case {
+fn curve(in_flight: usize) -> Work {
     const CALLS: usize = 100;
     let (mut pair, call) = (Pair::new(VersionSet::LEGACY), Call::small());
     let mut owed = VecDeque::new();
@@ -140,6 +145,5 @@ pub fn curve(in_flight: usize) -> Case {
     };
     let before = (1..in_flight).map(|_| ask(false)).last().unwrap_or_default();
     let bytes = ask(true) - before;
-    let run = move || (0..CALLS).map(|_| ask(true)).last();
-    Case::new("in flight", in_flight.to_string(), (CALLS, CALLS * bytes), run)
+    Work::new(CALLS, CALLS * bytes, move || (0..CALLS).map(|_| ask(true)).last())
 }
