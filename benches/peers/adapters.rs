@@ -1,5 +1,7 @@
 //! The adapters of this project.
 
+use std::{net::SocketAddr, thread};
+
 use mcp_benches::{ARGUMENTS, Case, TEXT};
 use mcp_blocking::Command;
 use mcp_proto::{connection::ClientEnd, wire::JsonObject};
@@ -10,6 +12,9 @@ use super::{
     AT_ONCE, SERVE, case,
     service::{Echo, service},
 };
+
+/// Wherever there is room.
+const ANYWHERE: &str = "127.0.0.1:0";
 
 /// What is under way between two ends in memory.
 const CAPACITY: usize = 64 << 10;
@@ -24,6 +29,10 @@ fn futures() -> Service {
 
 fn host() -> Host {
     Host::builder("client", "1.0.0").build()
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}/mcp")
 }
 
 fn arguments() -> JsonObject {
@@ -65,12 +74,19 @@ fn blocking_calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usi
 }
 
 fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
-    let (server, client) = if over == "memory" {
-        let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
-        let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::Options::default());
-        (Some(server.expect("a server")), mcp_blocking::Client::over(here, &host()))
-    } else {
-        (None, mcp_blocking::Client::spawn(child("blocking"), &host()))
+    let (server, client) = match over {
+        "memory" => {
+            let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
+            let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::Options::default());
+            (Some(server.expect("a server")), mcp_blocking::Client::over(here, &host()))
+        }
+        "HTTP" => {
+            let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
+            let url = url(listener.local_addr());
+            thread::spawn(move || listener.serve(&functions()));
+            (None, mcp_blocking::Client::connect_http(&url, &host()))
+        }
+        _ => (None, mcp_blocking::Client::spawn(child("blocking"), &host())),
     };
     let (client, arguments) = (client.expect("a client"), arguments());
     Box::new(move || {
@@ -79,57 +95,56 @@ fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-fn smol(over: &str, at_once: usize) -> Box<dyn FnMut()> {
-    let (server, client) = smol::block_on(async {
-        if over == "memory" {
-            let (here, there) = mcp_smol::Transport::pair(CAPACITY);
-            let server = mcp_smol::Server::start(&futures(), there, &mcp_smol::Options::default());
-            (Some(server.expect("a server")), mcp_smol::Client::over(here, &host()).await)
-        } else {
-            (None, mcp_smol::Client::spawn(child("smol"), &host()).await)
+/// The same for both runtimes: what differs is their names, and who waits.
+macro_rules! on_a_runtime {
+    ($name:ident, $adapter:ident, $runtime:expr, $block_on:path, $spawn:expr) => {
+        fn $name(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+            let runtime = $runtime;
+            let connecting = async {
+                match over {
+                    "memory" => {
+                        let (here, there) = $adapter::Transport::pair(CAPACITY);
+                        let server = $adapter::Server::start(&futures(), there, &$adapter::Options::default());
+                        (Some(server.expect("a server")), $adapter::Client::over(here, &host()).await)
+                    }
+                    "HTTP" => {
+                        let listener = $adapter::http::Listener::bind(ANYWHERE).await.expect("a socket");
+                        let url = url(listener.local_addr());
+                        $spawn(async move { listener.serve(&futures()).await });
+                        (None, $adapter::Client::connect_http(&url, &host()).await)
+                    }
+                    _ => (None, $adapter::Client::spawn(child(stringify!($name)), &host()).await),
+                }
+            };
+            let (server, client) = $block_on(&runtime, connecting);
+            let (client, arguments) = (client.expect("a client"), arguments());
+            Box::new(move || {
+                let _ = &server;
+                $block_on(&runtime, calls(&client, &arguments, at_once));
+            })
         }
-    });
-    let (client, arguments) = (client.expect("a client"), arguments());
-    Box::new(move || {
-        let _ = &server;
-        smol::block_on(calls(&client, &arguments, at_once));
-    })
+    };
 }
 
-fn tokio(over: &str, at_once: usize) -> Box<dyn FnMut()> {
-    let runtime = runtime();
-    let (server, client) = runtime.block_on(async {
-        match over {
-            "memory" => {
-                let (here, there) = mcp_tokio::Transport::pair(CAPACITY);
-                let server = mcp_tokio::Server::start(&futures(), there, &mcp_tokio::Options::default());
-                (Some(server.expect("a server")), mcp_tokio::Client::over(here, &host()).await)
-            }
-            "HTTP" => {
-                let listener = mcp_tokio::http::Listener::bind("127.0.0.1:0").await.expect("a socket");
-                let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
-                tokio::spawn(async move { listener.serve(&futures()).await });
-                (None, mcp_tokio::Client::connect_http(&url, &host()).await)
-            }
-            _ => (None, mcp_tokio::Client::spawn(child("tokio"), &host()).await),
-        }
-    });
-    let (client, arguments) = (client.expect("a client"), arguments());
-    Box::new(move || {
-        let _ = &server;
-        runtime.block_on(calls(&client, &arguments, at_once));
-    })
+fn on_smol<F: Future>((): &(), future: F) -> F::Output {
+    smol::block_on(future)
 }
+
+fn on_tokio<F: Future>(runtime: &Runtime, future: F) -> F::Output {
+    runtime.block_on(future)
+}
+
+on_a_runtime!(smol, mcp_smol, (), on_smol, |serving| smol::spawn(serving).detach());
+on_a_runtime!(tokio, mcp_tokio, runtime(), on_tokio, |serving| drop(tokio::spawn(serving)));
 
 pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for at_once in AT_ONCE {
-        for over in ["memory", "stdio"] {
+        for over in ["memory", "stdio", "HTTP"] {
             cases.push(case("blocking", over, at_once, blocking));
             cases.push(case("smol", over, at_once, smol));
             cases.push(case("tokio", over, at_once, tokio));
         }
-        cases.push(case("tokio", "HTTP", at_once, tokio));
     }
     cases
 }
