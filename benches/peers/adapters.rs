@@ -4,13 +4,16 @@ use std::{net::SocketAddr, thread};
 
 use mcp_benches::{ARGUMENTS, Case, TEXT};
 use mcp_blocking::Command;
-use mcp_proto::{connection::ClientEnd, wire::JsonObject};
-use mcp_service::{Host, Peer, Service, Tool};
+use mcp_proto::{
+    connection::{ClientEnd, SendError},
+    wire::JsonObject,
+};
+use mcp_service::{Context, Host, Peer, Service, Tool};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
     AT_ONCE, SERVE, case,
-    service::{Echo, service},
+    service::{Echo, schema, service},
 };
 
 /// Wherever there is room.
@@ -25,6 +28,30 @@ fn functions() -> Service {
 
 fn futures() -> Service {
     service(|schema| Tool::with_schema_async("echo", schema, async |echo: Echo| echo.message))
+}
+
+/// What is served over HTTP has a second tool, that has something to say before it answers: a stream.
+fn web() -> Service {
+    let echo = |echo: Echo| async { echo.message };
+    let stream = async |echo: Echo, context: Context| {
+        context.progress(1.0, None, None).await?;
+        Ok::<_, SendError>(echo.message)
+    };
+    let service = Service::builder("echo", "1.0.0")
+        .tool(Tool::with_schema_async("echo", schema(), echo))
+        .tool(Tool::with_schema_async("stream", schema(), stream));
+    service.build().expect("two tools")
+}
+
+fn blocking_web() -> Service {
+    let stream = |echo: Echo, context: Context| {
+        context.progress(1.0, None, None).wait()?;
+        Ok::<_, SendError>(echo.message)
+    };
+    let service = Service::builder("echo", "1.0.0")
+        .tool(Tool::with_schema("echo", schema(), |echo: Echo| echo.message))
+        .tool(Tool::with_schema("stream", schema(), stream));
+    service.build().expect("two tools")
 }
 
 fn host() -> Host {
@@ -53,6 +80,29 @@ pub(super) fn serve(adapter: &str) {
         "blocking" => mcp_blocking::serve_stdio(&functions()),
         "smol" => smol::block_on(mcp_smol::serve_stdio(&futures())),
         _ => runtime().block_on(mcp_tokio::serve_stdio(&futures())),
+    };
+    served.expect("it was served");
+}
+
+/// Serves HTTP on one thread, or as many as there are connections, after saying where.
+#[expect(clippy::print_stdout, reason = "it is how whoever has started it knows")]
+pub(super) fn serve_http(adapter: &str) {
+    let served = match adapter {
+        "blocking" => {
+            let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&blocking_web())
+        }
+        "smol" => smol::block_on(async {
+            let listener = mcp_smol::http::Listener::bind(ANYWHERE).await.expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&web()).await
+        }),
+        _ => runtime().block_on(async {
+            let listener = mcp_tokio::http::Listener::bind(ANYWHERE).await.expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&web()).await
+        }),
     };
     served.expect("it was served");
 }

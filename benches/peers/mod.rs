@@ -11,24 +11,25 @@ use std::{env, process::Command};
 
 use mcp_benches::{Case, Work};
 
-/// The variable that says which server to be.
+/// The variable that says which server to be: of which adapter, behind `HTTP ` if it is to be one of that.
 const SERVE: &str = "ECHO";
 
 /// How many calls are made at once.
 const AT_ONCE: [usize; 2] = [1, 64];
 
-/// Serves standard input and output, if that is what this process is for.
+/// Serves standard input and output, or HTTP, if that is what this process is for.
 pub(crate) fn serve() -> bool {
     let Ok(adapter) = env::var(SERVE) else { return false };
-    match &*adapter {
-        "rmcp" => rmcp::serve(),
-        adapter => adapters::serve(adapter),
+    match adapter.strip_prefix("HTTP ") {
+        Some(adapter) => adapters::serve_http(adapter),
+        None if adapter == "rmcp" => rmcp::serve(),
+        None => adapters::serve(&adapter),
     }
     true
 }
 
 /// This program as a server.
-fn child(adapter: &str) -> Command {
+pub(crate) fn child(adapter: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("a program"));
     command.env(SERVE, adapter);
     command

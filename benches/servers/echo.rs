@@ -10,7 +10,10 @@ pub(crate) struct Echo {
     pub(crate) message: String,
 }
 
+pub(crate) fn schema() -> JsonObject {
+    JsonObject::parse(SCHEMA).expect("an object")
+}
+
 pub(crate) fn service(tool: impl FnOnce(JsonObject) -> Tool) -> Service {
-    let schema = JsonObject::parse(SCHEMA).expect("an object");
-    Service::builder("echo", "1.0.0").tool(tool(schema)).build().expect("a service of one tool")
+    Service::builder("echo", "1.0.0").tool(tool(schema())).build().expect("a service of one tool")
 }

@@ -4,6 +4,7 @@
 mod case;
 mod cases;
 mod corpus;
+pub mod memory;
 mod pair;
 mod web;
 

@@ -1,5 +1,7 @@
 //! A client and a server, joined by nothing but buffers.
 
+use std::sync::Arc;
+
 use mcp_proto::{
     codec::LineDecoder,
     connection::{Client, ClientConfig, Connection, Event, Server, ServerConfig},
@@ -51,11 +53,16 @@ impl Pair {
     /// If they cannot come to terms.
     #[must_use]
     pub fn new(versions: VersionSet) -> Self {
+        Self::joining(client(versions), server(versions))
+    }
+
+    /// Two ends of these configurations.
+    pub(crate) fn joining(client: impl Into<Arc<ClientConfig>>, server: impl Into<Arc<ServerConfig>>) -> Self {
         let now = Timestamp::ZERO;
         let wire = || Wire { bytes: Vec::new(), lines: LineDecoder::new(usize::MAX >> 1) };
         let mut pair = Self {
-            client: Client::new(client(versions), now),
-            server: Server::new(server(versions), now),
+            client: Client::new(client, now),
+            server: Server::new(server, now),
             now,
             bytes: 0,
             up: wire(),

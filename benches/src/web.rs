@@ -2,13 +2,17 @@
 
 use std::{cell::RefCell, hint::black_box, rc::Rc, sync::Arc, time::Duration};
 
-use http::{HeaderValue, Request, Uri, header::HOST};
+use http::{
+    HeaderValue, Request, Uri,
+    header::{ACCEPT, CONTENT_TYPE, HOST},
+    response::Parts,
+};
 use mcp_proto::{
     connection::{Event, Outcome, RequestOptions},
     http::{
         Policy,
         client::{Action, Client, ExchangeId, Options as ClientOptions},
-        server::{Caller, Endpoint, Options as ServerOptions, Output, Session},
+        server::{Caller, Endpoint, Options as ServerOptions, Output, Request as Incoming, Session},
     },
     protocol::VersionSet,
     rpc::Timestamp,
@@ -17,6 +21,13 @@ use mcp_proto::{
 };
 
 use crate::{ARGUMENTS, TEXT, pair};
+
+/// The revision of sessions that are begun by hand.
+const VERSION: &str = "2025-11-25";
+
+const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
+
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 type Handle = Rc<RefCell<Session>>;
 
@@ -66,6 +77,60 @@ impl Web {
         web
     }
 
+    /// Begins one more session, by hand, and opens the stream of what its server says unasked.
+    pub(crate) fn begin(&mut self, stream: bool) {
+        let post = Request::post("/mcp")
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        let head = self.take(post, INITIALIZE).expect("an answer");
+        let id = head.headers.get("mcp-session-id").expect("a session").clone();
+        let within = |request: http::request::Builder| {
+            request
+                .header(HOST, "localhost")
+                .header("mcp-session-id", id.clone())
+                .header("mcp-protocol-version", VERSION)
+        };
+        let post = within(Request::post("/mcp"))
+            .header(CONTENT_TYPE, "application/json")
+            .header(ACCEPT, "application/json, text/event-stream");
+        self.take(post, INITIALIZED).expect("an answer");
+        if stream {
+            let get = within(Request::get("/mcp")).header(ACCEPT, "text/event-stream");
+            self.take(get, "").expect("a stream");
+        }
+    }
+
+    /// One request at the door: the head of the answer, as far as there is one.
+    fn take(&mut self, request: http::request::Builder, body: &str) -> Option<Parts> {
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let mut intake = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));
+        intake.feed(body.as_bytes()).unwrap_or_else(|answer| panic!("{answer:?}"));
+        let request = intake.end().unwrap_or_else(|answer| panic!("{answer:?}"));
+        let handle = self.route(&request);
+        let mut session = handle.borrow_mut();
+        let (exchange, _) = session.open(self.now, &request);
+        while session.poll_event().is_some() {}
+        while session.poll_ready().is_some() {}
+        let mut answer = None;
+        while let Some(output) = session.poll_output(exchange, &mut self.body) {
+            if let Output::Head(head) = output {
+                answer = Some(head);
+            }
+            self.body.clear();
+        }
+        answer
+    }
+
+    /// The session that a request belongs to, or begins.
+    fn route(&mut self, request: &Incoming) -> Handle {
+        self.random += 1;
+        let mut random = [0; 24];
+        random[..8].copy_from_slice(&self.random.to_le_bytes());
+        let make = |session| Rc::new(RefCell::new(session));
+        self.endpoint.route(self.now, request, random, make).unwrap_or_else(|answer| panic!("{answer:?}"))
+    }
+
     /// One call.
     ///
     /// # Panics
@@ -107,12 +172,7 @@ impl Web {
             intake.end()
         });
         let request = request.unwrap_or_else(|answer| panic!("{answer:?}"));
-        self.random += 1;
-        let mut random = [0; 24];
-        random[..8].copy_from_slice(&self.random.to_le_bytes());
-        let make = |session| Rc::new(RefCell::new(session));
-        let handle = self.endpoint.route(self.now, &request, random, make);
-        let handle = handle.unwrap_or_else(|answer| panic!("{answer:?}"));
+        let handle = self.route(&request);
         let mut session = handle.borrow_mut();
         let (exchange, event) = session.open(self.now, &request);
         if let Some(Event::Request { key, .. }) = event {

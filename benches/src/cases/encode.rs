@@ -12,7 +12,8 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, size, prose) in texts {
         cases.push(Case::new("encode", format!("answer, {name}"), move || answer(text(size, prose))));
-        cases.push(Case::new("encode", format!("limit: serde_json, {name}"), move || limit(&text(size, prose))));
+        cases.push(Case::new("encode", format!("limit: serde_json, {name}"), move || serde(&text(size, prose))));
+        cases.push(Case::new("encode", format!("limit: escaped, {name}"), move || escaped(text(size, prose))));
     }
     cases
 }
@@ -33,8 +34,18 @@ fn answer(text: String) -> Work {
     Work::new(1, bytes, answer)
 }
 
+/// The same text by itself, by the crate that is best at it.
+fn escaped(text: String) -> Work {
+    let mut out = Vec::new();
+    Work::new(1, text.len(), move || {
+        out.clear();
+        json_escape_simd::escape_into(black_box(&*text), &mut out);
+        black_box(&out).len()
+    })
+}
+
 /// The same result by itself.
-fn limit(text: &str) -> Work {
+fn serde(text: &str) -> Work {
     let result = json!({"content": [{"type": "text", "text": text}]});
     let mut out = Vec::new();
     Work::new(1, result.to_string().len(), move || {

@@ -1,0 +1,140 @@
+//! What was aimed at, and what came of it.
+
+use crate::Results;
+
+/// One goal: what was measured, and how much it should be.
+pub(crate) struct Goal {
+    pub(crate) what: String,
+    pub(crate) measured: String,
+    pub(crate) wanted: String,
+    pub(crate) reached: bool,
+}
+
+/// At least so much.
+fn least(what: impl Into<String>, measured: f64, wanted: f64, unit: &str) -> Goal {
+    let (reached, measured) = (measured >= wanted, format!("{}{unit}", short(measured)));
+    Goal { what: what.into(), measured, wanted: format!("at least {wanted}{unit}"), reached }
+}
+
+/// At most so much.
+fn most(what: impl Into<String>, measured: f64, wanted: f64, unit: &str) -> Goal {
+    let (reached, measured) = (measured <= wanted, format!("{}{unit}", short(measured)));
+    Goal { what: what.into(), measured, wanted: format!("at most {wanted}{unit}"), reached }
+}
+
+/// Three digits.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        large if large >= 100.0 => format!("{value:.0}"),
+        medium if medium >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}
+
+pub(crate) fn goals(results: &Results) -> Vec<Goal> {
+    [core(results), decoding(results), servers(results), web(results), memory(results), programs(results)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn core(Results { times, allocations, .. }: &Results) -> Vec<Goal> {
+    let rmcp = |at_once| times.of(&format!("rmcp/memory, {at_once} at once"));
+    let ours = |at_once| times.of(&format!("round trip/{at_once} at once, typed"));
+    vec![
+        most("allocations of a small call through both machines", allocations["round trip/1 at once"], 0.0, ""),
+        least("round trips of the core, one by one, typed, against rmcp's", rmcp(1) / ours(1), 20.0, "×"),
+        least("the same with 64 at once", rmcp(64) / ours(64), 20.0, "×"),
+        most(
+            "time per call with 100,000 in flight, against 1",
+            times.of("in flight/100000") / times.of("in flight/1"),
+            1.5,
+            "×",
+        ),
+    ]
+}
+
+fn decoding(Results { times, .. }: &Results) -> Vec<Goal> {
+    let against = |what: &str, limit: &str, name: &str| {
+        times.of(&format!("decode/{what}, {name}")) / times.of(&format!("decode/limit: {limit}, {name}"))
+    };
+    let skipped = |name| against("envelope", "skipped by serde_json", name);
+    let mut goals = vec![
+        most("envelope of a small call, against serde_json skipping it", skipped("call"), 1.0, "×"),
+        most("the same of 64 KiB of prose", skipped("64 KiB prose"), 0.33, "×"),
+        most("the same of 64 KiB of plain text", skipped("64 KiB plain"), 0.1, "×"),
+    ];
+    for name in ["call", "result", "list of 50 tools", "64 KiB plain", "64 KiB prose"] {
+        let typed = against("typed", "derived by serde", name);
+        goals.push(most(format!("typed decode, {name}, against what serde derives"), typed, 1.2, "×"));
+    }
+    for name in ["64 KiB plain", "64 KiB prose"] {
+        let escaped = times.of(&format!("encode/answer, {name}")) / times.of(&format!("encode/limit: escaped, {name}"));
+        goals.push(most(format!("answering with {name}, against the fastest crate escaping it"), escaped, 1.0, "×"));
+    }
+    goals
+}
+
+fn servers(Results { servers, .. }: &Results) -> Vec<Goal> {
+    let limit = servers["json"].1;
+    let mut goals = Vec::new();
+    for adapter in ["blocking", "smol", "tokio"] {
+        let it = servers[adapter].1;
+        let goal = |what: &str| format!("{adapter}, stdio: {what}");
+        goals.extend([
+            least(goal("calls one by one, against `json`"), it.one_by_one / limit.one_by_one, 0.9, "×"),
+            least(goal("calls with 64 unanswered, against `json`"), it.pipelined / limit.pipelined, 0.8, "×"),
+            most(goal("instructions per call, against `json`"), it.instructions / limit.instructions, 1.25, "×"),
+            most(goal("allocations per call, of the whole process"), it.allocations, 2.0, ""),
+            least(goal("16 KiB texts, against `json`"), it.medium / limit.medium, 1.0, "×"),
+            least(goal("1 MiB texts, against `json`"), it.large / limit.large, 1.0, "×"),
+            most(goal("peak with 64 unanswered MiB, beyond 64 MiB in flight"), it.peak - 64.0, 16.0, " MiB"),
+        ]);
+    }
+    goals
+}
+
+fn web(Results { web, .. }: &Results) -> Vec<Goal> {
+    let limit = web["hyper"];
+    let mut goals = Vec::new();
+    for adapter in ["blocking", "smol", "tokio"] {
+        let wanted = if adapter == "blocking" { [0.6, 0.6] } else { [0.8, 0.65] };
+        for (form, wanted) in ["JSON", "a stream"].into_iter().zip(wanted) {
+            let it = web[&*format!("{adapter}, {form}, a session")];
+            let goal = |over: &str| format!("{adapter}, HTTP: answers in {form} over {over}, against hyper");
+            goals.push(least(goal("1 connection"), it.one / limit.one, wanted, "×"));
+            goals.push(least(goal("32 connections"), it.many / limit.many, wanted, "×"));
+        }
+    }
+    goals
+}
+
+fn memory(Results { allocations, .. }: &Results) -> Vec<Goal> {
+    let held = |name: &str| allocations[&format!("memory/{name}")];
+    let stream = held("an HTTP session with an open stream") - held("an HTTP session");
+    vec![
+        most("an idle server connection", held("an idle server connection"), 1024.0, " B"),
+        most("a request in flight, at the client", held("a request in flight, at the client"), 256.0, " B"),
+        most("a request in flight, at the server", held("a request in flight, at the server"), 256.0, " B"),
+        most("an idle HTTP session, in the core", held("an HTTP session") / 1024.0, 4.0, " KiB"),
+        most("an open stream of it, in the core", stream / 1024.0, 8.0, " KiB"),
+    ]
+}
+
+fn programs(Results { servers, .. }: &Results) -> Vec<Goal> {
+    let (rmcp, limit) = (&servers["rmcp"].0, servers["json"].1);
+    let mut goals = Vec::new();
+    #[expect(clippy::cast_precision_loss, reason = "they are not that large")]
+    for adapter in ["blocking", "smol", "tokio"] {
+        let (program, figures) = &servers[adapter];
+        if adapter == "blocking" {
+            let built = program.build.as_secs_f64() / rmcp.build.as_secs_f64();
+            goals.push(most("blocking: packages linked", program.packages as f64, 25.0, ""));
+            goals.push(most("blocking: clean release build, against rmcp's", built, 0.33, "×"));
+        }
+        goals.push(most(format!("{adapter}: size, stripped"), program.size as f64 / f64::from(1 << 20), 1.0, " MiB"));
+        let start = figures.start / limit.start;
+        goals.push(most(format!("{adapter}: start to the first answer, against `json`"), start, 1.2, "×"));
+    }
+    goals
+}

@@ -1,0 +1,129 @@
+//! Measures everything beside its limits and its peers, and writes `benches/RESULTS.md` with its pictures:
+//! `cargo bench -p mcp-benches --bench report`.
+#![allow(missing_docs, reason = "it is a program")]
+
+mod goals;
+mod page;
+#[path = "../peers/mod.rs"]
+mod peers;
+mod picture;
+mod programs;
+mod stdio;
+mod timing;
+mod web;
+
+use std::{
+    collections::BTreeMap,
+    error::Error,
+    fs,
+    path::Path,
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use programs::Program;
+use stdio::Figures;
+use timing::Times;
+use web::{Form, Rates};
+
+/// All that was measured.
+pub(crate) struct Results {
+    /// In this process.
+    pub(crate) times: Times,
+    /// Allocations per message by case, and bytes that are held.
+    pub(crate) allocations: BTreeMap<String, f64>,
+    /// The smallest servers, as they were built, and over standard input and output.
+    pub(crate) servers: BTreeMap<&'static str, (Program, Figures)>,
+    /// Servers over HTTP.
+    pub(crate) web: BTreeMap<String, Rates>,
+}
+
+#[expect(clippy::print_stderr, reason = "it takes minutes")]
+fn say(what: &str) {
+    eprintln!("report: {what}");
+}
+
+fn main() -> ExitCode {
+    if peers::serve() {
+        return ExitCode::SUCCESS;
+    }
+    let begin = Instant::now();
+    let outcome = measure().and_then(|results| write(&results));
+    say(&match &outcome {
+        Ok(()) => format!("written in {} s", begin.elapsed().as_secs()),
+        Err(error) => format!("failed: {error}"),
+    });
+    if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn measure() -> Result<Results, Box<dyn Error>> {
+    say("what is allocated");
+    let allocations = allocations()?;
+    let mut times = Times::default();
+    say("the core, and what it is measured against");
+    timing::time(mcp_benches::core(), &mut times);
+    say("adapters, and rmcp");
+    timing::time(peers::cases(), &mut times);
+    Ok(Results { times, allocations, servers: servers()?, web: web()? })
+}
+
+/// What another program counts, since counting takes time.
+fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
+    let bench = ["bench", "--quiet", "--package", "mcp-benches", "--bench", "allocations"];
+    let output = Command::new(env!("CARGO")).args(bench).output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    let lines = String::from_utf8(output.stdout)?;
+    let line = |line: &str| Some((line.rsplit_once(';')?.0.to_owned(), line.rsplit_once(';')?.1.parse().ok()?));
+    Ok(lines.lines().filter_map(line).collect())
+}
+
+fn servers() -> Result<BTreeMap<&'static str, (Program, Figures)>, Box<dyn Error>> {
+    let mut servers = BTreeMap::new();
+    let kinds: [(&str, &str, &[&str]); 7] = [
+        ("blocking", "blocking", &[]),
+        ("smol", "smol", &[]),
+        ("tokio", "tokio", &[]),
+        ("rmcp", "rmcp", &[]),
+        ("rmcp, usual", "rmcp", &["stdio"]),
+        ("json", "limit", &[]),
+        ("pipe", "limit", &["pipe"]),
+    ];
+    for (name, package, args) in kinds {
+        say(&format!("{name} as a program"));
+        let program = programs::build(package)?;
+        let command = || {
+            let mut command = Command::new(&program.path);
+            command.args(args);
+            command
+        };
+        let figures = stdio::measure(command)?;
+        servers.insert(name, (program, figures));
+    }
+    Ok(servers)
+}
+
+fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
+    say("HTTP");
+    let mut rates = BTreeMap::new();
+    let hyper = programs::build("hyper")?;
+    rates.insert("hyper".to_owned(), web::measure(Command::new(&hyper.path), Form::Json, false)?);
+    for adapter in ["blocking", "smol", "tokio"] {
+        for (name, form) in [("JSON", Form::Json), ("a stream", Form::Stream)] {
+            let server = peers::child(&format!("HTTP {adapter}"));
+            rates.insert(format!("{adapter}, {name}, a session"), web::measure(server, form, true)?);
+        }
+    }
+    Ok(rates)
+}
+
+fn write(results: &Results) -> Result<(), Box<dyn Error>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    fs::create_dir_all(folder.join("pictures"))?;
+    for (name, picture) in page::pictures(results) {
+        fs::write(folder.join("pictures").join(name), picture)?;
+    }
+    fs::write(folder.join("RESULTS.md"), page::write(results))?;
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! The smallest servers as programs: how long they take to build, how large they are, what they stand on.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// A program that was built from nothing.
+pub(crate) struct Program {
+    pub(crate) path: PathBuf,
+    /// What building it took, all that it stands on included.
+    pub(crate) build: Duration,
+    /// How many packages are linked into it, itself not included.
+    pub(crate) packages: usize,
+    /// Bytes, stripped.
+    pub(crate) size: u64,
+}
+
+/// Builds one of the servers from nothing.
+pub(crate) fn build(package: &str) -> io::Result<Program> {
+    let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers");
+    let target = target().join("footprint").join(package);
+    if target.exists() {
+        fs::remove_dir_all(&target)?;
+    }
+    let name = format!("echo-{package}");
+    let cargo = |args: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(&servers).args(args).arg("--locked").stdin(Stdio::null());
+        cargo
+    };
+    run(&mut cargo(&["fetch", "--quiet"]))?;
+    let begin = Instant::now();
+    let release = ["build", "--quiet", "--release", "--config", "profile.release.strip=true", "--package", &name];
+    run(cargo(&release).arg("--target-dir").arg(&target))?;
+    let build = begin.elapsed();
+    let linked = ["tree", "--edges", "normal,no-proc-macro", "--prefix", "none", "--no-dedupe", "--package", &name];
+    let tree = cargo(&linked).output()?.stdout;
+    let mut packages: Vec<_> = str::from_utf8(&tree).unwrap_or_default().lines().map(package_of).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    let path = target.join("release").join(&name);
+    let size = fs::metadata(&path)?.len();
+    Ok(Program { path, build, packages: packages.len().saturating_sub(1), size })
+}
+
+/// The name and the version of a package in a tree.
+fn package_of(line: &str) -> &str {
+    line.split(" (").next().unwrap_or(line)
+}
+
+fn run(command: &mut Command) -> io::Result<()> {
+    if command.status()?.success() { Ok(()) } else { Err(io::Error::other(format!("{command:?} failed"))) }
+}
+
+/// Where this project is built.
+fn target() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let release = program.ancestors().find(|path| path.ends_with("release"));
+    release.and_then(Path::parent).map_or_else(|| PathBuf::from("target"), Path::to_path_buf)
+}

@@ -1,0 +1,234 @@
+//! A server as a child, asked by hand: lines are written and line breaks counted, and what came is checked when the clock has
+//! stopped.
+
+use std::{
+    fs,
+    io::{self, Read, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_benches::{TEXT, text};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::timing::median;
+
+pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
+pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// What was measured of a server.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Figures {
+    /// From its start to its answer to `initialize`, in milliseconds.
+    pub(crate) start: f64,
+    /// Small calls per second, one by one, and with 64 unanswered; it and who asks it on one processor.
+    pub(crate) one_by_one: f64,
+    pub(crate) pipelined: f64,
+    /// Megabytes of text per second, one way, one call after the other: of 16 KiB, and of 1 MiB.
+    pub(crate) medium: f64,
+    pub(crate) large: f64,
+    /// The most memory that it ever had, in MiB, after 64 unanswered calls of 1 MiB.
+    pub(crate) peak: f64,
+    /// Instructions and allocations of a small call, one by one.
+    pub(crate) instructions: f64,
+    pub(crate) allocations: f64,
+}
+
+struct Server {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: ChildStdout,
+    next: usize,
+    answers: Vec<u8>,
+}
+
+impl Server {
+    /// Up to the answer to `initialize`.
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(io::Error::other("no pipes"));
+        };
+        let mut server = Self { child, input: Some(input), output, next: 1, answers: Vec::new() };
+        server.exchange(&[INITIALIZE, "\n"].concat(), 1)?;
+        Ok(server)
+    }
+
+    /// Behind the handshake.
+    fn ready(command: &mut Command) -> io::Result<Self> {
+        let mut server = Self::start(command)?;
+        server.exchange(&[INITIALIZED, "\n"].concat(), 0)?;
+        Ok(server)
+    }
+
+    /// Writes, and reads so many answers.
+    fn exchange(&mut self, requests: &str, answers: usize) -> io::Result<()> {
+        let input = self.input.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
+        input.write_all(requests.as_bytes())?;
+        read(&mut self.output, &mut self.answers, answers)
+    }
+
+    /// So many calls, `at_once` to a piece. `said` is JSON.
+    fn requests(&mut self, calls: usize, at_once: usize, said: &str) -> Vec<String> {
+        let first = self.next;
+        self.next += calls;
+        let line = |id: usize| {
+            format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":\
+                 {{\"name\":\"echo\",\"arguments\":{{\"message\":{said}}}}}}}\n"
+            )
+        };
+        let pieces = (first..self.next).step_by(at_once);
+        pieces.map(|first| (first..(first + at_once).min(self.next)).map(line).collect()).collect()
+    }
+
+    /// Makes calls, so many at a time. What it took, once everything that was said has come back as it was.
+    fn call(&mut self, calls: usize, at_once: usize, said: &str) -> io::Result<Duration> {
+        let said = serde_json::to_string(said)?;
+        let requests = self.requests(calls, at_once, &said);
+        self.answers.clear();
+        self.answers.reserve(requests.iter().map(|piece| 2 * piece.len()).sum());
+        let begin = Instant::now();
+        for piece in &requests {
+            self.exchange(piece, at_once)?;
+        }
+        let taken = begin.elapsed();
+        let finder = memchr::memmem::Finder::new(said.as_bytes());
+        let lines = self.answers.split(|byte| *byte == b'\n');
+        let right = lines.filter(|line| finder.find(line).is_some()).count();
+        if right == calls { Ok(taken) } else { Err(io::Error::other(format!("{right} of {calls} answers are right"))) }
+    }
+
+    /// Makes calls, all at once, from a thread that does not wait for what comes back.
+    fn flood(&mut self, calls: usize, said: &str) -> io::Result<()> {
+        let requests = self.requests(calls, 1, &serde_json::to_string(said)?);
+        let mut input = self.input.take().ok_or(io::ErrorKind::BrokenPipe)?;
+        self.answers.clear();
+        thread::scope(|scope| {
+            scope.spawn(|| requests.iter().try_for_each(|request| input.write_all(request.as_bytes())));
+            read(&mut self.output, &mut self.answers, calls)
+        })?;
+        self.input = Some(input);
+        Ok(())
+    }
+
+    /// The most memory that it ever had, in MiB.
+    fn peak(&self) -> f64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak.and_then(|peak| peak.parse().ok()).unwrap_or(f64::NAN) / 1024.0
+    }
+
+    /// Waits for its end. What it has said on standard error.
+    fn end(mut self) -> io::Result<String> {
+        drop(self.input.take());
+        let mut said = String::new();
+        if let Some(mut errors) = self.child.stderr.take() {
+            errors.read_to_string(&mut said)?;
+        }
+        self.child.wait()?;
+        Ok(said)
+    }
+}
+
+fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io::Result<()> {
+    let mut chunk = vec![0; 256 << 10];
+    while lines > 0 {
+        let length = output.read(&mut chunk)?;
+        if length == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        lines = lines.saturating_sub(memchr::memchr_iter(b'\n', &chunk[..length]).count());
+        answers.extend_from_slice(&chunk[..length]);
+    }
+    Ok(())
+}
+
+/// Starts and ends a server often. How long the start took, in milliseconds.
+fn start(command: impl Fn() -> Command) -> io::Result<f64> {
+    let mut times = Vec::new();
+    for _ in 0..20 {
+        let begin = Instant::now();
+        let server = Server::start(&mut command())?;
+        times.push(begin.elapsed().as_secs_f64() * 1e3);
+        server.end()?;
+    }
+    Ok(median(times))
+}
+
+/// Calls per second: the best of some rounds, since whatever disturbs makes them fewer.
+#[expect(clippy::cast_precision_loss, reason = "they are not that many")]
+fn rate(server: &mut Server, calls: usize, at_once: usize, said: &str) -> io::Result<f64> {
+    let mut best: f64 = 0.0;
+    for _ in 0..6 {
+        best = best.max(calls as f64 / server.call(calls, at_once, said)?.as_secs_f64());
+    }
+    Ok(best)
+}
+
+/// Has this thread, and whatever it starts, on one processor.
+pub(crate) fn stay() {
+    let mut one = CpuSet::new();
+    one.set(0);
+    let _ = sched_setaffinity(None, &one);
+}
+
+fn timed(command: impl Fn() -> Command) -> io::Result<Figures> {
+    let mut figures = Figures { start: start(&command)?, ..Figures::default() };
+    let mut server = Server::ready(&mut command())?;
+    figures.one_by_one = rate(&mut server, 20_000, 1, TEXT)?;
+    figures.pipelined = rate(&mut server, 64 * 500, 64, TEXT)?;
+    figures.medium = rate(&mut server, 1_000, 1, &text(16 << 10, true))? * f64::from(16 << 10) / 1e6;
+    figures.large = rate(&mut server, 20, 1, &text(1 << 20, true))? * f64::from(1 << 20) / 1e6;
+    server.end()?;
+    let mut server = Server::ready(&mut command())?;
+    server.flood(64, &text(1 << 20, true))?;
+    figures.peak = server.peak();
+    server.end()?;
+    Ok(figures)
+}
+
+/// What valgrind counts of one call, apart from what begins and ends with the process.
+fn counted(tool: &[&str], command: &Command, find: fn(&str) -> Option<f64>) -> io::Result<f64> {
+    const CALLS: usize = 1_000;
+    let count = |calls: usize| {
+        let mut valgrind = Command::new("valgrind");
+        valgrind.args(tool).arg(command.get_program()).args(command.get_args());
+        let mut server = Server::ready(&mut valgrind)?;
+        server.call(calls, 1, TEXT)?;
+        let said = server.end()?;
+        find(&said).ok_or_else(|| io::Error::other(said))
+    };
+    #[expect(clippy::cast_precision_loss, reason = "they are few")]
+    Ok((count(200 + CALLS)? - count(200)?) / CALLS as f64)
+}
+
+/// `Collected : 1234` of callgrind.
+fn instructions(said: &str) -> Option<f64> {
+    said.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
+}
+
+/// `Total: 12,345 bytes in 67 blocks` of dhat.
+fn blocks(said: &str) -> Option<f64> {
+    let total = said.lines().find_map(|line| line.split_once("Total:"))?.1;
+    total.split_once(" bytes in ")?.1.split_once(" blocks")?.0.replace(',', "").parse().ok()
+}
+
+/// Measures a server.
+pub(crate) fn measure(command: impl Fn() -> Command + Sync) -> io::Result<Figures> {
+    let staying = || {
+        stay();
+        timed(&command)
+    };
+    let timed = thread::scope(|scope| scope.spawn(staying).join());
+    let timed = timed.unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
+    let command = command();
+    let callgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
+    let dhat = ["--tool=dhat", "--dhat-out-file=/dev/null"];
+    Ok(Figures {
+        instructions: counted(&callgrind, &command, instructions)?,
+        allocations: counted(&dhat, &command, blocks)?,
+        ..timed
+    })
+}

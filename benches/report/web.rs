@@ -1,0 +1,195 @@
+//! A server over HTTP, asked by hand: connections that stay, requests that are made before the clock runs.
+
+use std::{
+    io::{self, BufRead, BufReader, Read, Write},
+    net::{SocketAddr, TcpStream},
+    process::{Child, Command, Stdio},
+    thread,
+    time::Instant,
+};
+
+use mcp_benches::TEXT;
+use memchr::memmem;
+
+use crate::stdio::stay;
+
+/// Calls per second, it and who asks it on one processor.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
+    /// Over one connection.
+    pub(crate) one: f64,
+    /// Over 32 connections.
+    pub(crate) many: f64,
+}
+
+/// What a call is answered with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Stream,
+}
+
+const CONNECTIONS: usize = 32;
+const CALLS: usize = 64 * CONNECTIONS;
+
+struct Server(Child, SocketAddr);
+
+impl Server {
+    /// Starts one that says on standard output where it listens.
+    fn start(command: &mut Command) -> io::Result<Self> {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut address = String::new();
+        if let Some(output) = child.stdout.take() {
+            BufReader::new(output).read_line(&mut address)?;
+        }
+        let address = address.trim().parse().map_err(io::Error::other)?;
+        Ok(Self(child, address))
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+struct Connection {
+    stream: TcpStream,
+    /// What has come and was not looked at.
+    bytes: Vec<u8>,
+}
+
+/// An answer: its head and its body, as it came.
+struct Answer {
+    head: String,
+    body: Vec<u8>,
+}
+
+impl Connection {
+    fn new(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, bytes: Vec::new() })
+    }
+
+    /// Reads until there are so many bytes behind `from`, or what is looked for is there: where it begins.
+    fn until(&mut self, from: usize, wanted: &[u8], bytes: usize) -> io::Result<usize> {
+        let mut chunk = [0; 16 << 10];
+        loop {
+            if !wanted.is_empty()
+                && let Some(at) = memmem::find(&self.bytes[from..], wanted)
+            {
+                return Ok(from + at);
+            }
+            if wanted.is_empty() && self.bytes.len() >= from + bytes {
+                return Ok(from + bytes);
+            }
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                length => self.bytes.extend_from_slice(&chunk[..length]),
+            }
+        }
+    }
+
+    fn answer(&mut self) -> io::Result<Answer> {
+        let body = self.until(0, b"\r\n\r\n", 0)? + 4;
+        let head = String::from_utf8_lossy(&self.bytes[..body]).to_ascii_lowercase();
+        let end = match header(&head, "content-length").and_then(|length| length.parse().ok()) {
+            Some(length) => self.until(body, b"", length)?,
+            None if header(&head, "transfer-encoding") == Some("chunked") => self.until(body, b"\r\n0\r\n\r\n", 0)? + 7,
+            None => body,
+        };
+        let answer = Answer { head, body: self.bytes[body..end].to_vec() };
+        self.bytes.drain(..end);
+        Ok(answer)
+    }
+
+    fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.stream.write_all(request)?;
+        self.answer()
+    }
+}
+
+fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
+    head.lines().find_map(|line| Some(line.split_once(':').filter(|(it, _)| *it == name)?.1.trim()))
+}
+
+fn post(session: Option<&str>, body: &str) -> Vec<u8> {
+    let session = session.map(|id| format!("mcp-session-id: {id}\r\nmcp-protocol-version: 2025-06-18\r\n"));
+    format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{}content-length: {}\r\n\r\n{body}",
+        session.unwrap_or_default(),
+        body.len()
+    )
+    .into_bytes()
+}
+
+/// A call, and that it wants to know of progress.
+fn call(session: Option<&str>, form: Form, id: usize) -> Vec<u8> {
+    let (tool, meta) = match form {
+        Form::Json => ("echo", String::new()),
+        Form::Stream => ("stream", format!("\"_meta\":{{\"progressToken\":{id}}},")),
+    };
+    let params = format!("{{{meta}\"name\":\"{tool}\",\"arguments\":{{\"message\":\"{TEXT}\"}}}}");
+    post(session, &format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}"))
+}
+
+/// Makes `CALLS` calls over these connections, one at a time on each. How many that is per second.
+#[expect(clippy::cast_precision_loss, reason = "they are not that many")]
+fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next: &mut usize) -> io::Result<f64> {
+    let requests: Vec<_> = (0..CALLS).map(|number| call(session, form, *next + number)).collect();
+    *next += CALLS;
+    let mut answers = Vec::with_capacity(CALLS);
+    let begin = Instant::now();
+    for requests in requests.chunks(connections.len()) {
+        for (connection, request) in connections.iter_mut().zip(requests) {
+            connection.stream.write_all(request)?;
+        }
+        for connection in connections.iter_mut() {
+            answers.push(connection.answer()?);
+        }
+    }
+    let taken = begin.elapsed();
+    let right = answers.iter().filter(|answer| {
+        let streams = header(&answer.head, "content-type") == Some("text/event-stream");
+        (session.is_none() || streams == (form == Form::Stream))
+            && memmem::find(&answer.body, TEXT.as_bytes()).is_some()
+    });
+    let right = right.count();
+    if right == CALLS {
+        Ok(CALLS as f64 / taken.as_secs_f64())
+    } else {
+        let first = answers.first().map(|answer| format!("{}{}", answer.head, String::from_utf8_lossy(&answer.body)));
+        Err(io::Error::other(format!("{right} of {CALLS} answers are right: {}", first.unwrap_or_default())))
+    }
+}
+
+fn timed(command: &mut Command, form: Form, sessions: bool) -> io::Result<Rates> {
+    let server = Server::start(command)?;
+    let mut connections = (0..CONNECTIONS).map(|_| Connection::new(server.1)).collect::<io::Result<Vec<_>>>()?;
+    let session = if sessions {
+        let answer = connections[0].ask(&post(None, crate::stdio::INITIALIZE))?;
+        let session = header(&answer.head, "mcp-session-id").map(str::to_owned);
+        connections[0].ask(&post(session.as_deref(), crate::stdio::INITIALIZED))?;
+        session
+    } else {
+        None
+    };
+    let (session, mut next, mut rates) = (session.as_deref(), 1, Rates::default());
+    for _ in 0..4 {
+        rates.one = rates.one.max(rate(&mut connections[..1], session, form, &mut next)?);
+        rates.many = rates.many.max(rate(&mut connections, session, form, &mut next)?);
+    }
+    Ok(rates)
+}
+
+/// Measures a server that says on standard output where it listens.
+pub(crate) fn measure(mut command: Command, form: Form, sessions: bool) -> io::Result<Rates> {
+    let staying = move || {
+        stay();
+        timed(&mut command, form, sessions)
+    };
+    thread::spawn(staying).join().unwrap_or_else(|_| Err(io::Error::other("a panic")))
+}
