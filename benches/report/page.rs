@@ -270,7 +270,10 @@ fn memory(Results { allocations, .. }: &Results) -> String {
     for (name, bytes) in allocations.iter().filter_map(|(name, bytes)| Some((name.strip_prefix("memory/")?, bytes))) {
         table.row([name.to_owned(), whole(*bytes)]);
     }
-    format!("## Memory of the core\n\nHeld from the allocator by each of 10,000.\n\n{}", table.0)
+    format!(
+        "## Memory of the core\n\nHeld from the allocator by each of 10,000, and of 1,000,000 idle server connections in one process.\n\n{}",
+        table.0
+    )
 }
 
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]

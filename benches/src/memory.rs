@@ -17,7 +17,7 @@ pub type Make = fn(usize) -> Box<dyn Any>;
 #[must_use]
 pub fn cases() -> [(&'static str, usize, Make); 6] {
     [
-        ("an idle server connection", 10_000, idle_servers),
+        ("an idle server connection", 1_000_000, idle_servers),
         ("an idle client connection", 10_000, idle_clients),
         ("a request in flight, at the client", 10_000, |count| Box::new(asked(count).client)),
         ("a request in flight, at the server", 10_000, |count| Box::new(asked(count).server)),

@@ -1,11 +1,11 @@
 //! What a connection costs in memory: nothing for what has ended, and never more than its limits.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use allocation_counter::{AllocationInfo, measure};
 use mcp_proto::{
     codec::{Frame, LineDecoder},
-    connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, Server, Usage},
+    connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, Server, ServerConfig, Usage},
     protocol::ProtocolVersion,
     rpc::{ReplyKey, Timestamp},
     wire::{ErrorObject, Json, RawJson},
@@ -280,4 +280,32 @@ fn a_line_that_never_ends_takes_no_more_than_the_limit_and_a_chunk() {
         });
         assert_eq!(cost.bytes_current, 0);
     }
+}
+
+/// A server with its handshake behind it, from bytes to bytes.
+fn idle_server(config: &Arc<ServerConfig>, out: &mut Vec<u8>) -> Server {
+    const INITIALIZE: &[u8] = br#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"roots":{}},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
+    const INITIALIZED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let mut server = Server::new(config.clone(), Timestamp::ZERO);
+    assert_eq!(server.handle_frame(Timestamp::ZERO, Frame::new(INITIALIZE)), None);
+    out.clear();
+    assert!(server.poll_transmit(out).is_some());
+    assert_eq!(server.handle_frame(Timestamp::ZERO, Frame::new(INITIALIZED)), Some(Event::Ready));
+    server
+}
+
+#[test]
+fn as_many_idle_servers_fit_into_one_process() {
+    /// The goal is 1 KiB.
+    const EACH: u64 = 3 << 10;
+    let (config, mut out) = (Arc::new(full_server()), Vec::new());
+    drop(idle_server(&config, &mut out));
+    let mut servers = Vec::new();
+    let held = measure(|| {
+        servers.reserve_exact(MANY);
+        servers.extend((0..MANY).map(|_| idle_server(&config, &mut out)));
+    });
+    assert!(servers.iter().all(Server::is_ready));
+    let each = held.bytes_current as u64 / MANY as u64;
+    assert!(each < EACH, "an idle server takes {each} bytes, and {} of them itself", size_of::<Server>());
 }
