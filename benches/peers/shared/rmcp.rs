@@ -7,7 +7,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::{AT_ONCE, case, child};
 
-#[path = "../servers/rmcp/src/echo.rs"]
+#[path = "../../servers/rmcp/src/echo.rs"]
 mod echo;
 
 fn runtime() -> Runtime {

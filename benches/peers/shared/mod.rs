@@ -4,7 +4,7 @@
 
 mod adapters;
 mod rmcp;
-#[path = "../servers/echo.rs"]
+#[path = "../../servers/echo.rs"]
 mod service;
 
 use std::{env, process::Command};

@@ -1,10 +1,10 @@
 //! Measures everything beside its limits and its peers, and writes `benches/RESULTS.md` with its pictures:
-//! `cargo bench -p mcp-benches --bench report`.
+//! `cargo bench -p mcp-benches-peers --bench report`.
 #![allow(missing_docs, reason = "it is a program")]
 
 mod goals;
 mod page;
-#[path = "../peers/mod.rs"]
+#[path = "../shared/mod.rs"]
 mod peers;
 mod picture;
 mod programs;
@@ -69,7 +69,7 @@ fn measure() -> Result<Results, Box<dyn Error>> {
 
 /// What another program counts, since counting takes time.
 fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
-    let bench = ["bench", "--quiet", "--package", "mcp-benches", "--bench", "allocations"];
+    let bench = ["bench", "--quiet", "--package", "mcp-benches-peers", "--bench", "allocations"];
     let output = Command::new(env!("CARGO")).args(bench).output()?;
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into());
@@ -119,7 +119,7 @@ fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
 }
 
 fn write(results: &Results) -> Result<(), Box<dyn Error>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     fs::create_dir_all(folder.join("pictures"))?;
     for (name, picture) in page::pictures(results) {
         fs::write(folder.join("pictures").join(name), picture)?;

@@ -12,7 +12,7 @@ use crate::{
 
 const HEAD: &str = "# Results
 
-Written by `cargo bench -p mcp-benches --bench report`, which measures everything anew. What the cases are is in
+Written by `cargo bench -p mcp-benches-peers --bench report`, which measures everything anew. What the cases are is in
 [README.md](README.md).
 
 ## How far to trust it

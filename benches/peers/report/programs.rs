@@ -20,7 +20,7 @@ pub(crate) struct Program {
 
 /// Builds one of the servers from nothing.
 pub(crate) fn build(package: &str) -> io::Result<Program> {
-    let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("servers");
+    let servers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../servers");
     let target = target().join("footprint").join(package);
     if target.exists() {
         fs::remove_dir_all(&target)?;

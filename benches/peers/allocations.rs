@@ -3,7 +3,7 @@
 #![allow(missing_docs, reason = "it is a program")]
 #![expect(clippy::print_stdout, clippy::cast_precision_loss, reason = "it is a report")]
 
-#[path = "../peers/mod.rs"]
+#[path = "shared/mod.rs"]
 mod peers;
 
 use allocation_counter::measure;

@@ -1,0 +1,200 @@
+//! The adapters of this project.
+
+use std::{net::SocketAddr, thread};
+
+use mcp_benches::{ARGUMENTS, Case, TEXT};
+use mcp_blocking::Command;
+use mcp_proto::{
+    connection::{ClientEnd, SendError},
+    wire::JsonObject,
+};
+use mcp_service::{Context, Host, Peer, Service, Tool};
+use tokio::runtime::{Builder, Runtime};
+
+use super::{
+    AT_ONCE, SERVE, case,
+    service::{Echo, schema, service},
+};
+
+/// Wherever there is room.
+const ANYWHERE: &str = "127.0.0.1:0";
+
+/// What is under way between two ends in memory.
+const CAPACITY: usize = 64 << 10;
+
+fn functions() -> Service {
+    service(|schema| Tool::with_schema("echo", schema, |echo: Echo| echo.message))
+}
+
+fn futures() -> Service {
+    service(|schema| Tool::with_schema_async("echo", schema, async |echo: Echo| echo.message))
+}
+
+/// What is served over HTTP has a second tool, that has something to say before it answers: a stream.
+fn web() -> Service {
+    let echo = |echo: Echo| async { echo.message };
+    let stream = async |echo: Echo, context: Context| {
+        context.progress(1.0, None, None).await?;
+        Ok::<_, SendError>(echo.message)
+    };
+    let service = Service::builder("echo", "1.0.0")
+        .tool(Tool::with_schema_async("echo", schema(), echo))
+        .tool(Tool::with_schema_async("stream", schema(), stream));
+    service.build().expect("two tools")
+}
+
+fn blocking_web() -> Service {
+    let stream = |echo: Echo, context: Context| {
+        context.progress(1.0, None, None).wait()?;
+        Ok::<_, SendError>(echo.message)
+    };
+    let service = Service::builder("echo", "1.0.0")
+        .tool(Tool::with_schema("echo", schema(), |echo: Echo| echo.message))
+        .tool(Tool::with_schema("stream", schema(), stream));
+    service.build().expect("two tools")
+}
+
+fn host() -> Host {
+    Host::builder("client", "1.0.0").build()
+}
+
+fn url(address: SocketAddr) -> String {
+    format!("http://{address}/mcp")
+}
+
+fn arguments() -> JsonObject {
+    JsonObject::parse(ARGUMENTS).expect("an object")
+}
+
+fn child(adapter: &str) -> Command {
+    let program = std::env::current_exe().expect("a program");
+    Command::new(program).env(SERVE, adapter)
+}
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+pub(super) fn serve(adapter: &str) {
+    let served = match adapter {
+        "blocking" => mcp_blocking::serve_stdio(&functions()),
+        "smol" => smol::block_on(mcp_smol::serve_stdio(&futures())),
+        _ => runtime().block_on(mcp_tokio::serve_stdio(&futures())),
+    };
+    served.expect("it was served");
+}
+
+/// Serves HTTP on one thread, or as many as there are connections, after saying where.
+#[expect(clippy::print_stdout, reason = "it is how whoever has started it knows")]
+pub(super) fn serve_http(adapter: &str) {
+    let served = match adapter {
+        "blocking" => {
+            let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&blocking_web())
+        }
+        "smol" => smol::block_on(async {
+            let listener = mcp_smol::http::Listener::bind(ANYWHERE).await.expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&web()).await
+        }),
+        _ => runtime().block_on(async {
+            let listener = mcp_tokio::http::Listener::bind(ANYWHERE).await.expect("a socket");
+            println!("{}", listener.local_addr());
+            listener.serve(&web()).await
+        }),
+    };
+    served.expect("it was served");
+}
+
+/// Makes calls at once, and waits for all of them as a task.
+async fn calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usize) {
+    let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
+    for call in calls {
+        assert_eq!(call.await.expect("a result").content[0].as_text(), Some(TEXT));
+    }
+}
+
+/// The same as a thread.
+fn blocking_calls(client: &Peer<ClientEnd>, arguments: &JsonObject, at_once: usize) {
+    let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
+    for call in calls {
+        assert_eq!(call.wait().expect("a result").content[0].as_text(), Some(TEXT));
+    }
+}
+
+fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+    let (server, client) = match over {
+        "memory" => {
+            let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
+            let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::Options::default());
+            (Some(server.expect("a server")), mcp_blocking::Client::over(here, &host()))
+        }
+        "HTTP" => {
+            let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
+            let url = url(listener.local_addr());
+            thread::spawn(move || listener.serve(&functions()));
+            (None, mcp_blocking::Client::connect_http(&url, &host()))
+        }
+        _ => (None, mcp_blocking::Client::spawn(child("blocking"), &host())),
+    };
+    let (client, arguments) = (client.expect("a client"), arguments());
+    Box::new(move || {
+        let _ = &server;
+        blocking_calls(&client, &arguments, at_once);
+    })
+}
+
+/// The same for both runtimes: what differs is their names, and who waits.
+macro_rules! on_a_runtime {
+    ($name:ident, $adapter:ident, $runtime:expr, $block_on:path, $spawn:expr) => {
+        fn $name(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+            let runtime = $runtime;
+            let connecting = async {
+                match over {
+                    "memory" => {
+                        let (here, there) = $adapter::Transport::pair(CAPACITY);
+                        let server = $adapter::Server::start(&futures(), there, &$adapter::Options::default());
+                        (Some(server.expect("a server")), $adapter::Client::over(here, &host()).await)
+                    }
+                    "HTTP" => {
+                        let listener = $adapter::http::Listener::bind(ANYWHERE).await.expect("a socket");
+                        let url = url(listener.local_addr());
+                        $spawn(async move { listener.serve(&futures()).await });
+                        (None, $adapter::Client::connect_http(&url, &host()).await)
+                    }
+                    _ => (None, $adapter::Client::spawn(child(stringify!($name)), &host()).await),
+                }
+            };
+            let (server, client) = $block_on(&runtime, connecting);
+            let (client, arguments) = (client.expect("a client"), arguments());
+            Box::new(move || {
+                let _ = &server;
+                $block_on(&runtime, calls(&client, &arguments, at_once));
+            })
+        }
+    };
+}
+
+fn on_smol<F: Future>((): &(), future: F) -> F::Output {
+    smol::block_on(future)
+}
+
+fn on_tokio<F: Future>(runtime: &Runtime, future: F) -> F::Output {
+    runtime.block_on(future)
+}
+
+on_a_runtime!(smol, mcp_smol, (), on_smol, |serving| smol::spawn(serving).detach());
+on_a_runtime!(tokio, mcp_tokio, runtime(), on_tokio, |serving| drop(tokio::spawn(serving)));
+
+pub(super) fn cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for at_once in AT_ONCE {
+        for over in ["memory", "stdio", "HTTP"] {
+            cases.push(case("blocking", over, at_once, blocking));
+            cases.push(case("smol", over, at_once, smol));
+            cases.push(case("tokio", over, at_once, tokio));
+        }
+    }
+    cases
+}
