@@ -28,8 +28,8 @@ fn count() -> Result<Vec<(String, u64)>, String> {
     for line in String::from_utf8_lossy(&output.stdout).lines().filter(|line| line.starts_with('{')) {
         let summary: Value = serde_json::from_str(line).map_err(|error| format!("no summary: {error}"))?;
         let number = summary["id"].as_str().and_then(|id| id.rsplit_once('_')?.1.parse::<usize>().ok());
-        let metrics = &summary["profiles"][0]["data"]["total"]["metrics"]["Ir"]["values"];
-        let (Some(number), Some(instructions)) = (number, new(metrics)) else {
+        let instructions = summary["profiles"][0]["data"]["total"]["metrics"]["Ir"]["values"]["new"].as_u64();
+        let (Some(number), Some(instructions)) = (number, instructions) else {
             return Err(format!("this is no summary: {line}"));
         };
         counted_by_number.insert(number, instructions);
@@ -39,11 +39,6 @@ fn count() -> Result<Vec<(String, u64)>, String> {
         return Err(format!("{} cases were counted of {}", counted_by_number.len(), cases.len()));
     }
     Ok(cases.iter().map(ToString::to_string).zip(counted_by_number.into_values()).collect())
-}
-
-/// What was counted now, whether or not there was something before.
-fn new(values: &Value) -> Option<u64> {
-    values["new"].as_u64().or_else(|| values["both"][0].as_u64())
 }
 
 fn read(baseline: &str) -> BTreeMap<&str, u64> {
