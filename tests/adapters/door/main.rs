@@ -8,7 +8,11 @@ mod bounds;
 mod cases;
 mod raw;
 
-use std::{process::ExitCode, time::Duration};
+use std::{
+    process::ExitCode,
+    thread,
+    time::{Duration, Instant},
+};
 
 use adapter::{Blocking, Site, Smol, Tokio};
 use cases::Case;
@@ -101,8 +105,12 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
             before = PEAK.current_usage();
         }
     }
-    let left = PEAK.current_usage().saturating_sub(before);
-    assert!(left < 32 << 10, "{left} bytes are left of {} requests that were refused", 2 * cases.len());
+    // The last connection may be on its way out, on another thread.
+    let (start, left) = (Instant::now(), || PEAK.current_usage().saturating_sub(before));
+    while left() >= 32 << 10 {
+        assert!(start.elapsed() < LONG, "{} bytes are left of {} requests that were refused", left(), 2 * cases.len());
+        thread::yield_now();
+    }
     assert_eq!(say(server.address, &Raw::pick().bytes()).status, 200, "none of them counts as a request");
     let heard = say(server.address, &Raw::initialize().bytes());
     assert!(heard.status == 200 && heard.has("mcp-session-id:"), "none of them has begun a session: {}", heard.text);
