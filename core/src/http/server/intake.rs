@@ -89,14 +89,25 @@ struct Share {
     of: Arc<AtomicUsize>,
     most: usize,
     taken: usize,
+    refused: bool,
 }
 
 impl Share {
-    /// Whether there is that much left.
+    /// Takes that much more, if there is that much left. If not, it never takes anything again, and all that it has taken is
+    /// given back in the same moment, so that of two that are too much one goes on.
     fn take(&mut self, bytes: usize) -> bool {
-        let before = self.of.fetch_add(bytes, Ordering::Relaxed);
-        self.taken += bytes;
-        before.saturating_add(bytes) <= self.most
+        let Self { most, taken, .. } = *self;
+        if self.refused {
+            return false;
+        }
+        let mut fits = false;
+        let _ = self.of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+            fits = all.checked_add(bytes).is_some_and(|all| all <= most);
+            Some(if fits { all + bytes } else { all - taken })
+        });
+        self.refused = !fits;
+        self.taken = if fits { taken + bytes } else { 0 };
+        fits
     }
 }
 
@@ -138,7 +149,7 @@ impl Intake {
         {
             return Err(Box::new(answer::no_session()));
         }
-        let share = Share { of: reading.clone(), most: options.limits.body_bytes, taken: 0 };
+        let share = Share { of: reading.clone(), most: options.limits.body_bytes, taken: 0, refused: false };
         Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0, share })
     }
 
