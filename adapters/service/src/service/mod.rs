@@ -1,6 +1,7 @@
 //! What a server offers: tools, prompts and resources, registered once and served on any number of connections.
 
 mod builder;
+mod called;
 mod catalog;
 mod completion;
 #[cfg(feature = "skills")]

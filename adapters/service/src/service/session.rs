@@ -11,13 +11,13 @@ use mcp_proto::{
     protocol::{Capability, CapabilitySet, Era, Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{
-        At, CacheHints, CallToolParams, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
+        CacheHints, CallToolResult, CompleteParams, CompleteResult, Completion, CompletionArgument,
         CompletionReference, EmptyResult, Encode, GetPromptParams, ListPromptsParams, ListPromptsResult,
         ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
-        ListToolsParams, ListToolsResult, Map, Meta, MissingRequiredClientCapability, PromptReference,
-        ReadResourceParams, ResourceTemplateReference, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
+        ListToolsParams, ListToolsResult, Meta, MissingRequiredClientCapability, PromptReference, ReadResourceParams,
+        ResourceTemplateReference, SetLevelParams, SubscribeParams, TaskSupport, UnsubscribeParams,
     },
-    wire::{ErrorCode, ErrorObject, Json, JsonObject, RawJson},
+    wire::{ErrorCode, ErrorObject, RawJson},
 };
 
 #[cfg(feature = "skills")]
@@ -25,6 +25,7 @@ use mcp_proto::schema::{GetSkillParams, GetSkillResult, ListSkillsParams, ListSk
 
 use super::{
     Completing, Inner, Rounds, Service,
+    called::Called,
     catalog::Found,
     completion::Completable,
     rounds::Asker,
@@ -172,14 +173,13 @@ type Request<'a> = Asked<'a, ServerEnd>;
 impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let extension = self.may_become_task(asked);
-        let CallToolParams { name, arguments, task, meta, .. } = call_params(asked.params.as_ref(), asked)?;
+        let Called { name, arguments, task, meta } = Called::of(asked)?;
         let service = &*self.home.0;
         let tool = service.view(asked).get(service, |catalog| &catalog.tools, &name);
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
-        let arguments = arguments.unwrap_or_else(JsonObject::empty);
         let Asked { link, key, .. } = *asked;
         if !tool.headers.is_empty() {
-            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&RawJson::from(&arguments))))?;
+            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&arguments)))?;
         }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
@@ -379,21 +379,6 @@ impl Inner {
             }
         }
     }
-}
-
-/// The params of `tools/call`. In the modern era nobody asks for a task, and whoever seems to is not heard.
-fn call_params(raw: Option<&RawJson<'_>>, asked: &Request<'_>) -> Answer<CallToolParams> {
-    let read: Answer<CallToolParams> = params(raw);
-    let asks =
-        read.as_ref().map_or_else(|_| raw.is_some_and(|raw| raw.member("task").is_some()), |it| it.task.is_some());
-    let is_modern = || asked.link.look(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
-    if !asks || !is_modern() {
-        return read;
-    }
-    let members: Map<Json> = params(raw)?;
-    let members: Map<Json> = members.into_iter().filter(|(name, _)| name != "task").collect();
-    let raw = Json::new(&At(&members, None)).map_err(|error| ErrorObject::internal(error.to_string()))?;
-    params(Some(&RawJson::from(&raw)))
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {

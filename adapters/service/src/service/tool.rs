@@ -230,7 +230,7 @@ impl Tool {
     }
 
     /// Runs it. The answer is what the revision says about what has happened.
-    pub(super) async fn run(&self, arguments: &JsonObject, context: Context) -> Answer<CallToolResult> {
+    pub(super) async fn run(&self, arguments: &RawJson<'_>, context: Context) -> Answer<CallToolResult> {
         let request = context.clone();
         let called = match self.check_arguments(arguments) {
             Ok(()) => self.call.call(Arguments::Json(arguments.get()), context).await,
@@ -247,13 +247,13 @@ impl Tool {
     }
 
     #[cfg(feature = "schemas")]
-    fn check_arguments(&self, arguments: &JsonObject) -> Result<(), BadArguments> {
-        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(&arguments.into())).map_err(BadArguments)
+    fn check_arguments(&self, arguments: &RawJson<'_>) -> Result<(), BadArguments> {
+        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments)).map_err(BadArguments)
     }
 
     #[cfg(not(feature = "schemas"))]
     #[allow(clippy::unused_self, reason = "there is nothing to check")]
-    fn check_arguments(&self, _: &JsonObject) -> Result<(), BadArguments> {
+    fn check_arguments(&self, _: &RawJson<'_>) -> Result<(), BadArguments> {
         Ok(())
     }
 

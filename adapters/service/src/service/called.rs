@@ -1,0 +1,63 @@
+//! What a client says when it calls a tool.
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::Era,
+    schema::{At, CallToolParams, Map, Meta, TaskMetadata},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
+};
+
+use crate::{reply::Answer, role::Asked, tasks::params};
+
+/// The params of `tools/call`, as far as they are for whoever runs the tool.
+pub(super) struct Called {
+    pub(super) name: String,
+    pub(super) arguments: RawJson<'static>,
+    pub(super) task: Option<TaskMetadata>,
+    pub(super) meta: Option<Meta>,
+}
+
+impl Called {
+    pub(super) fn of(asked: &Asked<'_, ServerEnd>) -> Answer<Self> {
+        if let Some(called) = asked.params.as_ref().and_then(Self::plain) {
+            return Ok(called);
+        }
+        let CallToolParams { name, arguments, task, meta, .. } = read(asked)?;
+        let arguments = arguments.unwrap_or_else(JsonObject::empty);
+        Ok(Self { name, arguments: RawJson::from(&arguments).into_owned(), task, meta })
+    }
+
+    /// Most calls say no more than this, and their arguments, which may be large, are not looked at again. `None` if there
+    /// is more, or anything wrong.
+    fn plain(raw: &RawJson<'_>) -> Option<Self> {
+        let (mut name, mut arguments, mut meta) = (None, None, None);
+        for (member, value) in raw.members() {
+            let is_new = match &*member {
+                "name" => name.replace(value.decode().ok()?).is_none(),
+                "arguments" if value.is_object() => arguments.replace(value.into_owned()).is_none(),
+                "_meta" => meta.replace(value.decode().ok()?).is_none(),
+                _ => false,
+            };
+            if !is_new {
+                return None;
+            }
+        }
+        Some(Self { name: name?, arguments: arguments?, task: None, meta })
+    }
+}
+
+/// All params. In the modern era nobody asks for a task, and whoever seems to is not heard.
+fn read(asked: &Asked<'_, ServerEnd>) -> Answer<CallToolParams> {
+    let raw = asked.params.as_ref();
+    let read: Answer<CallToolParams> = params(raw);
+    let asks =
+        read.as_ref().map_or_else(|_| raw.is_some_and(|raw| raw.member("task").is_some()), |it| it.task.is_some());
+    let is_modern = || asked.link.look(|conn| conn.context(asked.key).is_some_and(|it| it.era() == Era::Modern));
+    if !asks || !is_modern() {
+        return read;
+    }
+    let members: Map<Json> = params(raw)?;
+    let members: Map<Json> = members.into_iter().filter(|(name, _)| name != "task").collect();
+    let raw = Json::new(&At(&members, None)).map_err(|error| ErrorObject::internal(error.to_string()))?;
+    params(Some(&RawJson::from(&raw)))
+}
