@@ -1,6 +1,10 @@
 //! What a binding with several streams asks of a connection, and a pipe does not.
 
-use alloc::{collections::BTreeSet, string::ToString, sync::Arc};
+use alloc::{
+    collections::{BTreeSet, VecDeque},
+    string::ToString,
+    sync::Arc,
+};
 use core::{marker::PhantomData, time::Duration};
 
 use super::{
@@ -17,6 +21,14 @@ impl Connection<ServerEnd> {
     /// The stream that a request came in on, answered or not, as long as it has a place in the table.
     pub(crate) fn stream_of(&self, key: ReplyKey) -> Option<u64> {
         self.engine.requests.get(key)?.0.tag.stream()
+    }
+
+    /// Nothing is going on for now: gives back the space of buffers that are empty.
+    pub(crate) fn shrink(&mut self) {
+        self.engine.outbox.shrink();
+        if self.engine.events.is_empty() {
+            self.engine.events = VecDeque::new();
+        }
     }
 
     /// Whether an answer to anything that came in on this stream is still to be sent.

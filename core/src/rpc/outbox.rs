@@ -184,6 +184,15 @@ impl Outbox {
         }
     }
 
+    /// Gives back the space of queues in which nothing waits.
+    pub(crate) fn shrink(&mut self) {
+        for queue in [&mut self.control, &mut self.requests] {
+            if queue.frames.is_empty() && queue.bytes.is_empty() {
+                *queue = Queue::default();
+            }
+        }
+    }
+
     /// Queues the frame that `encode` appends, as one line with a line feed behind it.
     ///
     /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.

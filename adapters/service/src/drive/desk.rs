@@ -165,6 +165,8 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
             if has_output || !state.events.is_empty() || due <= hub.now() || lock(&hub.jobs).jobs.has_next() {
                 return false;
             }
+            // Most connections are asleep most of the time.
+            state.events.shrink_to_fit();
             state.asleep = Some(Asleep { waker: cx.waker().clone(), until: due, can_write });
             due
         };
