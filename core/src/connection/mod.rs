@@ -32,6 +32,7 @@ mod repeat;
 mod rounds;
 mod send;
 mod splice;
+mod standing;
 mod subscriptions;
 mod tasks;
 
@@ -50,6 +51,7 @@ pub use gauges::{Stats, Usage};
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use opening::Opening;
 pub use poll::{Deadline, Route, Transmit, Wake};
+pub use standing::Standing;
 
 use crate::{
     codec::Frame,

@@ -1,6 +1,9 @@
 //! How much an HTTP binding may hold, and for how long.
 
+use alloc::boxed::Box;
 use core::time::Duration;
+
+use super::{MemoryReplay, Replay};
 
 /// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
@@ -50,6 +53,13 @@ pub struct Limits {
     pub patience: Duration,
     /// When a client should come back to a stream that was closed early, if nobody says otherwise. Default 1 second.
     pub retry: Duration,
+}
+
+impl Limits {
+    /// What a session keeps what it has sent in, if nobody gives it something else.
+    pub(super) fn replay(&self) -> Box<dyn Replay> {
+        Box::new(MemoryReplay::new(self.replay, self.replay_bytes, self.replay_time))
+    }
 }
 
 impl Default for Limits {

@@ -2,6 +2,7 @@
 
 mod asking;
 mod door;
+mod elsewhere;
 mod eras;
 mod fallback;
 mod joined;

@@ -65,7 +65,7 @@ impl Session {
         let Some(known) = streams.all.get_mut(&stream) else { return };
         let carrier = known.exchange;
         if let Some(id) = carrier
-            && self.exchanges.get(&id).is_some_and(Exchange::is_open)
+            && self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open())
         {
             if last {
                 // There is nothing that could be resumed.
@@ -76,8 +76,8 @@ impl Session {
         }
         let Way::Streams { streams, .. } = &mut self.kind else { return };
         let event = streams.keep(self.clock, stream, frame).to_string();
-        if let Some(known) = streams.all.get_mut(&stream) {
-            known.done |= last;
+        if last {
+            streams.done(stream);
         }
         if let Some(id) = carrier {
             self.write(id, &SseText { id: Some(&event), data: Some(frame), ..MESSAGE });
@@ -147,7 +147,7 @@ impl Session {
         let Some(id) = streams.all.get(&stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
             return;
         };
-        if self.exchanges.get(&id).is_some_and(Exchange::is_open) {
+        if self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open()) {
             self.open_stream(id, stream);
         }
         self.say_when(id, retry);
@@ -163,7 +163,7 @@ impl Session {
     }
 
     /// Whether streams begin with an id to come back with, and say when to.
-    fn primes(&self) -> bool {
+    pub(super) fn primes(&self) -> bool {
         matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
     }
 
@@ -211,6 +211,10 @@ impl Session {
             match (is_open, &self.kind) {
                 (false, _) => self.end(id),
                 (true, Way::Modern { .. }) => self.answer(id, answer::busy("The server is closing")),
+                // It goes on elsewhere.
+                (true, Way::Streams { streams, .. }) if streams.shared => {
+                    self.answer(id, answer::busy("The server is closing"));
+                }
                 (true, Way::Streams { .. } | Way::Old { .. }) => self.answer(id, answer::no_session()),
             }
         }
@@ -226,11 +230,11 @@ impl Session {
         let over: Vec<_> = self.exchanges.iter().filter(|(_, it)| waits(it)).map(|(id, it)| (*id, it.stream)).collect();
         for (id, stream) in over {
             let (Some(stream), Way::Streams { streams, .. }) = (stream, &mut self.kind) else { continue };
-            let Some(known) = streams.all.get_mut(&stream) else { continue };
+            let Some(known) = streams.all.get(&stream) else { continue };
             if known.listens || owed.contains(&stream) {
                 continue;
             }
-            known.done = true;
+            streams.done(stream);
             if let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| exchange.is_open()) {
                 exchange.stream();
             }

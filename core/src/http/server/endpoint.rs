@@ -7,7 +7,7 @@ use http::request::Parts;
 
 use super::{Caller, Intake, Request, Session, head::Surface, intake::Work};
 use crate::{
-    connection::{Principal, ServerConfig},
+    connection::{Principal, ServerConfig, Standing},
     http::{
         Answer, Limits, Policy, SessionId,
         answer::{busy, no_session},
@@ -92,6 +92,8 @@ pub struct Endpoint<T> {
     options: Arc<Options>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
+    /// There may be sessions elsewhere.
+    shared: bool,
     /// Each request that stands alone holds one of it.
     alone: Arc<()>,
     /// Bytes of bodies that are being read.
@@ -116,7 +118,44 @@ impl<T: Clone> Endpoint<T> {
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
         let (alone, reading) = (Arc::default(), Arc::default());
-        Self { options: Arc::new(options), config, sessions: BTreeMap::new(), alone, reading }
+        Self { options: Arc::new(options), config, sessions: BTreeMap::new(), shared: false, alone, reading }
+    }
+
+    /// Sessions may be known elsewhere that are not known here: a request for one is not refused before somebody has had
+    /// the time to look, and to have it [adopted](Self::adopt).
+    pub fn share(&mut self) {
+        self.shared = true;
+    }
+
+    /// The handle of a session that this principal may use.
+    pub fn find(&self, id: &SessionId, principal: Option<&Principal>) -> Option<T> {
+        self.sessions.get(id).filter(|entry| !entry.old && entry.admits(principal)).map(|entry| entry.handle.clone())
+    }
+
+    /// Goes on with a session that was begun elsewhere, by this principal: `part` is a number that no other process has in
+    /// this session, nor this one before, and not 0, which is where it was begun. The handle, and whether it is new: it may
+    /// have been adopted in between.
+    ///
+    /// # Errors
+    /// The answer, if there are too many sessions, or the server does not serve the revision of this one.
+    pub fn adopt(
+        &mut self,
+        now: Timestamp,
+        (id, part): (&SessionId, u32),
+        principal: Option<&Arc<Principal>>,
+        standing: &Standing,
+        make: impl FnOnce(Session) -> T,
+    ) -> Result<(T, bool), Box<Answer>> {
+        if self.sessions.contains_key(id) {
+            return self.known(id, principal, false).map(|handle| (handle, false));
+        }
+        if self.sessions.len() >= self.options.limits.sessions {
+            return Err(Box::new(busy("There are too many sessions")));
+        }
+        let session = Session::resumed(now, &self.config, &self.options, (id.clone(), part), standing);
+        let handle = make(session.ok_or_else(|| Box::new(no_session()))?);
+        self.sessions.insert(id.clone(), Entry { handle: handle.clone(), principal: principal.cloned(), old: false });
+        Ok((handle, true))
     }
 
     /// A request has come in: its head, and who sends it. Nothing is kept of it here.
@@ -125,7 +164,7 @@ impl<T: Clone> Endpoint<T> {
     /// The answer, if it is refused. Its body need not be read.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
         let intake = Intake::begin(&self.options, &self.config, head, caller, &self.reading, |id, principal| {
-            self.sessions.get(id).is_some_and(|entry| entry.admits(principal))
+            self.sessions.get(id).map_or(self.shared, |entry| entry.admits(principal))
         })?;
         if intake.stands_alone() {
             self.has_room_for_request()?;
@@ -181,6 +220,11 @@ impl<T: Clone> Endpoint<T> {
     /// A session is over: it is not found any more.
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
         self.sessions.remove(id).map(|entry| entry.handle)
+    }
+
+    /// [`forget`](Self::forget), if this is its handle: another one may have taken its place.
+    pub fn forget_if(&mut self, id: &SessionId, is_it: impl FnOnce(&T) -> bool) -> Option<T> {
+        if self.sessions.get(id).is_some_and(|entry| is_it(&entry.handle)) { self.forget(id) } else { None }
     }
 
     /// Every session that is found here, in the order of their ids.

@@ -153,6 +153,24 @@ impl Intake {
         Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0, share })
     }
 
+    /// The session that it is for, as far as its head says: one of streams, and not of the transport of 2024-11-05.
+    #[must_use]
+    pub fn session(&self) -> Option<&SessionId> {
+        if matches!(self.purpose, Purpose::OldPost(_)) { None } else { self.purpose.session() }
+    }
+
+    /// Who sends it.
+    #[must_use]
+    pub const fn principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
+    }
+
+    /// The answer, if its session is nowhere.
+    #[must_use]
+    pub fn lost(&self) -> Box<Answer> {
+        Box::new(answer::no_session())
+    }
+
     /// Whether its head says that it is of the modern era.
     pub(super) const fn stands_alone(&self) -> bool {
         self.purpose.is_modern()
@@ -220,6 +238,12 @@ impl Request {
     #[must_use]
     pub fn method(&self) -> Option<&str> {
         self.method.as_deref()
+    }
+
+    /// The session that is to end.
+    #[must_use]
+    pub const fn ends(&self) -> Option<&SessionId> {
+        if let Work::End(id) = &self.work { Some(id) } else { None }
     }
 
     /// The message.

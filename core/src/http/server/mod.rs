@@ -121,10 +121,14 @@
 //! - Who sends a request is found out before [`begin`](Endpoint::begin), and said as its [`Caller`]; what can be decided
 //!   only when the message is known is decided between [`end`](Intake::end) and [`route`](Endpoint::route), with
 //!   [`Request::method`], and refused with [`Challenge::answer`](super::Challenge::answer).
+//! - Where several processes share sessions, a session that is not known here is looked for between
+//!   [`begin`](Endpoint::begin) and the body ([`Intake::session`]), and goes on here if it is found
+//!   ([`Endpoint::adopt`]); [`poll_fetch`](Session::poll_fetch) says what is wanted of what others have sent.
 //! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that
 //!   stand alone, and go on until they are over.
 
 mod deliver;
+mod elsewhere;
 mod endpoint;
 mod exchange;
 mod head;
@@ -134,6 +138,7 @@ mod receive;
 mod session;
 mod streams;
 
+pub use elsewhere::{Fetch, Passage};
 pub use endpoint::{Endpoint, Options, Paths};
 pub use exchange::{ExchangeId, Output};
 pub use intake::{Caller, Intake, Request};

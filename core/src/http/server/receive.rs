@@ -6,7 +6,6 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Request, Session,
-    exchange::Exchange,
     intake::{Kind, Work},
     session::Way,
     streams::Lost,
@@ -89,7 +88,7 @@ impl Session {
 
     /// Answers a message that the application is not to answer, if the connection has not done so.
     fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<Answer>) {
-        let is_open = self.exchanges.get(&id).is_some_and(Exchange::is_open);
+        let is_open = self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open());
         let waits = match kind {
             Kind::Request | Kind::Batch => stream.is_some_and(|stream| self.conn.owes(stream)),
             Kind::Nothing | Kind::Notification | Kind::Response => false,
@@ -114,6 +113,7 @@ impl Session {
         let found = last.map(|last| streams.find(last));
         match found {
             Some(Ok(from)) => self.resume(id, from),
+            Some(Err(Lost::Elsewhere(from))) => self.follow(id, from),
             Some(Err(Lost::Never | Lost::Gone)) => {
                 self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
             }

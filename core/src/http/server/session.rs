@@ -11,15 +11,17 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Options, Output, Request,
+    elsewhere::Followed,
     exchange::{Exchange, Form},
     intake::Work,
     streams::Streams,
 };
 use crate::{
-    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd},
-    http::{Challenge, Deadline, MemoryReplay, Replay, SessionId, Wake, answer},
+    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
+    http::{Challenge, Deadline, Replay, SessionId, Wake, answer},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
+    schema::LoggingLevel,
 };
 
 /// What is kept of the buffer for messages on their way.
@@ -45,7 +47,7 @@ pub struct Session {
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
-    pub(super) exchanges: BTreeMap<ExchangeId, Exchange>,
+    pub(super) exchanges: BTreeMap<ExchangeId, Box<Exchange>>,
     next_exchange: u64,
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
@@ -57,6 +59,8 @@ pub struct Session {
     frame: Vec<u8>,
     /// Requests that are answered with a challenge, whatever else the answer says.
     pub(super) challenges: BTreeMap<ExchangeId, Challenge>,
+    /// Streams that were sent elsewhere.
+    pub(super) followed: Followed,
 }
 
 /// How the messages of a session travel.
@@ -95,8 +99,12 @@ pub struct Usage {
 
 impl Session {
     fn new(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, kind: Way) -> Self {
+        Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind)
+    }
+
+    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: Way) -> Self {
         Self {
-            conn: Connection::<ServerEnd>::new(config.clone(), now),
+            conn,
             options: options.clone(),
             kind,
             clock: now,
@@ -109,6 +117,7 @@ impl Session {
             came_back: false,
             frame: Vec::new(),
             challenges: BTreeMap::new(),
+            followed: Followed::default(),
         }
     }
 
@@ -122,9 +131,24 @@ impl Session {
         options: &Arc<Options>,
         id: SessionId,
     ) -> Self {
-        let limits = &options.limits;
-        let replay = MemoryReplay::new(limits.replay, limits.replay_bytes, limits.replay_time);
-        Self::new(now, config, options, Way::Streams { id, streams: Streams::new(Box::new(replay)) })
+        Self::new(now, config, options, Way::Streams { id, streams: Streams::new(options.limits.replay(), 0) })
+    }
+
+    /// A session that was begun elsewhere. Its streams, and its questions to the client, are numbered as those of this part
+    /// of it, which nobody else is.
+    pub(super) fn resumed(
+        now: Timestamp,
+        config: &Arc<ServerConfig>,
+        options: &Arc<Options>,
+        (id, part): (SessionId, u32),
+        standing: &Standing,
+    ) -> Option<Self> {
+        let conn = Connection::<ServerEnd>::resumed(config.clone(), standing, Streams::first(part), now)?;
+        let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), part) };
+        let mut resumed = Self::over(conn, now, options, kind);
+        resumed.came_back = true;
+        resumed.pump();
+        Some(resumed)
     }
 
     pub(super) fn old(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, id: SessionId) -> Self {
@@ -139,7 +163,23 @@ impl Session {
         }
     }
 
+    /// Somebody else takes part in it, or may: streams that are not of this process are asked for
+    /// ([`poll_fetch`](Self::poll_fetch)). To be called before anything is opened.
+    pub fn share(&mut self) {
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.shared = true;
+        }
+    }
+
     // ---- what has happened ----
+
+    /// The client has said something elsewhere that belongs to the session.
+    pub fn catch_up(&mut self, now: Timestamp, standing: &Standing) {
+        self.clock = self.clock.max(now);
+        self.conn.catch_up(standing);
+        self.came_back = true;
+        self.pump();
+    }
 
     /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of the
     /// exchange; what it says to the application is the event, which borrows from it. When events wait for
@@ -150,7 +190,7 @@ impl Session {
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let full = self.exchanges.len() >= self.options.limits.exchanges;
-        self.exchanges.insert(id, Exchange::new(self.clock + self.options.limits.patience));
+        self.exchanges.insert(id, Box::new(Exchange::new(self.clock + self.options.limits.patience)));
         self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
         let event = if self.conn.phase() == Phase::Closed {
             self.answer(id, answer::no_session());
@@ -337,11 +377,30 @@ impl Session {
         }
     }
 
+    /// Whether its connection has ended, so that nothing can be brought to it any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.conn.phase() == Phase::Closed
+    }
+
     /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
     /// [forget](super::Endpoint::forget) it, and it can be dropped.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
+    }
+
+    /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        if matches!(self.kind, Way::Streams { .. }) { self.conn.standing() } else { None }
+    }
+
+    /// What of [`standing`](Self::standing) can change.
+    #[must_use]
+    pub fn settled(&self) -> Option<(bool, Option<LoggingLevel>)> {
+        let has_begun = matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some();
+        has_begun.then(|| self.conn.settled())
     }
 
     /// What it holds right now, its connection aside.
@@ -392,9 +451,10 @@ impl Session {
     }
 
     /// Forgets an exchange. The stream that it carried, if any, is carried by nothing.
-    fn remove(&mut self, id: ExchangeId) -> Option<Exchange> {
+    fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let exchange = self.exchanges.remove(&id)?;
         self.queued -= exchange.waiting();
+        self.followed.forget(id);
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
             streams.leave(stream, id);
         }
@@ -412,12 +472,17 @@ impl Session {
         }
     }
 
-    /// Looks whether anything is going on. Of what is over, not even the room is kept that it took in the tables: most
-    /// sessions are idle most of the time.
+    /// Looks whether anything is going on. Of what is over, not even the room is kept that it took in tables and buffers:
+    /// most sessions are idle most of the time.
     fn settle(&mut self) {
         if self.exchanges.is_empty() {
             self.exchanges = BTreeMap::new();
             self.ready = VecDeque::new();
+            self.frame = Vec::new();
+            self.conn.shrink();
+        }
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
         }
         if let Way::Streams { streams, .. } = &mut self.kind {
             streams.shrink();

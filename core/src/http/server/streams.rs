@@ -47,6 +47,8 @@ pub(super) enum Lost {
     Gone,
     /// It is not known any more, and belonged to no request: any other stream will do.
     Listener,
+    /// It was sent elsewhere.
+    Elsewhere(EventId),
 }
 
 /// Every stream of a session that is known.
@@ -54,6 +56,10 @@ pub(super) enum Lost {
 pub(super) struct Streams {
     pub(super) all: BTreeMap<u64, Stream>,
     next: u64,
+    /// Which part of a shared session this is: the upper half of the numbers of its streams.
+    part: u32,
+    /// There may be other parts of it elsewhere.
+    pub(super) shared: bool,
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     pub(super) replay: Box<dyn Replay>,
@@ -65,8 +71,23 @@ pub(super) struct Streams {
 const FEW: usize = 64;
 
 impl Streams {
-    pub(super) fn new(replay: Box<dyn Replay>) -> Self {
-        Self { all: BTreeMap::new(), next: 1, waiting: VecDeque::new(), waiting_bytes: 0, replay, tidy_at: FEW }
+    pub(super) fn new(replay: Box<dyn Replay>, part: u32) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            next: Self::first(part) + 1,
+            part,
+            shared: part > 0,
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            replay,
+            tidy_at: FEW,
+        }
+    }
+
+    /// What the numbers of a part of a session are larger than. They stay small enough for those who read numbers of JSON
+    /// as floating point, up to two million parts.
+    pub(super) const fn first(part: u32) -> u64 {
+        (part as u64) << 32
     }
 
     /// A new stream, carried by this exchange.
@@ -110,12 +131,21 @@ impl Streams {
         self.id(stream, seq)
     }
 
+    /// Nothing follows on a stream.
+    pub(super) fn done(&mut self, stream: u64) {
+        if let Some(known) = self.all.get_mut(&stream).filter(|known| !known.done) {
+            known.done = true;
+            self.replay.done(stream);
+        }
+    }
+
     /// The place in a stream that a client says it has read up to.
     pub(super) fn find(&self, last: &str) -> Result<EventId, Lost> {
         let id = EventId::parse(last).ok_or(Lost::Never)?;
         match self.all.get(&id.stream) {
             Some(stream) if stream.listens != id.listens || id.seq > stream.seq => Err(Lost::Never),
             Some(_) => Ok(id),
+            None if self.shared && id.stream >> 32 != u64::from(self.part) => Err(Lost::Elsewhere(id)),
             None if id.stream < self.next => Err(if id.listens { Lost::Listener } else { Lost::Gone }),
             None => Err(Lost::Never),
         }

@@ -1,0 +1,85 @@
+//! Sessions that go on elsewhere: what has to be known of one, beside what is sent on it.
+
+use alloc::sync::Arc;
+
+use super::{
+    Connection, Event, ServerConfig, ServerEnd,
+    engine::{Engine, FIRST_ID, Side},
+};
+use crate::{
+    protocol::{Era, Phase, ProtocolVersion},
+    rpc::{Outgoing, Timestamp},
+    schema::{InitializeParams, LoggingLevel},
+};
+
+/// How a session of the legacy era stands: what its handshake has come to, and what its client has set since. Whoever knows
+/// it can go on with the session as if it had been begun there.
+///
+/// What is in flight is not in it: requests of either side, tasks, subscriptions to resources.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// The revision.
+    pub version: ProtocolVersion,
+    /// What the client said of itself.
+    pub client: InitializeParams,
+    /// The client has said that it is ready.
+    pub ready: bool,
+    /// What it wants logged.
+    pub log_level: Option<LoggingLevel>,
+}
+
+impl Connection<ServerEnd> {
+    /// A server that goes on with a session that was begun elsewhere. What it asks the client is numbered from behind
+    /// `calls`, so that several can ask within one session.
+    ///
+    /// `None` if the server does not serve that revision.
+    #[must_use]
+    pub fn resumed(
+        config: impl Into<Arc<ServerConfig>>,
+        standing: &Standing,
+        calls: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let config = config.into();
+        let Standing { version, client, .. } = standing;
+        if version.era() != Era::Legacy || !config.settings.versions.contains(*version) {
+            return None;
+        }
+        let seed = config.settings.hash_seed;
+        let mut resumed = Self::new(config, now);
+        let engine = &mut resumed.engine;
+        if let Side::Server { client: known, .. } = &mut engine.side {
+            *known = Some(client.clone());
+        }
+        engine.peer = client.capabilities.set();
+        engine.version = Some(*version);
+        engine.phase = Phase::Initializing;
+        engine.calls = Outgoing::new(FIRST_ID.saturating_add(calls), seed);
+        resumed.catch_up(standing);
+        Some(resumed)
+    }
+
+    /// How the session stands. `None` before the handshake, and in the modern era, which has no sessions.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        let Engine { phase, version, log_level, .. } = &self.engine;
+        let ready = *phase >= Phase::Ready;
+        Some(Standing { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
+    }
+
+    /// What of [`standing`](Self::standing) can change: whether the client is ready, and what it wants logged.
+    #[must_use]
+    pub fn settled(&self) -> (bool, Option<LoggingLevel>) {
+        (self.engine.phase >= Phase::Ready, self.engine.log_level)
+    }
+
+    /// The client has said something elsewhere that belongs to the session.
+    pub fn catch_up(&mut self, standing: &Standing) {
+        let engine = &mut self.engine;
+        engine.log_level = standing.log_level.or(engine.log_level);
+        if standing.ready && engine.phase == Phase::Initializing {
+            engine.phase = Phase::Ready;
+            engine.events.push_back(Event::Ready);
+        }
+    }
+}

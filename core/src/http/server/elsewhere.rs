@@ -1,0 +1,129 @@
+//! Streams of a session that were sent elsewhere: by another process that takes part in it.
+
+use alloc::{collections::BTreeMap, string::ToString, vec::Vec};
+
+use super::{ExchangeId, Session, exchange::MESSAGE, session::Way};
+use crate::{codec::SseText, http::session_id::EventId, rpc::Timestamp};
+
+/// Somebody has come back here for a stream that was sent elsewhere: what was kept of it is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// For whom, to be repeated with what is found.
+    pub exchange: ExchangeId,
+    /// Which stream.
+    pub stream: u64,
+    /// Behind which message of it.
+    pub after: u64,
+    /// Whether to wait, if there is nothing yet, for what comes.
+    pub waits: bool,
+}
+
+/// What was kept of a stream behind a message.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passage {
+    /// Messages with their numbers, which grow by one.
+    pub messages: Vec<(u64, Vec<u8>)>,
+    /// Nothing follows.
+    pub done: bool,
+}
+
+/// Exchanges that carry streams which are sent elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Followed(BTreeMap<ExchangeId, Following>);
+
+#[derive(Debug)]
+struct Following {
+    /// The last that was written.
+    at: EventId,
+    /// Somebody is looking for what follows.
+    asked: bool,
+}
+
+impl Followed {
+    pub(super) fn forget(&mut self, id: ExchangeId) {
+        self.0.remove(&id);
+        if self.0.is_empty() {
+            self.0 = BTreeMap::new();
+        }
+    }
+}
+
+impl Session {
+    /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
+    /// [`handle_fetched`](Self::handle_fetched).
+    pub fn poll_fetch(&mut self) -> Option<Fetch> {
+        let (exchange, following) = self.followed.0.iter_mut().find(|(_, following)| !following.asked)?;
+        following.asked = true;
+        let EventId { listens, stream, seq } = following.at;
+        Some(Fetch { exchange: *exchange, stream, after: seq, waits: !listens })
+    }
+
+    /// Whether [`poll_fetch`](Self::poll_fetch) has something.
+    #[must_use]
+    pub fn has_fetch(&self) -> bool {
+        self.followed.0.values().any(|following| !following.asked)
+    }
+
+    /// Whether an exchange still carries a stream that is sent elsewhere.
+    #[must_use]
+    pub fn follows(&self, id: ExchangeId) -> bool {
+        self.followed.0.contains_key(&id)
+    }
+
+    /// What was found for an exchange; `None` if it cannot be found out. What follows is asked for again, until nothing
+    /// does. A stream of which something is missing ends here, and its client may come back.
+    pub fn handle_fetched(&mut self, now: Timestamp, id: ExchangeId, found: Option<&Passage>) {
+        self.clock = self.clock.max(now);
+        let (Some(following), Some(exchange)) = (self.followed.0.get_mut(&id), self.exchanges.get_mut(&id)) else {
+            return;
+        };
+        following.asked = false;
+        let (mut bytes, mut is_whole) = (0, found.is_some());
+        for (seq, message) in found.iter().flat_map(|found| &found.messages) {
+            if *seq != following.at.seq + 1 {
+                is_whole = false;
+                break;
+            }
+            following.at.seq = *seq;
+            let event = following.at.to_string();
+            bytes += exchange.event(&SseText { id: Some(&event), data: Some(message), ..MESSAGE });
+        }
+        let (listens, done) = (following.at.listens, found.is_some_and(|found| found.done));
+        if bytes > 0 {
+            self.wrote(id, bytes);
+        }
+        if listens && is_whole {
+            self.followed.forget(id);
+            self.listen_from_here(id);
+        } else if done || !is_whole {
+            self.followed.forget(id);
+            if !done {
+                self.say_when(id, None);
+            }
+            self.end(id);
+        }
+        self.pump();
+    }
+
+    /// Takes up a stream that was sent elsewhere.
+    pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
+        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        exchange.stream();
+        let bytes = exchange.comment();
+        self.wrote(id, bytes);
+        self.followed.0.insert(id, Following { at, asked: false });
+    }
+
+    /// What belonged to no request was sent elsewhere, and goes on here, on a stream of this process.
+    fn listen_from_here(&mut self, id: ExchangeId) {
+        let primes = self.primes();
+        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(&id)) else {
+            return;
+        };
+        let stream = streams.begin(id, true);
+        exchange.stream = Some(stream);
+        let bytes = if primes { streams.prime(stream, exchange) } else { 0 };
+        self.wrote(id, bytes);
+        self.send_waiting(stream);
+    }
+}

@@ -1,0 +1,226 @@
+//! Sessions that were begun elsewhere, and streams that were sent there.
+
+use std::time::Duration;
+
+use http::Request;
+use mcp_proto::{
+    connection::{Event, Standing},
+    http::server::{Fetch, Passage, Session},
+    protocol::VersionSet,
+    schema::{CreateMessageParams, LoggingLevel, SamplingMessage},
+};
+use mcp_tests::{
+    solo::full_server,
+    web::{Asked, Web, initialize, post},
+};
+use serde_json::json;
+
+/// A server whose sessions may be elsewhere.
+fn sharing() -> Web {
+    let mut web = Web::new(full_server());
+    web.endpoint.share();
+    web
+}
+
+/// Begins a session at one server, and has another one go on with it.
+fn moved(version: &str) -> (Web, Web, String, Standing) {
+    let (mut here, mut there) = (sharing(), sharing());
+    let id = here.begin(version);
+    here.last_session().share();
+    let standing = here.last_session().standing().expect("its handshake is over");
+    adopt(&mut there, &id, 1, &standing);
+    assert_eq!(there.take_events(), [Event::Ready]);
+    (here, there, id, standing)
+}
+
+fn adopt(web: &mut Web, id: &str, part: u32, standing: &Standing) {
+    let id = mcp_proto::http::SessionId::parse(id).expect("an id");
+    let sessions = &mut web.sessions;
+    let handle = 1000 + part as usize;
+    let make = |session: Session| {
+        sessions.insert(handle, session);
+        handle
+    };
+    let (_, is_new) = web.endpoint.adopt(web.now, (&id, part), None, standing, make).expect("there is room");
+    assert!(is_new);
+    let again = web.endpoint.adopt(web.now, (&id, 99), None, standing, |_| panic!("it is there"));
+    assert_eq!(again.expect("it is there"), (handle, false));
+    web.settle();
+}
+
+fn fetch(web: &mut Web) -> Option<Fetch> {
+    web.last_session().poll_fetch()
+}
+
+/// Brings what was found of a stream.
+fn found(web: &mut Web, fetch: Fetch, messages: &[u64], done: bool) {
+    let messages = messages.iter().map(|seq| (*seq, json!({"n": seq}).to_string().into_bytes())).collect();
+    let now = web.now;
+    web.last_session().handle_fetched(now, fetch.exchange, Some(&Passage { messages, done }));
+    web.settle();
+}
+
+/// What has come of a stream: the id and number of each message.
+fn heard(web: &Web, asked: Asked) -> Vec<(String, u64)> {
+    let events = web.reply(asked).events().into_iter().filter(|(_, data, _)| !data.is_empty());
+    events
+        .map(|(_, data, id)| {
+            (id, serde_json::from_str::<serde_json::Value>(&data).expect("JSON")["n"].as_u64().unwrap_or(0))
+        })
+        .collect()
+}
+
+#[test]
+fn a_session_goes_on_elsewhere_as_it_stands() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let (mut here, mut there, id, standing) = moved(version);
+        assert!(standing.ready && standing.version.as_str() == version);
+        let asked = there.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+        let key = there.asked();
+        there.answer(key, &json!({"tools": []}));
+        assert_eq!(there.reply(asked).json()["id"], 1);
+        // What is asked from there has a number of its own, and an answer to what was asked here is late there.
+        let params = CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64);
+        for (web, first) in [(&mut here, 1_u64), (&mut there, (1 << 32) + 1)] {
+            let listens = web.listen(&id, None);
+            let now = web.now;
+            let session = web.last_session();
+            session.connection(now).request(now, &params, Default::default()).expect("the client has sampling");
+            web.settle();
+            assert_eq!(web.reply(listens).messages()[0]["id"], first);
+        }
+        let late = there.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
+        assert_eq!(there.reply(late).status(), 202);
+    }
+}
+
+#[test]
+fn what_is_said_elsewhere_is_caught_up_with() {
+    let (mut here, mut there) = (sharing(), sharing());
+    let reply = here.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request"));
+    let id = reply.header("mcp-session-id").expect("a session").to_owned();
+    let standing = here.last_session().standing().expect("its handshake is over");
+    assert!(!standing.ready);
+    adopt(&mut there, &id, 1, &standing);
+    assert_eq!(there.take_events(), []);
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let asked = there.say(&id, &ready);
+    assert_eq!((there.reply(asked).status(), there.take_events()), (202, vec![Event::Ready]));
+    let mut standing = there.last_session().standing().expect("it stands");
+    standing.log_level = Some(LoggingLevel::Alert);
+    here.take_events();
+    for expected in [vec![Event::Ready], vec![]] {
+        let now = here.now;
+        here.last_session().catch_up(now, &standing);
+        here.settle();
+        assert_eq!(here.take_events(), expected);
+        assert_eq!(here.last_session().settled(), Some((true, Some(LoggingLevel::Alert))));
+    }
+    // A revision that is not served is none that a session can go on in.
+    let mut config = full_server();
+    config.settings.versions = VersionSet::only(mcp_proto::protocol::ProtocolVersion::V2025_03_26);
+    let mut other = Web::new(config);
+    let id = mcp_proto::http::SessionId::parse(&id).expect("an id");
+    let refused = other.endpoint.adopt(other.now, (&id, 1), None, &standing, |_| 1).expect_err("it is not served");
+    assert_eq!(refused.status(), 404);
+}
+
+#[test]
+fn a_stream_that_was_sent_elsewhere_is_asked_for_until_its_end() {
+    let (_, mut web, id, _) = moved("2025-11-25");
+    let asked = web.listen(&id, Some("7-2"));
+    let reply = web.reply(asked);
+    assert_eq!((reply.status(), reply.ended), (200, false));
+    let first = fetch(&mut web).expect("it is wanted");
+    assert_eq!((first.stream, first.after, first.waits), (7, 2, true));
+    assert_eq!(fetch(&mut web), None, "it is wanted once");
+    found(&mut web, first, &[3, 4], false);
+    assert_eq!(heard(&web, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
+    let second = fetch(&mut web).expect("what follows is wanted");
+    assert_eq!((second.exchange, second.after), (first.exchange, 4));
+    // Whoever waits is not left without a word.
+    let before = web.reply(asked).body.len();
+    web.advance(Duration::from_secs(20));
+    assert!(web.reply(asked).body.len() > before);
+    found(&mut web, second, &[], false);
+    let third = fetch(&mut web).expect("it is wanted still");
+    found(&mut web, third, &[5], true);
+    assert_eq!(heard(&web, asked).last(), Some(&("7-5".to_owned(), 5)));
+    assert!(web.reply(asked).ended);
+    assert_eq!(fetch(&mut web), None);
+    web.assert_at_rest();
+}
+
+#[test]
+fn a_stream_of_which_something_is_missing_ends() {
+    for (messages, whole) in [(vec![4], 0), (vec![3, 5], 1), (vec![3, 3], 1), (vec![2], 0)] {
+        let (_, mut web, id, _) = moved("2025-11-25");
+        let asked = web.listen(&id, Some("7-2"));
+        let wanted = fetch(&mut web).expect("it is wanted");
+        found(&mut web, wanted, &messages, false);
+        assert!(web.reply(asked).ended, "{messages:?}");
+        assert_eq!(heard(&web, asked).len(), whole, "{messages:?}");
+        assert!(String::from_utf8_lossy(&web.reply(asked).body).contains("retry: "), "its client may come back");
+        web.assert_at_rest();
+    }
+    // As does one that nobody can ask for, and one whose client has left.
+    let (_, mut web, id, _) = moved("2025-11-25");
+    let asked = web.listen(&id, Some("7-2"));
+    let wanted = fetch(&mut web).expect("it is wanted");
+    let now = web.now;
+    web.last_session().handle_fetched(now, wanted.exchange, None);
+    web.settle();
+    assert!(web.reply(asked).ended);
+    let asked = web.listen(&id, Some("7-2"));
+    let wanted = fetch(&mut web).expect("it is wanted");
+    web.hang_up(asked);
+    assert!(!web.last_session().follows(wanted.exchange));
+    found(&mut web, wanted, &[3], true);
+    web.assert_at_rest();
+}
+
+#[test]
+fn what_belonged_to_no_request_goes_on_here() {
+    let (_, mut web, id, _) = moved("2025-11-25");
+    let asked = web.listen(&id, Some("g3-1"));
+    let wanted = fetch(&mut web).expect("it is wanted");
+    assert_eq!((wanted.stream, wanted.after, wanted.waits), (3, 1, false));
+    found(&mut web, wanted, &[2], false);
+    assert_eq!((heard(&web, asked), fetch(&mut web)), (vec![("g3-2".to_owned(), 2)], None));
+    // What is said from now on is said here.
+    let changed = mcp_proto::schema::ToolsListChangedParams::default();
+    let now = web.now;
+    web.last_session().connection(now).notify(&changed).expect("it was declared");
+    web.settle();
+    assert_eq!(heard(&web, asked).last(), Some(&(format!("g{}-1", (1_u64 << 32) + 1), 0)));
+}
+
+#[test]
+fn nothing_is_elsewhere_where_nothing_is_shared() {
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    for last in ["7-2", "4294967297-1", "g4294967297-1"] {
+        let asked = web.listen(&id, Some(last));
+        assert_eq!(web.reply(asked).status(), 400, "{last}");
+    }
+    assert_eq!(fetch(&mut web), None);
+    let unknown = Request::get("/mcp")
+        .header("host", "localhost")
+        .header("accept", "*/*")
+        .header("mcp-session-id", "A".repeat(32));
+    let (head, ()) = unknown.body(()).expect("a request").into_parts();
+    let refused = web.endpoint.begin(&head, web.caller.clone()).expect_err("it is nowhere");
+    assert_eq!(refused.status(), 404);
+    // Where there may be others, somebody looks first; and if nobody does, it is nowhere as well.
+    let mut web = sharing();
+    let intake = web.endpoint.begin(&head, web.caller.clone()).expect("it may be elsewhere");
+    assert!(intake.session().is_some() && intake.lost().status() == 404);
+    let (mut head, ()) = Request::get("/mcp")
+        .header("host", "localhost")
+        .header("accept", "*/*")
+        .body(())
+        .expect("a request")
+        .into_parts();
+    head.headers.insert("mcp-session-id", http::HeaderValue::from_static("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"));
+    assert_eq!(web.ask(Request::from_parts(head, Vec::new())).status(), 404);
+}
