@@ -34,7 +34,7 @@ pub use mcp_proto::http::{
 };
 #[cfg(feature = "tls")]
 pub use mcp_service::drive::http::rustls;
-pub use mcp_service::drive::http::{Body, Credentials, Proxy, Requests, Response};
+pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared};
 use mcp_service::{
     Service,
     drive::http::{self, Net},

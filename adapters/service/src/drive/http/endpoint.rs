@@ -10,13 +10,13 @@ use std::{
 use std::{fmt, future::poll_fn, io, pin::pin, time::Duration};
 
 use bytes::Buf;
-use http::{Request, Response, StatusCode};
+use http::{Request, Response, StatusCode, response::Parts};
 use mcp_proto::http::{
     Answer,
     server::{Caller, Options as Endpoints},
 };
 
-use super::{Body, Reply, Web};
+use super::{Body, Reply, Shared, Web};
 use crate::{
     Later, Service,
     drive::{Options, Runtime, runtime::within},
@@ -52,7 +52,26 @@ impl<R: Runtime> Endpoint<R> {
     /// [`with`](Self::with) a runtime.
     #[must_use]
     pub fn on(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
-        let web = Web::new(service, endpoint, options, runtime.clone());
+        Self::made(service, endpoint, options, runtime, None)
+    }
+
+    /// [`with`](Self::with) sessions that are shared: with other processes, behind a proxy that hands requests to any of
+    /// them.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn sharing(service: &Service, endpoint: Endpoints, options: &Options, shared: Shared) -> io::Result<Self> {
+        Ok(Self::made(service, endpoint, options, R::current()?, Some(shared)))
+    }
+
+    pub(super) fn made(
+        service: &Service,
+        endpoint: Endpoints,
+        options: &Options,
+        runtime: R,
+        shared: Option<Shared>,
+    ) -> Self {
+        let web = Web::new(service, endpoint, options, runtime.clone(), shared);
         Self { web, runtime, patience: Duration::from_secs(30) }
     }
 
@@ -73,15 +92,12 @@ impl<R: Runtime> Endpoint<R> {
         B::Error: fmt::Display,
     {
         match self.open(request).await {
-            Ok(mut reply) => {
-                let head = reply.head().await;
-                Response::from_parts(head, Body::streamed(reply))
-            }
+            Ok((head, reply)) => Response::from_parts(head, Body::streamed(reply)),
             Err(answer) => answer.map(Body::whole),
         }
     }
 
-    async fn open<B>(&self, request: Request<B>) -> Result<Reply, Box<Answer>>
+    async fn open<B>(&self, request: Request<B>) -> Result<(Parts, Reply), Box<Answer>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
@@ -89,6 +105,7 @@ impl<R: Runtime> Endpoint<R> {
         let (head, body) = request.into_parts();
         let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
         let mut intake = self.web.begin(&head, caller)?;
+        self.web.admit(&intake).await?;
         let read = async {
             let mut body = pin!(body);
             while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
@@ -105,7 +122,7 @@ impl<R: Runtime> Endpoint<R> {
         };
         let read = within(&self.runtime, self.patience, read).await;
         read.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
-        self.web.open(&intake.end()?)
+        self.web.answer(&intake.end()?).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time

@@ -27,6 +27,12 @@
 //! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
 //! reads nothing costs no more than its session may hold.
 //!
+//! # Several processes
+//!
+//! Where requests of one session may come to several processes, these know of it together: [`Sessions`] is where they look for
+//! what is known of a session, [`Events`] for what was sent on its streams, and both of them are [`Shared`]. There is one in
+//! memory ([`MemoryStore`]), and one in Redis in `mcp-tokio`. What is shared and what is not is in `ARCHITECTURE.md`.
+//!
 //! [`Policy`]: mcp_proto::http::Policy
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
 //! [`Limits`]: mcp_proto::http::Limits
@@ -38,12 +44,15 @@ mod client;
 mod endpoint;
 #[cfg(feature = "hyper")]
 mod linger;
+mod memory;
 #[cfg(all(unix, feature = "net"))]
 mod net;
 mod reply;
 #[cfg(feature = "hyper")]
 mod serve;
 mod server;
+mod share;
+mod store;
 mod visit;
 
 #[cfg(feature = "hyper")]
@@ -58,8 +67,11 @@ pub use rustls;
 pub use serve::serve;
 
 pub use client::{Credentials, Requests, Response};
+pub use mcp_proto::http::server::Passage;
+pub use memory::MemoryStore;
 pub use reply::Reply;
 pub use server::Web;
+pub use store::{Bounds, Events, Fields, Sessions, Shared};
 
 /// Random bits, for what should differ between clients and need not be a secret.
 #[must_use]

@@ -19,7 +19,7 @@ use crate::sync::lock;
 /// Dropping it before its end says that the client has hung up.
 #[must_use = "somebody waits for it"]
 pub struct Reply {
-    room: Arc<Room>,
+    pub(super) room: Arc<Room>,
     exchange: ExchangeId,
     ended: bool,
 }

@@ -11,16 +11,19 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
+    connection::ServerEnd,
     http::{
         Answer, SessionId,
-        server::{Caller, Endpoint, Intake, Options as Endpoints, Request},
+        server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
     },
     rpc::Timestamp,
 };
 
 use super::{
-    Reply,
-    visit::{Others, Room, Visit},
+    Reply, Shared,
+    share::{Others, Share},
+    store,
+    visit::{Room, Visit},
 };
 use crate::{
     Later, Service,
@@ -44,6 +47,7 @@ struct Front<R: Runtime> {
     options: Options,
     random: Random,
     runtime: R,
+    share: Option<Arc<Share>>,
 }
 
 /// What there is, for those who work in it.
@@ -62,20 +66,28 @@ struct Rooms {
 }
 
 impl<R: Runtime> Web<R> {
-    /// Puts a service behind an endpoint. `options` say how each of its sessions is run.
+    /// Puts a service behind an endpoint. `options` say how each of its sessions is run; what is `shared`, if anything, is
+    /// where its sessions are known beside here.
     #[must_use]
-    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
-        let house = House {
-            door: Mutex::new(Endpoint::new(service.config(), endpoint)),
-            rooms: Watch::default(),
-            epoch: Instant::now(),
-        };
+    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Shared>) -> Self {
+        let share = shared.map(|shared| {
+            let (share, writing) = Share::new(shared, &endpoint.limits);
+            // It ends when nobody sends any more, and has written down then what was sent.
+            R::detach(runtime.spawn(writing));
+            Arc::new(share)
+        });
+        let mut door = Endpoint::new(service.config(), endpoint);
+        if share.is_some() {
+            door.share();
+        }
+        let house = House { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
         Self(Arc::new(Front {
             house: Arc::new(house),
             service: service.clone(),
             options: options.clone(),
             random: Random::default(),
             runtime,
+            share,
         }))
     }
 
@@ -91,6 +103,35 @@ impl<R: Runtime> Web<R> {
         lock(&house.door).begin(head, caller)
     }
 
+    /// Looks for the session of a request where it may be if it is not here, and has it go on here. To be called before the
+    /// body is read.
+    ///
+    /// # Errors
+    /// The answer, if there is no such session, or it cannot be found out.
+    pub async fn admit(&self, intake: &Intake) -> Result<(), Box<Answer>> {
+        let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
+        self.0.admit(share, id, intake).await
+    }
+
+    /// Brings a request to whom it is for, and waits for the head of the answer. What the request has changed is written
+    /// down where others have to know of it.
+    ///
+    /// # Errors
+    /// The answer, if it is refused.
+    pub async fn answer(&self, request: &Request) -> Result<(http::response::Parts, Reply), Box<Answer>> {
+        let mut reply = self.open(request)?;
+        let head = reply.head().await;
+        if let Some(share) = &self.0.share {
+            let noted = match request.ends() {
+                Some(id) => share.store.sessions.end(id.as_str()).await,
+                None => share.note(&reply.room, request.principal().map(|it| &**it)).await,
+            };
+            // Nobody hears of what others do not know of: when the answer is dropped, what it has begun ends.
+            noted.map_err(|_| unavailable())?;
+        }
+        Ok((head, reply))
+    }
+
     /// Brings a request to whom it is for.
     ///
     /// # Errors
@@ -102,7 +143,7 @@ impl<R: Runtime> Web<R> {
         let mut is_new = false;
         let room = lock(&house.door).route(house.now(), request, random, |session| {
             is_new = true;
-            Hub::since(house.epoch, Visit::new(session), &front.options)
+            front.room(session)
         })?;
         if is_new {
             return Ok(front.begin(room, request));
@@ -138,41 +179,91 @@ impl<R: Runtime> Web<R> {
 }
 
 impl<R: Runtime> Front<R> {
-    /// Begins a session with its first request. Most requests that stand alone are done at once, and take no task.
+    fn room(&self, mut session: Session) -> Arc<Room> {
+        self.share.iter().for_each(|share| share.watch(&mut session));
+        Hub::since(self.house.epoch, Visit::new(session), &self.options)
+    }
+
+    /// Finds a session that may have been begun elsewhere.
+    async fn admit(&self, share: &Share, id: &SessionId, intake: &Intake) -> Result<(), Box<Answer>> {
+        let (house, principal) = (&*self.house, intake.principal());
+        let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
+        let Some(fields) = found else {
+            // If it was here, it was ended elsewhere.
+            let ended = lock(&house.door).forget(id);
+            ended.inspect(|room| room.run(|visit, now| visit.session.close(now)));
+            return Err(intake.lost());
+        };
+        let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
+        let Some((_, standing)) = known else { return Err(intake.lost()) };
+        let here = lock(&house.door).find(id, principal.map(|it| &**it));
+        if let Some(room) = here {
+            let goes_on = room.run(|visit, now| {
+                visit.session.catch_up(now, &standing);
+                visit.settled = visit.session.settled();
+                !visit.session.is_closed()
+            });
+            if goes_on {
+                return Ok(());
+            }
+            // It has ended here alone, for lack of use: it begins anew, as one that has come from elsewhere.
+            lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
+        }
+        let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
+        let make = |session| self.room(session);
+        let (room, is_new) = lock(&house.door).adopt(house.now(), (id, part), principal, &standing, make)?;
+        if is_new {
+            room.run(|visit, _| visit.settled = visit.session.settled());
+            self.run(self.desk(&room), &room);
+        }
+        Ok(())
+    }
+
+    fn desk(&self, room: &Arc<Room>) -> Desk<ServerEnd, Visit, R> {
+        Desk::new(room.clone(), Arc::new(self.service.session()), self.runtime.clone())
+    }
+
+    /// Begins a session with its first request.
     fn begin(&self, room: Arc<Room>, request: &Request) -> Reply {
-        let desk = Desk::new(room.clone(), Arc::new(self.service.session()), self.runtime.clone());
+        let desk = self.desk(&room);
         let mut state = lock(&room.state);
-        let now = room.now();
-        let (exchange, event) = state.carrier.session.open(now, request);
-        let id = state.carrier.session.id().cloned();
+        let (exchange, event) = state.carrier.session.open(room.now(), request);
         drop(state);
-        let place = Place { house: self.house.clone(), id, number: None };
         if let Some(event) = event {
             desk.post.hand_out(event);
         }
-        let mut stay = Box::pin(stay(desk));
+        self.run(desk, &room);
+        Reply::new(room, exchange)
+    }
+
+    /// Runs a session. Most requests that stand alone are done at once, and take no task.
+    fn run(&self, desk: Desk<ServerEnd, Visit, R>, room: &Arc<Room>) {
+        let id = lock(&room.state).carrier.session.id().cloned();
+        let others = Others::new(self.share.as_ref(), id.as_ref(), room.now());
+        let known = id.map(|id| (id, Arc::downgrade(room)));
+        let place = Place { house: self.house.clone(), known, number: None };
+        let mut stay = Box::pin(stay(desk, others));
         if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            let place = place.taken(&room);
+            let place = place.taken(room);
             let stay = async move {
                 let _place = place;
                 stay.await;
             };
             R::detach(self.runtime.spawn(stay));
         }
-        Reply::new(room, exchange)
     }
 }
 
 /// Runs a session to its end.
-async fn stay<R: Runtime>(mut desk: Desk<mcp_proto::connection::ServerEnd, Visit, R>) {
-    desk.until_closed(&mut Others).await;
+async fn stay<R: Runtime>(mut desk: Desk<ServerEnd, Visit, R>, mut others: Others) {
+    desk.until_closed(&mut others).await;
     // The core sees to it that this takes no longer than its limit says, and whoever writes takes the rest from there.
-    desk.until(&mut Others, None, |desk, _, _| {
+    desk.until(&mut others, None, |desk, _, _| {
         let now = desk.post.hub.now();
         lock(&desk.post.hub.state).carrier.connection(now).is_drained()
     })
     .await;
-    desk.end_jobs(&mut Others).await;
+    desk.end_jobs(&mut others).await;
 }
 
 impl House {
@@ -194,7 +285,8 @@ impl House {
 /// The place of a session in its house, which it gives up when it is over.
 struct Place {
     house: Arc<House>,
-    id: Option<SessionId>,
+    /// By which name it is known there, and which it is.
+    known: Option<(SessionId, Weak<Room>)>,
     number: Option<u64>,
 }
 
@@ -216,7 +308,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let forgotten = self.id.as_ref().and_then(|id| lock(&self.house.door).forget(id));
+        let forgotten = self.known.as_ref().and_then(|(id, room)| {
+            lock(&self.house.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
+        });
         drop(forgotten);
         if let Some(number) = self.number {
             self.house.rooms.change(|rooms| rooms.all.remove(&number));

@@ -8,12 +8,15 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::drive::{carrier::Carrier, desk::Mover, hub::Hub};
+use super::share::Settled;
+use crate::drive::{carrier::Carrier, hub::Hub};
 
 /// A session, and those who write what it says.
 pub(super) struct Visit {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
+    /// What of it was written down last, where others have to know.
+    pub(super) settled: Option<Settled>,
 }
 
 /// A session and its lock.
@@ -21,7 +24,7 @@ pub(super) type Room = Hub<ServerEnd, Visit>;
 
 impl Visit {
     pub(super) const fn new(session: Session) -> Self {
-        Self { session, readers: BTreeMap::new() }
+        Self { session, readers: BTreeMap::new(), settled: None }
     }
 
     /// Whoever writes an exchange waits for something to write. Hands back who waited before.
@@ -68,7 +71,7 @@ impl Carrier<ServerEnd> for Visit {
     }
 
     fn has_output(&self) -> bool {
-        false
+        self.session.has_fetch()
     }
 
     fn woken(&mut self) -> Vec<Waker> {
@@ -80,8 +83,3 @@ impl Carrier<ServerEnd> for Visit {
         woken
     }
 }
-
-/// Others move the messages.
-pub(super) struct Others;
-
-impl Mover<ServerEnd, Visit> for Others {}

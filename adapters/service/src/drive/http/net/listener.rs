@@ -22,7 +22,7 @@ use crate::{
     Service,
     drive::{
         Error, Options, Stopper, Watch,
-        http::{Endpoint, serve},
+        http::{Endpoint, Shared, serve},
         os::{self, SHORTAGE, is_passing, is_shortage},
         runtime::{aside, sleep, within},
     },
@@ -41,6 +41,7 @@ pub struct Listener<N: Net> {
     patience: Duration,
     endpoint: Endpoints,
     options: Options,
+    shared: Option<Shared>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -65,6 +66,7 @@ impl<N: Net> Listener<N> {
             patience: Duration::from_secs(30),
             endpoint,
             options: Options::default(),
+            shared: None,
             #[cfg(feature = "tls")]
             tls: None,
         })
@@ -114,6 +116,14 @@ impl<N: Net> Listener<N> {
         self
     }
 
+    /// Where its sessions are known beside here: with it, any of several processes can answer any request. Default: each
+    /// process has sessions of its own.
+    #[must_use]
+    pub fn shared(mut self, shared: Shared) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
     /// The address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
@@ -134,7 +144,8 @@ impl<N: Net> Listener<N> {
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let runtime = N::current()?;
-        let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, runtime.clone());
+        let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
+        let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.patience(self.patience);
         let crowd = Crowd::default();
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
