@@ -18,6 +18,9 @@
 //! `adapters/tokio/examples/axum-tokio.rs`. A client is [`Client::connect_http`], or a [`Connector`] where there is more to
 //! choose. Who may come, and what is bounded: see [`mcp_service::drive::http`].
 
+#[cfg(feature = "redis")]
+mod shared;
+
 use std::{
     io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
@@ -32,11 +35,13 @@ pub use mcp_proto::http::{
 };
 #[cfg(feature = "tls")]
 pub use mcp_service::drive::http::rustls;
-pub use mcp_service::drive::http::{Body, Credentials, Proxy, Requests, Response};
+pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared};
 use mcp_service::{
     Service,
     drive::http::{self, Net},
 };
+#[cfg(feature = "redis")]
+pub use shared::RedisStore;
 use tokio::net::TcpStream;
 
 use crate::{Client, Error, driver::Tokio};

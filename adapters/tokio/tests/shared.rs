@@ -1,0 +1,491 @@
+//! Sessions that two endpoints share, as two processes would: what one has begun, the other goes on with.
+//!
+//! Each test runs with sessions in memory, and in a Redis that is started for it; where there is none, those are ignored.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    net::{TcpListener, TcpStream},
+    pin::Pin,
+    process::{Child, Command, ExitCode, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use http::{Request, header, response::Parts};
+use http_body_util::{BodyExt, Full};
+use libtest_mimic::{Arguments, Trial};
+use mcp_proto::{
+    codec::SseDecoder,
+    connection::Principal,
+    http::server::Caller,
+    protocol::{ProtocolVersion, VersionSet},
+    schema::LoggingLevel,
+};
+use mcp_service::{
+    Context, Failure, Host, Later, Service, Tool,
+    drive::http::{Bounds, Events, Fields, Passage, Sessions},
+};
+use mcp_tokio::{
+    Options,
+    http::{
+        Address, Body, Connector, Endpoint, MemoryStore, Options as Endpoints, Policy, RedisStore, Requests, Response,
+        Shared,
+    },
+};
+use serde_json::{Value, json};
+use tokio::{runtime::Builder, sync::Semaphore, time::timeout};
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+/// What two processes have in common, as each of them has it.
+type Both = [Shared; 2];
+
+type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
+
+fn main() -> ExitCode {
+    let tests: [(&str, Test); 7] = [
+        ("a_session_goes_on_elsewhere", |shared| Box::pin(a_session_goes_on_elsewhere(shared))),
+        ("what_is_set_holds_everywhere", |shared| Box::pin(what_is_set_holds_everywhere(shared))),
+        ("a_stream_is_taken_up_elsewhere", |shared| Box::pin(a_stream_is_taken_up_elsewhere(shared))),
+        ("a_session_ends_everywhere", |shared| Box::pin(a_session_ends_everywhere(shared))),
+        ("a_session_is_nobody_elses", |shared| Box::pin(a_session_is_nobody_elses(shared))),
+        ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
+        ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
+    ];
+    let redis = Redis::start();
+    let mut trials = Vec::new();
+    for (name, test) in tests {
+        trials.push(Trial::test(format!("memory::{name}"), move || {
+            run(test, |_| {
+                let shared = Shared::new(MemoryStore::default());
+                [shared.clone(), shared]
+            })
+        }));
+        let url = redis.as_ref().map(|redis| redis.url());
+        let is_there = url.is_some();
+        let trial = Trial::test(format!("redis::{name}"), move || {
+            let url = url.unwrap_or_default();
+            run(test, |runtime| {
+                [(); 2].map(|()| {
+                    let store = runtime.block_on(RedisStore::connect(&url)).expect("it answers").prefix(name);
+                    Shared::new(store)
+                })
+            })
+        });
+        trials.push(trial.with_ignored_flag(!is_there));
+    }
+    trials.push(Trial::test("a_store_that_fails_is_told", || {
+        run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Shared::new(Broken)))
+    }));
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn run(
+    test: impl FnOnce(Both) -> Pin<Box<dyn Future<Output = ()>>>,
+    shared: impl FnOnce(&tokio::runtime::Runtime) -> Both,
+) -> Result<(), libtest_mimic::Failed> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let shared = shared(&runtime);
+    runtime.block_on(async { timeout(LONG, test(shared)).await.expect("it does not take that long") });
+    Ok(())
+}
+
+/// A Redis of our own.
+struct Redis {
+    port: u16,
+    process: Child,
+}
+
+impl Redis {
+    /// `None` where it is not installed.
+    fn start() -> Option<Self> {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
+        let process = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
+        let redis = Self { port, process: process.ok()? };
+        let start = Instant::now();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            assert!(start.elapsed() < LONG, "it does not listen");
+            std::thread::yield_now();
+        }
+        Some(redis)
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/0", self.port)
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// A service with a tool that reports progress, as often as it is let.
+fn service(gate: &Arc<Semaphore>) -> Service {
+    let gate = gate.clone();
+    let count = Tool::new_async("count", move |context: Context| {
+        let gate = gate.clone();
+        async move {
+            for step in 1..=3_u8 {
+                gate.acquire().await.expect("it stays open").forget();
+                context.progress(step.into(), Some(3.0), None).await?;
+            }
+            Ok::<_, Failure>("counted")
+        }
+    });
+    let level = Tool::new_async("level", async |context: Context| {
+        context.info().log_level.map_or("none", LoggingLevel::as_str).to_owned()
+    });
+    let later = Tool::new_async("later", async |context: Context| {
+        context.let_go(Some(Duration::from_millis(1)));
+        context.sleep(Duration::from_millis(50)).await.map(|()| "you are back")
+    });
+    let client = Tool::new_async("client", async |context: Context| {
+        context.info().peer.as_ref().map_or_else(String::new, |peer| peer.name.clone())
+    });
+    Service::builder("shared", "1").tool(count).tool(level).tool(later).tool(client).build().expect("a service")
+}
+
+fn process(shared: &Shared, gate: &Arc<Semaphore>) -> Endpoint {
+    let endpoint = Endpoints::new(Policy::loopback());
+    Endpoint::sharing(&service(gate), endpoint, &Options::default(), shared.clone()).expect("there is a runtime")
+}
+
+fn two([one, other]: &Both) -> (Endpoint, Endpoint, Arc<Semaphore>) {
+    let gate = Arc::new(Semaphore::new(0));
+    (process(one, &gate), process(other, &gate), gate)
+}
+
+/// What one endpoint is asked.
+struct Asked<'a> {
+    endpoint: &'a Endpoint,
+    session: Option<&'a str>,
+    principal: Option<&'a str>,
+}
+
+fn at<'a>(endpoint: &'a Endpoint, session: &'a str) -> Asked<'a> {
+    Asked { endpoint, session: Some(session), principal: None }
+}
+
+impl Asked<'_> {
+    async fn send(&self, method: &str, last: Option<&str>, message: Option<Value>) -> (Parts, Body) {
+        let mut request = Request::builder()
+            .method(method)
+            .uri("/mcp")
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(header::ACCEPT, "application/json, text/event-stream");
+        for (name, value) in [("mcp-session-id", self.session), ("last-event-id", last)] {
+            request = value.into_iter().fold(request, |request, value| request.header(name, value));
+        }
+        if let Some(principal) = self.principal {
+            request = request.extension(Caller::Known(Arc::new(Principal::new(principal))));
+        }
+        let body = message.map_or_else(String::new, |message| message.to_string());
+        let answer = self.endpoint.answer(request.body(Full::new(io::Cursor::new(body))).expect("a request")).await;
+        answer.into_parts()
+    }
+
+    async fn post(&self, message: Value) -> (u16, Value) {
+        let (head, body) = self.send("POST", None, Some(message)).await;
+        let body = body.collect().await.expect("it is whole").to_bytes();
+        (head.status.as_u16(), serde_json::from_slice(&body).unwrap_or_default())
+    }
+
+    async fn call(&self, tool: &str) -> Value {
+        let params = json!({"name": tool, "arguments": {}});
+        let message = json!({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": params});
+        let (status, answer) = self.post(message).await;
+        assert_eq!((status, &answer["id"]), (200, &json!(tool)), "{answer}");
+        answer["result"]["content"][0]["text"].clone()
+    }
+
+    /// Begins a session. Its id.
+    async fn initialize(&self) -> String {
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"sampling": {}},
+            "clientInfo": {"name": "raw", "version": "1"}});
+        let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let (head, body) = self.send("POST", None, Some(message)).await;
+        assert_eq!(head.status, 200);
+        body.collect().await.expect("it is whole");
+        head.headers["mcp-session-id"].to_str().expect("a text").to_owned()
+    }
+
+    async fn is_ready(&self) {
+        let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        assert_eq!(self.post(ready).await.0, 202);
+    }
+}
+
+fn nowhere(endpoint: &Endpoint) -> Asked<'_> {
+    Asked { endpoint, session: None, principal: None }
+}
+
+/// The events of a stream as they come.
+struct Stream {
+    body: Body,
+    decoder: SseDecoder,
+    chunk: Vec<u8>,
+}
+
+impl Stream {
+    const fn new(body: Body, decoder: SseDecoder) -> Self {
+        Self { body, decoder, chunk: Vec::new() }
+    }
+
+    /// The next message, and its id; `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            let mut rest = &self.chunk[..];
+            let event = self.decoder.next_event(&mut rest).map(|event| event.expect("an event").data.to_vec());
+            let left = rest.len();
+            self.chunk.drain(..self.chunk.len() - left);
+            match event {
+                Some(data) if data.is_empty() => {}
+                Some(data) => {
+                    let message = serde_json::from_slice(&data).expect("JSON");
+                    return Some((self.decoder.last_id().to_owned(), message));
+                }
+                None => {
+                    let frame = self.body.frame().await?.expect("it is not broken");
+                    self.chunk.extend_from_slice(frame.data_ref()?);
+                }
+            }
+        }
+    }
+
+    /// What comes until the end: the progress of steps, and 0 for the answer.
+    async fn steps(&mut self) -> Vec<u64> {
+        let mut steps = Vec::new();
+        while let Some((_, message)) = self.next().await {
+            let is_answer = message["result"]["content"][0]["text"] == "counted";
+            steps.push(if is_answer { 0 } else { message["params"]["progress"].as_f64().expect("progress") as u64 });
+        }
+        steps
+    }
+}
+
+async fn a_session_goes_on_elsewhere(shared: Both) {
+    let (a, b, _) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    // Whatever comes next comes to the other one.
+    at(&b, &id).is_ready().await;
+    assert_eq!(at(&b, &id).call("client").await, "raw");
+    assert_eq!(at(&a, &id).call("client").await, "raw");
+    let (status, lists) = at(&b, &id).post(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).await;
+    assert_eq!((status, lists["result"]["tools"].as_array().map(Vec::len)), (200, Some(4)));
+    // A second handshake is refused there as it is here.
+    let again = json!({"jsonrpc": "2.0", "id": 3, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+        "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}});
+    assert!(at(&b, &id).post(again).await.1["error"]["code"].is_i64());
+    assert_eq!((a.sessions(), b.sessions()), (1, 1));
+    // What nobody has begun is nowhere.
+    assert_eq!(at(&b, &"A".repeat(32)).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 404);
+    assert_eq!(b.sessions(), 1);
+}
+
+async fn what_is_set_holds_everywhere(shared: Both) {
+    let (a, b, _) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    assert_eq!(at(&b, &id).call("level").await, "none");
+    for (endpoint, other, level) in [(&a, &b, "error"), (&b, &a, "debug")] {
+        let set = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
+        assert_eq!(at(endpoint, &id).post(set).await.0, 200);
+        assert_eq!(at(other, &id).call("level").await, level);
+    }
+}
+
+async fn a_stream_is_taken_up_elsewhere(shared: Both) {
+    let (a, b, gate) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    let params = json!({"name": "count", "arguments": {}, "_meta": {"progressToken": "t"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    gate.add_permits(1);
+    let (head, body) = at(&a, &id).send("POST", None, Some(call)).await;
+    assert_eq!(head.status, 200);
+    let mut stream = Stream::new(body, SseDecoder::new(1 << 20));
+    let (last, first) = stream.next().await.expect("the first step");
+    assert_eq!(first["params"]["progress"], 1.0);
+    drop(stream);
+    // It is lost, and taken up where nobody knows of the request, while it goes on where it was begun.
+    let (head, body) = at(&b, &id).send("GET", Some(&last), None).await;
+    assert_eq!(head.status, 200);
+    let mut stream = Stream::new(body, SseDecoder::new(1 << 20));
+    gate.add_permits(1);
+    let (second, message) = stream.next().await.expect("the second step");
+    assert_eq!(message["params"]["progress"], 2.0);
+    gate.add_permits(1);
+    assert_eq!(stream.steps().await, [3, 0], "the rest of it, and its end");
+    // Again, now that all of it is there: from both places, and from where it was sent.
+    for (endpoint, from, rest) in [(&b, &last, vec![2, 3, 0]), (&b, &second, vec![3, 0]), (&a, &second, vec![3, 0])] {
+        let (head, body) = at(endpoint, &id).send("GET", Some(from), None).await;
+        assert_eq!(head.status, 200);
+        assert_eq!(Stream::new(body, SseDecoder::new(1 << 20)).steps().await, rest, "behind {from}");
+    }
+    // What belongs to another session is not found by its id.
+    let other = nowhere(&b).initialize().await;
+    let (head, _) = at(&b, &other).send("GET", Some(&last), None).await;
+    assert_eq!(head.status, 400, "streams of this one were not sent elsewhere");
+}
+
+async fn a_session_ends_everywhere(shared: Both) {
+    let (a, b, _) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    assert_eq!(at(&b, &id).call("client").await, "raw");
+    assert_eq!(at(&b, &id).send("DELETE", None, None).await.0.status, 204);
+    let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for endpoint in [&a, &b, &a] {
+        assert_eq!(at(endpoint, &id).post(ping()).await.0, 404);
+        assert_eq!(at(endpoint, &id).send("GET", None, None).await.0.status, 404);
+    }
+    assert_eq!((a.sessions(), b.sessions()), (0, 0));
+}
+
+async fn a_session_is_nobody_elses(shared: Both) {
+    let (a, b, _) = two(&shared);
+    let me = |endpoint| Asked { endpoint, session: None, principal: Some("me") };
+    let id = me(&a).initialize().await;
+    let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    for principal in [None, Some("you")] {
+        let you = Asked { endpoint: &b, session: Some(&id), principal };
+        assert_eq!(you.post(ping()).await.0, 404);
+        assert_eq!(you.send("GET", Some("1-0"), None).await.0.status, 404);
+        assert_eq!(you.send("DELETE", None, None).await.0.status, 404);
+    }
+    assert_eq!(b.sessions(), 0, "nothing was begun for them");
+    let mine = Asked { session: Some(&id), ..me(&b) };
+    assert_eq!(mine.post(ping()).await.0, 200);
+}
+
+async fn a_process_that_leaves(shared: Both) {
+    let (a, b, gate) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    a.close().await;
+    assert_eq!(at(&a, &id).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 503);
+    assert_eq!(at(&b, &id).call("client").await, "raw");
+    b.close().await;
+    // And one that comes.
+    let c = process(&shared[0], &gate);
+    assert_eq!(at(&c, &id).call("client").await, "raw");
+}
+
+/// Hands each request to the next of two endpoints.
+struct Balanced {
+    endpoints: [Endpoint; 2],
+    count: Arc<AtomicUsize>,
+}
+
+impl Requests for Balanced {
+    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (mut head, body) = request.into_parts();
+        head.headers.insert(header::HOST, header::HeaderValue::from_static("localhost"));
+        head.uri = "/mcp".parse().expect("a path");
+        let endpoint = self.endpoints[self.count.fetch_add(1, Ordering::SeqCst) % 2].clone();
+        Box::pin(async move {
+            let request = Request::from_parts(head, Full::new(io::Cursor::new(body)));
+            let (head, mut body) = endpoint.answer(request).await.into_parts();
+            response.head(&head);
+            while let Some(Ok(frame)) = body.frame().await {
+                frame.data_ref().into_iter().for_each(|data| response.chunk(data));
+            }
+            response.end();
+        })
+    }
+}
+
+async fn a_client_need_not_know(shared: Both) {
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        let (a, b, gate) = two(&shared);
+        gate.add_permits(30);
+        let count = Arc::<AtomicUsize>::default();
+        let mut address = Address::new("http://server.example/mcp").expect("an address");
+        address.listen = false;
+        let balanced = Balanced { endpoints: [a.clone(), b.clone()], count: count.clone() };
+        let host = Host::builder("round", "1").versions(VersionSet::only(version)).build();
+        let client = Connector::to(address).requests(balanced).connect(&host).await.expect("it serves");
+        for round in 0..5 {
+            for (tool, expected) in [("client", "round"), ("later", "you are back"), ("count", "counted")] {
+                let result = client.call_tool(tool, json!({})).expect("it is sent").await;
+                let result = result.unwrap_or_else(|error| panic!("{tool} in round {round}: {error}"));
+                assert_eq!(result.content[0].as_text(), Some(expected));
+            }
+        }
+        assert_eq!((a.sessions(), b.sessions()), (1, 1), "both have served it");
+        client.close().await;
+    }
+}
+
+/// Answers nothing.
+struct Broken;
+
+fn broken<T>() -> Later<io::Result<T>> {
+    Later::ready(Err(io::ErrorKind::ConnectionRefused.into()))
+}
+
+impl Sessions for Broken {
+    fn begin(&self, _: &str, _: Fields, _: Duration) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<Fields>>> {
+        broken()
+    }
+
+    fn change(&self, _: &str, _: Fields) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn enter(&self, _: &str) -> Later<io::Result<u32>> {
+        broken()
+    }
+
+    fn end(&self, _: &str) -> Later<io::Result<()>> {
+        broken()
+    }
+}
+
+impl Events for Broken {
+    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Bounds) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn done(&self, _: &str, _: u64, _: Bounds) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<Passage>> {
+        broken()
+    }
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Broken")
+    }
+}
+
+/// It is not taken for a session that is lost: then clients would begin new ones.
+async fn a_store_that_fails(shared: Both) {
+    let (a, _, _) = two(&shared);
+    let params =
+        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}});
+    let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let (head, _) = nowhere(&a).send("POST", None, Some(message)).await;
+    assert_eq!((head.status.as_u16(), head.headers.contains_key("mcp-session-id")), (503, false));
+    assert_eq!(at(&a, &"A".repeat(32)).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 503);
+    a.close().await;
+    assert_eq!(a.sessions(), 0);
+}
