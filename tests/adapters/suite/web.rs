@@ -28,7 +28,6 @@ use crate::{
 scenarios![
     a_hundred_threads_call_over_http,
     more_calls_than_there_are_exchanges_are_all_answered,
-    // A14
     a_call_over_http_that_takes_too_long_is_called_off,
     // A16
     nothing_is_left_of_clients_and_servers_over_http,
