@@ -212,3 +212,208 @@ fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
         Poll::Pending => Err(ErrorKind::WouldBlock.into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::VecDeque, future::Future, pin::pin, sync::Mutex, task::Waker};
+
+    use rustls::{
+        RootCertStore,
+        pki_types::{CertificateDer, PrivateKeyDer},
+    };
+
+    use super::*;
+    use crate::sync::lock;
+
+    /// One direction of a connection in memory.
+    struct Pipe {
+        bytes: VecDeque<u8>,
+        capacity: usize,
+        is_closed: bool,
+    }
+
+    /// One end of a connection in memory. Dropping it is hanging up.
+    struct End {
+        incoming: Arc<Mutex<Pipe>>,
+        outgoing: Arc<Mutex<Pipe>>,
+    }
+
+    impl End {
+        fn pair(capacity: usize) -> (Self, Self) {
+            let pipe = || Arc::new(Mutex::new(Pipe { bytes: VecDeque::new(), capacity, is_closed: false }));
+            let (there, back) = (pipe(), pipe());
+            (Self { incoming: back.clone(), outgoing: there.clone() }, Self { incoming: there, outgoing: back })
+        }
+    }
+
+    impl Drop for End {
+        fn drop(&mut self) {
+            lock(&self.outgoing).is_closed = true;
+        }
+    }
+
+    impl Read for End {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            let mut pipe = lock(&self.incoming);
+            if pipe.bytes.is_empty() && !pipe.is_closed {
+                return Poll::Pending;
+            }
+            let len = pipe.bytes.len().min(buffer.remaining());
+            buffer.put_slice(&pipe.bytes.drain(..len).collect::<Vec<_>>());
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Write for End {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            let mut pipe = lock(&self.outgoing);
+            let len = bytes.len().min(pipe.capacity - pipe.bytes.len());
+            pipe.bytes.extend(&bytes[..len]);
+            if len == 0 { Poll::Pending } else { Poll::Ready(Ok(len)) }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            lock(&self.outgoing).is_closed = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    fn configs() -> (Arc<ClientConfig>, Arc<ServerConfig>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let certificate: CertificateDer<'static> = made.cert.into();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("it can be trusted");
+        let provider = Arc::new(default_provider());
+        let client = ClientConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let server = ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+        let server = server.expect("versions").with_no_client_auth().with_single_cert(vec![certificate], key);
+        let client = client.expect("versions").with_root_certificates(roots).with_no_client_auth();
+        (Arc::new(client), Arc::new(server.expect("they belong together")))
+    }
+
+    async fn write(tls: &mut Tls<End>, mut bytes: &[u8], vectored: bool) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let (left, right) = bytes.split_at(bytes.len() / 3);
+            let written = poll_fn(|cx| match vectored {
+                true => Pin::new(&mut *tls).poll_write_vectored(cx, &[IoSlice::new(left), IoSlice::new(right)]),
+                false => Pin::new(&mut *tls).poll_write(cx, bytes),
+            });
+            bytes = &bytes[written.await?..];
+        }
+        poll_fn(|cx| Pin::new(&mut *tls).poll_flush(cx)).await
+    }
+
+    async fn read(tls: &mut Tls<End>) -> io::Result<Vec<u8>> {
+        let (mut all, mut chunk) = (Vec::new(), [0; 100]);
+        loop {
+            let mut buffer = ReadBuf::new(&mut chunk);
+            poll_fn(|cx| Pin::new(&mut *tls).poll_read(cx, buffer.unfilled())).await?;
+            if buffer.filled().is_empty() {
+                return Ok(all);
+            }
+            all.extend_from_slice(buffer.filled());
+        }
+    }
+
+    async fn shut(tls: &mut Tls<End>) -> io::Result<()> {
+        poll_fn(|cx| Pin::new(&mut *tls).poll_shutdown(cx)).await
+    }
+
+    /// Runs both ends until both are done.
+    fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+        let (mut one, mut other) = (pin!(one), pin!(other));
+        let (mut first, mut second) = (None, None);
+        let cx = &mut Context::from_waker(Waker::noop());
+        for _ in 0..10_000_000 {
+            if first.is_none() {
+                first = ready_or_none(one.as_mut().poll(cx));
+            }
+            if second.is_none() {
+                second = ready_or_none(other.as_mut().poll(cx));
+            }
+            if first.is_some() && second.is_some() {
+                break;
+            }
+        }
+        (first.expect("it comes to an end"), second.expect("it comes to an end"))
+    }
+
+    fn ready_or_none<T>(poll: Poll<T>) -> Option<T> {
+        match poll {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_goes_in_comes_out_whatever_the_pipe_holds() {
+        let (client_config, server_config) = configs();
+        for (capacity, most) in [(1, 200), (7, 1000), (1000, 100_000), (1 << 20, 100_000)] {
+            for len in [0, 1, most] {
+                let text: Vec<u8> = (0..len).map(|n: u32| (n % 251) as u8).collect();
+                let (near, far) = End::pair(capacity);
+                let client = async {
+                    let mut tls = Tls::client(client_config.clone(), "localhost", near).await?;
+                    write(&mut tls, &text, false).await?;
+                    shut(&mut tls).await?;
+                    read(&mut tls).await
+                };
+                let server = async {
+                    let mut tls = Tls::server(server_config.clone(), far)?;
+                    let text = read(&mut tls).await?;
+                    write(&mut tls, &text, true).await?;
+                    shut(&mut tls).await
+                };
+                let (echo, served) = both(client, server);
+                served.expect("a good end");
+                assert!(echo.expect("a good end") == text, "{len} bytes through {capacity}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_may_speak_first() {
+        let (client_config, server_config) = configs();
+        let (near, far) = End::pair(100);
+        let text = vec![7; 200_000];
+        let client = async { read(&mut Tls::client(client_config, "localhost", near).await?).await };
+        let server = async {
+            let mut tls = Tls::server(server_config, far)?;
+            write(&mut tls, &text, false).await?;
+            shut(&mut tls).await
+        };
+        let (heard, said) = both(client, server);
+        said.expect("a good end");
+        assert!(heard.expect("a good end") == text);
+    }
+
+    #[test]
+    fn who_is_cut_off_is_told() {
+        let (client_config, server_config) = configs();
+        let (near, far) = End::pair(1000);
+        let client = async { read(&mut Tls::client(client_config.clone(), "localhost", near).await?).await };
+        let server = async {
+            let mut tls = Tls::server(server_config.clone(), far)?;
+            // It hangs up without a word of good-bye.
+            write(&mut tls, b"half of", false).await
+        };
+        let (heard, said) = both(client, server);
+        said.expect("it is written");
+        assert_eq!(heard.map_err(|error| error.kind()), Err(ErrorKind::UnexpectedEof));
+        // And so is who hears something else than a handshake, or nothing.
+        for (answer, kind) in
+            [(&b"HTTP/1.1 400 Bad Request\r\n"[..], ErrorKind::InvalidData), (b"", ErrorKind::UnexpectedEof)]
+        {
+            let (near, far) = End::pair(10_000);
+            lock(&far.outgoing).bytes.extend(answer);
+            drop(far);
+            let refused = both(Tls::client(client_config.clone(), "localhost", near), async {}).0;
+            assert_eq!(refused.err().map(|error| error.kind()), Some(kind));
+        }
+    }
+}
