@@ -89,7 +89,7 @@ impl Visit {
     pub(crate) async fn run(&mut self) {
         let session = self.has_session();
         let subscribes = self.has(Capability::ResourcesSubscribe) || !session && self.watched().is_some();
-        let stops: [(bool, Stop); 12] = [
+        let stops: [(bool, Stop); 13] = [
             (true, |visit| Box::pin(visit.who())),
             (session, |visit| Box::pin(visit.pings())),
             (session, |visit| Box::pin(visit.log_level())),
@@ -97,6 +97,7 @@ impl Visit {
             (self.has(Capability::Tools), |visit| Box::pin(tools::call_them(visit))),
             (self.has(Capability::Resources), |visit| Box::pin(visit.resources())),
             (self.has(Capability::Resources), |visit| Box::pin(visit.templates())),
+            (self.has(Capability::SkillsExtension), |visit| Box::pin(visit.skills())),
             (subscribes, |visit| Box::pin(visit.subscriptions())),
             (self.has(Capability::Prompts), |visit| Box::pin(visit.prompts())),
             (session && self.has(Capability::TasksList), |visit| Box::pin(visit.tasks())),
@@ -179,6 +180,23 @@ impl Visit {
     }
 
     /// Fills in the templates whose variables the server completes.
+    async fn skills(&mut self) {
+        self.report.heading("skills");
+        for skill in self.list("skills", self.client.all_skills()).await.iter().take(SOME) {
+            let uris: Vec<_> = match skill.resources.listed() {
+                Some(files) => files.iter().map(|file| &file.uri).collect(),
+                None => vec![&skill.uri],
+            };
+            for uri in uris.into_iter().take(SOME) {
+                let file = match self.client.read_skill_file(skill, uri) {
+                    Ok(file) => file.await,
+                    Err(error) => Err(error),
+                };
+                self.report.call(uri, file, |file| format!("{} bytes, as they were listed", file.bytes.len()));
+            }
+        }
+    }
+
     async fn templates(&mut self) {
         for template in self.list("templates", self.client.all_resource_templates()).await {
             let template = template.uri_template;

@@ -109,10 +109,10 @@
 //!
 //! # Skills
 //!
-//! A [`Skill`](https://docs.rs/mcp-service) is a folder that tells a model how to do something: a file `SKILL.md` and whatever
-//! belongs to it (feature `skills`). A service lists its skills with the digests of all files, and serves the files as
-//! resources. A client asks for one file after the other when it is needed, with `load_skill` and `read_skill_file`, which hand
-//! out nothing that differs from what was listed.
+//! A [`Skill`] is a folder that tells a model how to do something: a file `SKILL.md` and whatever belongs to it (feature
+//! `skills`). A service lists its skills with the digests of all files, and serves the files as resources. A client asks for
+//! one file after the other when it is needed, with [`load_skill`](Peer::load_skill) and
+//! [`read_skill_file`](Peer::read_skill_file), which hand out nothing that differs from what was listed.
 //!
 //! # Clients
 //!
