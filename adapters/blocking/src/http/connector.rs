@@ -63,8 +63,9 @@ impl Connector {
         self
     }
 
-    /// How ureq makes the requests: proxies, certificates, timeouts. Redirects are not its business, whatever this says. The
-    /// default is its own, with proxies as the environment has them, and 10 seconds for a connection to come about.
+    /// How ureq makes the requests: proxies, certificates, timeouts. Redirects are not its business, whatever this says, and a
+    /// limit on the time that a whole request takes would cut streams. The default is ureq's own, with proxies as the
+    /// environment has them, 10 seconds for a connection to come about, and certificates that the system trusts.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
         self.requests = Made::Ureq(Box::new(config));

@@ -1,0 +1,144 @@
+//! Threads as a runtime.
+
+use std::{
+    future::{Future, pending, poll_fn},
+    sync::{
+        Arc,
+        mpsc::{Sender, channel},
+    },
+    task::Poll,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_service::drive::{Runtime, Timer, Watch};
+
+use super::threads::Threads;
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(20);
+
+fn threads() -> Threads {
+    Threads::new().expect("there are threads")
+}
+
+/// Says that it was dropped.
+struct Dropped(Sender<&'static str>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send("dropped");
+    }
+}
+
+#[test]
+fn tasks_that_block_hold_up_nobody() {
+    let (threads, gate, done) = (threads(), Arc::new(Watch::new(false)), Arc::new(Watch::new(0)));
+    let run = |blocks: bool| {
+        let (gate, done) = (gate.clone(), done.clone());
+        Threads::detach(threads.spawn(async move {
+            if blocks {
+                gate.wait_until(LONG, |open| *open);
+            } else {
+                gate.until(|open| open.then_some(())).await;
+            }
+            done.change(|done| *done += 1);
+        }));
+    };
+    // More than there are to poll them.
+    (0..20).for_each(|_| run(true));
+    (0..100).for_each(|_| run(false));
+    let opens = gate.clone();
+    Threads::detach(threads.spawn(async move { opens.change(|open| *open = true) }));
+    assert!(done.wait_until(LONG, |done| *done == 120), "they all end");
+    threads.leave(LONG);
+}
+
+#[test]
+fn functions_run_beside_each_other_and_panics_are_their_own() {
+    let (threads, begun) = (threads(), Arc::new(Watch::new(0)));
+    for number in 0..50 {
+        let begun = begun.clone();
+        threads.spawn_blocking(move || {
+            begun.change(|begun| *begun += 1);
+            assert!(number % 2 == 0, "on purpose");
+            assert!(begun.wait_until(LONG, |begun| *begun == 51), "they all run at once");
+        });
+    }
+    let told = begun.clone();
+    let panics = poll_fn(move |_| -> Poll<()> {
+        told.change(|begun| *begun += 1);
+        panic!("on purpose")
+    });
+    Threads::detach(threads.spawn(panics));
+    assert!(begun.wait_until(LONG, |begun| *begun == 51), "they all begin");
+    threads.leave(LONG);
+}
+
+#[test]
+fn a_task_ends_when_it_is_dropped() {
+    let (threads, (sender, heard)) = (threads(), channel());
+    let task = |sender: Sender<&'static str>| {
+        let said = sender.clone();
+        async move {
+            let _dropped = Dropped(sender);
+            let _ = said.send("begun");
+            pending::<()>().await;
+        }
+    };
+    let running = threads.spawn(task(sender.clone()));
+    assert_eq!(heard.recv_timeout(LONG), Ok("begun"));
+    drop(running);
+    assert_eq!(heard.recv_timeout(LONG), Ok("dropped"));
+    // One that nobody can wake any more ends by itself, once it is given up.
+    Threads::detach(threads.spawn(task(sender)));
+    assert_eq!(heard.recv_timeout(LONG), Ok("begun"));
+    threads.leave(LONG);
+    assert_eq!(heard.recv_timeout(LONG), Ok("dropped"));
+}
+
+/// Waits until then, after it has waited for something that is later.
+fn until(threads: &Threads, at: Instant) -> impl Future<Output = ()> + Send + use<> {
+    let (mut timer, mut first) = (threads.timer(), true);
+    poll_fn(move |cx| {
+        if std::mem::take(&mut first) {
+            assert!(timer.poll_until(at + LONG, cx).is_pending());
+        }
+        timer.poll_until(at, cx)
+    })
+}
+
+#[test]
+fn timers_run_out_and_not_too_early() {
+    let (threads, (sender, heard)) = (threads(), channel());
+    let start = Instant::now();
+    for number in [3_u32, 1, 2, 0] {
+        let (sender, at) = (sender.clone(), start + number * Duration::from_millis(20));
+        let ends = until(&threads, at);
+        Threads::detach(threads.spawn(async move {
+            ends.await;
+            let _ = sender.send((number, Instant::now() >= at));
+        }));
+    }
+    let mut all: Vec<_> = (0..4).map(|_| heard.recv_timeout(LONG).expect("they all run out")).collect();
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 3].map(|number| (number, true)));
+    threads.leave(LONG);
+}
+
+#[test]
+fn what_is_under_way_goes_on_when_the_last_handle_is_gone() {
+    let (sender, heard) = channel();
+    let gate = Arc::new(Watch::new(false));
+    {
+        let threads = threads();
+        let (waits, ends) = (gate.clone(), until(&threads, Instant::now() + Duration::from_millis(20)));
+        Threads::detach(threads.spawn(async move {
+            waits.until(|open| open.then_some(())).await;
+            ends.await;
+            let _ = sender.send(thread::current().name().map(str::to_owned));
+        }));
+    }
+    gate.change(|open| *open = true);
+    assert_eq!(heard.recv_timeout(LONG), Ok(Some("mcp-http".to_owned())));
+}
