@@ -13,7 +13,7 @@ use crate::{
     rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
     schema::{SetLevelParams, TraceContext, keys},
     wire::{
-        Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
+        self, Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
         encode::{self, MissingId},
     },
 };
@@ -54,7 +54,7 @@ impl Engine {
             return self.receive_oversized(bytes);
         }
         let origin = Origin { batch: None, bytes: bytes.len() };
-        let text = match core::str::from_utf8(bytes) {
+        let text = match wire::text(bytes) {
             Ok(text) => text,
             Err(error) => return self.receive_junk(frame, syntax_at(error)),
         };

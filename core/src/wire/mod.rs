@@ -8,9 +8,11 @@ mod message;
 mod plain;
 mod raw;
 pub(crate) mod scan;
+mod text;
 
 pub use error::{ErrorCode, ErrorObject};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
 pub use raw::{RawJson, decode_params};
+pub(crate) use text::text;

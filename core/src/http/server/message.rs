@@ -18,7 +18,7 @@ use crate::{
     http::{Answer, SessionId, answer},
     protocol::{Era, Method, Mirrored, Said},
     schema::{InitializeParams, UnsupportedProtocolVersion, keys},
-    wire::{Defect, ErrorCode, ErrorObject, Json, Malformed, Message, RequestId, Subject, decode_params},
+    wire::{self, Defect, ErrorCode, ErrorObject, Json, Malformed, Message, RequestId, Subject, decode_params},
 };
 
 /// What a body says, as far as the binding has to know.
@@ -49,7 +49,7 @@ impl Parsed {
             let error = ErrorObject::new(defect.code(), defect.message());
             Err(Box::new(answer::error(StatusCode::BAD_REQUEST, id, &error)))
         };
-        let text = match core::str::from_utf8(body) {
+        let text = match wire::text(body) {
             Ok(text) => text,
             Err(error) => return fail(Defect::Syntax(error.valid_up_to()), None),
         };
