@@ -30,7 +30,7 @@ impl Case {
     #[must_use]
     pub fn make(self) -> Work {
         let mut work = (self.make)();
-        let runs = (2_000 / work.messages).min(500_000 / work.bytes).clamp(3, 200);
+        let runs = (2_000 / work.messages).min(500_000 / work.bytes.max(1)).clamp(3, 200);
         (0..runs).for_each(|_| work.run());
         work
     }
