@@ -28,7 +28,7 @@ pub(crate) fn build(package: &str) -> io::Result<Program> {
     let name = format!("echo-{package}");
     let cargo = |args: &[&str]| {
         let mut cargo = Command::new(env!("CARGO"));
-        cargo.current_dir(&servers).args(args).arg("--locked").stdin(Stdio::null());
+        cargo.current_dir(&servers).args(args).stdin(Stdio::null());
         cargo
     };
     run(&mut cargo(&["fetch", "--quiet"]))?;
