@@ -9,6 +9,8 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 
+use crate::drive::Watch;
+
 /// How long what a client still sends is read and thrown away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -19,27 +21,29 @@ const MOST: usize = 64 << 20;
 ///
 /// Whoever is refused while the body is on its way has not read the answer yet. If the stream was closed now, the system would
 /// answer the rest of the body with a reset, and a reset takes with it what was not read. So the end is said first, and
-/// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes.
-pub(super) struct Linger<T, M> {
+/// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes. A server that stops
+/// does not wait for that: most of its clients are quiet.
+pub(super) struct Linger<'a, T, M> {
     stream: T,
     timer: M,
+    stopped: &'a Watch<bool>,
     over: Option<Pin<Box<dyn Sleep>>>,
     left: usize,
 }
 
-impl<T, M> Linger<T, M> {
-    pub(super) const fn new(stream: T, timer: M) -> Self {
-        Self { stream, timer, over: None, left: MOST }
+impl<'a, T, M> Linger<'a, T, M> {
+    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>) -> Self {
+        Self { stream, timer, stopped, over: None, left: MOST }
     }
 }
 
-impl<T: Read + Unpin, M: Unpin> Read for Linger<T, M> {
+impl<T: Read + Unpin, M: Unpin> Read for Linger<'_, T, M> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<T, M> {
+impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -61,11 +65,14 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<T, M> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, timer, over, left } = &mut *self;
+        let Self { stream, timer, stopped, over, left } = &mut *self;
         let over = match over {
             Some(over) => over,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+                if stopped.look(|stopped| *stopped) {
+                    return Poll::Ready(Ok(()));
+                }
                 over.insert(timer.sleep(PATIENCE))
             }
         };

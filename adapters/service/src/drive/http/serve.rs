@@ -35,7 +35,7 @@ pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoin
             .timer(Clock(endpoint.runtime().clone()))
             .header_read_timeout(endpoint.patience)
             .max_buf_size(BUFFER)
-            .serve_connection(Linger::new(io, Clock(endpoint.runtime().clone())), answer)
+            .serve_connection(Linger::new(io, Clock(endpoint.runtime().clone()), stopped), answer)
     );
     let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
     let mut stopping = false;
