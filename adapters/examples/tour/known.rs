@@ -66,8 +66,10 @@ const OURS: &[Step] = &[
     step("confirm_delete", r#"{"filename": "old.txt"}"#, &[Text("old.txt would be deleted")]),
     step("multi_input", "{}", &[Text("tour likes tour")]),
     step("test_tool_with_task", "{}", &[Text("Hello, tour! This took a while.")]),
-    step("test_trigger_tool_change", "{}", &[]),
+    step("test_trigger_tool_change", "{}", &[Contains("is there")]),
     step("test_dynamic_tool", "{}", &[Text("dynamic")]),
+    // All tours of one server over HTTP have the same list.
+    step("test_trigger_tool_change", "{}", &[Contains("is gone")]),
 ];
 
 /// `@modelcontextprotocol/server-everything`
