@@ -80,7 +80,7 @@ fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
 }
 
 fn servers() -> Result<BTreeMap<&'static str, (Program, Figures)>, Box<dyn Error>> {
-    let mut servers = BTreeMap::new();
+    let (mut servers, mut built) = (BTreeMap::new(), BTreeMap::<&str, Program>::new());
     let kinds: [(&str, &str, &[&str]); 7] = [
         ("blocking", "blocking", &[]),
         ("smol", "smol", &[]),
@@ -92,7 +92,10 @@ fn servers() -> Result<BTreeMap<&'static str, (Program, Figures)>, Box<dyn Error
     ];
     for (name, package, args) in kinds {
         say(&format!("{name} as a program"));
-        let program = programs::build(package)?;
+        let program = match built.get(package) {
+            Some(program) => Program::clone(program),
+            None => built.entry(package).or_insert(programs::build(package)?).clone(),
+        };
         let command = || {
             let mut command = Command::new(&program.path);
             command.args(args);

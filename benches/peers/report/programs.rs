@@ -8,6 +8,7 @@ use std::{
 };
 
 /// A program that was built from nothing.
+#[derive(Clone)]
 pub(crate) struct Program {
     pub(crate) path: PathBuf,
     /// What building it took, all that it stands on included.
