@@ -26,6 +26,9 @@ use stdio::Figures;
 use timing::Times;
 use web::{Form, Rates};
 
+/// Servers by name: as they were built, and over standard input and output.
+type Servers = BTreeMap<&'static str, (Program, Figures)>;
+
 /// All that was measured.
 pub(crate) struct Results {
     /// In this process.
@@ -33,7 +36,7 @@ pub(crate) struct Results {
     /// Allocations per message by case, and bytes that are held.
     pub(crate) allocations: BTreeMap<String, f64>,
     /// The smallest servers, as they were built, and over standard input and output.
-    pub(crate) servers: BTreeMap<&'static str, (Program, Figures)>,
+    pub(crate) servers: Servers,
     /// Servers over HTTP.
     pub(crate) web: BTreeMap<String, Rates>,
 }
@@ -79,8 +82,9 @@ fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
     Ok(lines.lines().filter_map(line).collect())
 }
 
-fn servers() -> Result<BTreeMap<&'static str, (Program, Figures)>, Box<dyn Error>> {
-    let (mut servers, mut built) = (BTreeMap::new(), BTreeMap::<&str, Program>::new());
+fn servers() -> Result<Servers, Box<dyn Error>> {
+    let mut servers = Servers::new();
+    let mut built = BTreeMap::<&str, Program>::new();
     let kinds: [(&str, &str, &[&str]); 7] = [
         ("blocking", "blocking", &[]),
         ("smol", "smol", &[]),
