@@ -1,28 +1,44 @@
 //! The sessions that are alive.
 
-use std::sync::{Arc, Mutex, Weak};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, Weak, atomic::Ordering},
+};
 
 use crate::{Link, Role, session::Shared, sync::lock};
 
-/// The live sessions of one application. It does not keep them alive.
-pub(crate) struct Audience<E: Role>(Mutex<Vec<Weak<Shared<E>>>>);
+/// The live sessions of one application, in the order in which they came. It does not keep them alive.
+pub(crate) struct Audience<E: Role>(Mutex<Seats<E>>);
+
+struct Seats<E: Role> {
+    next: u64,
+    taken: BTreeMap<u64, Weak<Shared<E>>>,
+}
 
 impl<E: Role> Default for Audience<E> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self(Mutex::new(Seats { next: 1, taken: BTreeMap::new() }))
     }
 }
 
 impl<E: Role> Audience<E> {
     pub(crate) fn join(&self, shared: &Arc<Shared<E>>) {
-        let mut sessions = lock(&self.0);
-        sessions.retain(|session| session.strong_count() > 0);
-        sessions.push(Arc::downgrade(shared));
+        let mut seats = lock(&self.0);
+        let seat = seats.next;
+        seats.next += 1;
+        shared.seat.store(seat, Ordering::Relaxed);
+        seats.taken.insert(seat, Arc::downgrade(shared));
+    }
+
+    /// A session is over. However many there are, each joins and leaves as fast as if there were few, and leaves nothing.
+    pub(crate) fn leave(&self, shared: &Shared<E>) {
+        let left = lock(&self.0).taken.remove(&shared.seat.load(Ordering::Relaxed));
+        drop(left);
     }
 
     /// Does something with every session whose connection is there.
     pub(crate) fn each(&self, mut f: impl FnMut(&Shared<E>, &Arc<dyn Link<E>>)) {
-        let sessions: Vec<_> = lock(&self.0).iter().filter_map(Weak::upgrade).collect();
+        let sessions: Vec<_> = lock(&self.0).taken.values().filter_map(Weak::upgrade).collect();
         for session in sessions {
             if let Some(link) = session.calls.link() {
                 f(&session, &link);

@@ -25,6 +25,10 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn begun(shared: &Arc<Shared<Self>>);
 
+    /// The session is over.
+    #[doc(hidden)]
+    fn ended(shared: &Shared<Self>);
+
     /// The connection is ready for use.
     #[doc(hidden)]
     fn ready(_shared: &Arc<Shared<Self>>, _link: &Arc<dyn Link<Self>>) {}

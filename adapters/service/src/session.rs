@@ -6,7 +6,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
 
@@ -51,6 +51,8 @@ pub struct Shared<E: Role> {
     pub(crate) state: E::State,
     /// Jobs in sequence that have not ended.
     sequenced: AtomicUsize,
+    /// Its place among the sessions of its application.
+    pub(crate) seat: AtomicU64,
 }
 
 impl<E: Role> Session<E> {
@@ -63,6 +65,7 @@ impl<E: Role> Session<E> {
             tasks,
             state: E::State::default(),
             sequenced: AtomicUsize::new(0),
+            seat: AtomicU64::new(0),
         });
         E::begun(&shared);
         Self { shared }
@@ -146,6 +149,7 @@ impl<E: Role> Drop for Session<E> {
         // For a driver that went away without a last event. Otherwise it changes nothing.
         self.shared.calls.close(&CloseReason::Broken);
         self.shared.close();
+        E::ended(&self.shared);
     }
 }
 

@@ -77,6 +77,10 @@ impl Roots {
     pub(super) fn join(&self, shared: &Arc<Shared<ClientEnd>>) {
         self.0.servers.join(shared);
     }
+
+    pub(super) fn leave(&self, shared: &Shared<ClientEnd>) {
+        self.0.servers.leave(shared);
+    }
 }
 
 fn check(roots: impl IntoIterator<Item = Root>) -> Result<Vec<Root>, InvalidRoot> {

@@ -60,6 +60,12 @@ impl Role for ClientEnd {
         }
     }
 
+    fn ended(shared: &Shared<Self>) {
+        if let Some(roots) = &shared.home.0.roots {
+            roots.leave(shared);
+        }
+    }
+
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
         let host = &shared.home.0;
         let answer = match asked.method.known() {

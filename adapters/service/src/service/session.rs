@@ -87,6 +87,10 @@ impl Role for ServerEnd {
         shared.home.0.clients.join(shared);
     }
 
+    fn ended(shared: &Shared<Self>) {
+        shared.home.0.clients.leave(shared);
+    }
+
     fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
         let Some(method) = asked.method.known() else { return Err(asked) };
         let answer = match method {
