@@ -94,7 +94,7 @@ impl Connection {
 
     fn answer(&mut self) -> io::Result<Answer> {
         let body = self.until(0, b"\r\n\r\n", 0)? + 4;
-        let head = String::from_utf8_lossy(&self.bytes[..body]).to_ascii_lowercase();
+        let head = String::from_utf8_lossy(&self.bytes[..body]).into_owned();
         let end = match header(&head, "content-length").and_then(|length| length.parse().ok()) {
             Some(length) => self.until(body, b"", length)?,
             None if header(&head, "transfer-encoding") == Some("chunked") => self.until(body, b"\r\n0\r\n\r\n", 0)? + 7,
@@ -112,7 +112,7 @@ impl Connection {
 }
 
 fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    head.lines().find_map(|line| Some(line.split_once(':').filter(|(it, _)| *it == name)?.1.trim()))
+    head.lines().find_map(|line| Some(line.split_once(':').filter(|(it, _)| it.eq_ignore_ascii_case(name))?.1.trim()))
 }
 
 fn post(session: Option<&str>, body: &str) -> Vec<u8> {
