@@ -185,6 +185,7 @@ impl Outbox {
     }
 
     /// Gives back the space of queues in which nothing waits.
+    #[cfg(feature = "http")]
     pub(crate) fn shrink(&mut self) {
         for queue in [&mut self.control, &mut self.requests] {
             if queue.frames.is_empty() && queue.bytes.is_empty() {
