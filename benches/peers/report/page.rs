@@ -199,7 +199,7 @@ fn round_trips(Results { times, .. }: &Results) -> String {
         ]);
     }
     format!(
-        "## Client and server of the same library\n\nTime per call, and how often it fits into rmcp's. In memory both are in one \\
+        "## Client and server of the same library\n\nTime per call, and how often it fits into rmcp's. In memory both are in one \
          process; over stdio they are parent and child.\n\n{}\n![Throughput by size](pictures/size.svg)\n",
         table.0
     )
@@ -239,8 +239,8 @@ fn servers(Results { servers, .. }: &Results) -> String {
         ]);
     }
     format!(
-        "## Servers over standard input and output\n\nThe smallest echo server of each kind. `json` reads and writes JSON with serde \\
-         and knows nothing else, `pipe` only searches for bytes; `rmcp` is over pipes without threads in between, `rmcp, usual` over \\
+        "## Servers over standard input and output\n\nThe smallest echo server of each kind. `json` reads and writes JSON with serde \
+         and knows nothing else, `pipe` only searches for bytes; `rmcp` is over pipes without threads in between, `rmcp, usual` over \
          its usual transport.\n\n{}\n{}",
         table.0, built.0
     )
@@ -259,7 +259,7 @@ fn web(Results { web, .. }: &Results) -> String {
         ]);
     }
     format!(
-        "## Servers over HTTP\n\n`hyper` answers with what it finds by searching for bytes, on one thread as those of smol and tokio \\
+        "## Servers over HTTP\n\n`hyper` answers with what it finds by searching for bytes, on one thread as those of smol and tokio \
          do.\n\n{}",
         table.0
     )
