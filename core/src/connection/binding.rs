@@ -60,6 +60,11 @@ impl Connection<ClientEnd> {
         calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.waits)
     }
 
+    /// Whether something waits to be sent that goes before new requests.
+    pub(crate) fn has_control(&self) -> bool {
+        self.engine.outbox.has_control()
+    }
+
     /// Whether a request is in flight, under whatever id.
     pub(crate) fn knows(&self, call: CallId) -> bool {
         self.engine.calls.get(call).is_some()

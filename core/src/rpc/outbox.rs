@@ -259,6 +259,12 @@ impl Outbox {
         self.control.live + self.requests.live
     }
 
+    /// Whether something waits that goes first.
+    #[cfg(feature = "http")]
+    pub(crate) const fn has_control(&self) -> bool {
+        self.control.live > 0
+    }
+
     /// Forgets everything: there is nobody to write to.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();

@@ -340,6 +340,36 @@ fn slow_requests_hold_nobody_up() {
 }
 
 #[test]
+fn a_cancellation_does_not_wait_for_slow_requests() {
+    for version in SESSIONS {
+        let mut options = options();
+        options.limits.exchanges = 17;
+        let (mut caller, _) = Caller::in_session_with(version, options);
+        let slow: Vec<_> = (0..16).map(|_| list(&mut caller)).collect();
+        assert_eq!(caller.client.usage().exchanges, 17, "there is no room");
+        let waits = caller.call("tools/list", &json!({}));
+        assert_eq!(caller.requests.len(), 0);
+        let (call, exchange, id) = &slow[7];
+        let now = caller.now;
+        caller.client.connection(now).cancel(*call, None).expect("it is in flight");
+        assert_eq!(outcome(&mut caller, *call), Outcome::Cancelled);
+        assert_eq!(std::mem::take(&mut caller.aborted), [*exchange]);
+        let mut told = false;
+        while let Some((exchange, request)) = caller.requests.pop() {
+            if message(&request)["method"] == "notifications/cancelled" {
+                assert_eq!(message(&request)["params"]["requestId"], *id);
+                caller.accept(exchange);
+                told = true;
+            } else {
+                caller.answer(exchange, &answer(&message(&request)["id"]));
+            }
+        }
+        assert!(told, "the server hears of it");
+        assert!(matches!(outcome(&mut caller, waits), Outcome::Result(_)));
+    }
+}
+
+#[test]
 fn there_are_only_so_many_exchanges_at_once() {
     let mut options = options();
     options.limits.exchanges = 3;
@@ -356,6 +386,13 @@ fn there_are_only_so_many_exchanges_at_once() {
         seen += 1;
     }
     assert_eq!((seen, caller.take_events().len()), (10, 11));
+    // What is not a request has room of its own, which ends as well.
+    let now = caller.now;
+    for _ in 0..40 {
+        caller.client.connection(now).notify_raw("vendor/news", None).expect("it may tell");
+    }
+    caller.settle();
+    assert_eq!(caller.client.usage().exchanges, 3 + 16);
 }
 
 #[test]

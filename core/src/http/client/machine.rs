@@ -329,7 +329,7 @@ impl Client {
                 return self.wind_down();
             }
             let may_go = match self.gate {
-                Gate::Open => self.exchanges.len() < self.options.limits.exchanges,
+                Gate::Open => self.has_room(),
                 Gate::Until(_) => true,
                 Gate::Handshake | Gate::Initialized(_) | Gate::Listening { .. } => false,
             };
@@ -348,6 +348,13 @@ impl Client {
                 return;
             }
         }
+    }
+
+    /// Whether one more exchange may begin. What ends others, or keeps them alive, does not wait for them.
+    fn has_room(&self) -> bool {
+        let most = self.options.limits.exchanges;
+        let reserved = if self.conn.has_control() { RESERVED } else { 0 };
+        self.exchanges.len() < most.saturating_add(reserved)
     }
 
     /// The connection is closed: what is under way is not waited for, and the server is told that the session is over.
@@ -490,6 +497,9 @@ impl Client {
         self.conn.finish(reason);
     }
 }
+
+/// Exchanges beyond the limit, for what goes before new requests.
+const RESERVED: usize = 16;
 
 /// What is kept of the buffer for messages on their way.
 const SPARE: usize = 4096;

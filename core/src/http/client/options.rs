@@ -38,7 +38,8 @@ pub struct Options {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Exchanges at once. Default 256. Beyond it, nothing more is taken from the connection until one is over.
+    /// Exchanges at once. Default 256. Beyond it, no new request is taken from the connection until one is over. Answers,
+    /// notifications and cancellations have 16 more for themselves.
     pub exchanges: usize,
     /// Bytes of a body that is no answer, of which the beginning is shown. Default 64 KiB.
     pub error_bytes: usize,
