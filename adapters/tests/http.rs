@@ -509,3 +509,46 @@ fn whoever_is_asked_proves_who_it_is() {
         }
     });
 }
+
+/// A handler that asks another server is a client of that one, and nothing of its own caller goes there by itself.
+#[test]
+fn what_a_caller_sends_goes_no_further() {
+    run(async {
+        for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+            let (far, _) = service();
+            let far = endpoint(&far);
+            let seen = Arc::<Mutex<Vec<String>>>::default();
+            let log = seen.clone();
+            let watched = Guarded::open(far.clone(), move |head| {
+                log.lock().expect("no panic").push(format!("{:?}", head.headers));
+            });
+            let address = Address::new("http://far.example/mcp").expect("an address");
+            let beyond = within(Connector::to(address).requests(watched).connect(&host(versions))).await;
+            let beyond = Arc::new(beyond.expect("it serves"));
+            let asked = beyond.clone();
+            let between = Tool::new_async("echo", move |echo: Echo| {
+                let pending = asked.call_tool("echo", json!({"message": echo.message}));
+                async move { Ok::<_, Failure>(pending?.await?) }
+            });
+            let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));
+            let guarded = Guarded { tokens: vec![("s3cret", "somebody")], ..Guarded::open(near.clone(), |_| ()) };
+            let mut address = Address::new("http://near.example/mcp").expect("an address");
+            address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
+            let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };
+            let connector = Connector::to(address).requests(guarded).credentials(purse);
+            let client = within(connector.connect(&host(versions))).await.expect("it is let in");
+            assert_eq!(call(&client, "echo", json!({"message": "hi"})).await, "hi");
+            let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
+            assert!(seen.len() > 1, "the other server was asked");
+            for headers in seen {
+                let ours =
+                    !headers.contains("s3cret") && !headers.contains("authorization") && !headers.contains("cookie");
+                assert!(ours, "{headers}");
+            }
+            within(client.close()).await;
+            within(beyond.close()).await;
+            within(near.close()).await;
+            within(far.close()).await;
+        }
+    });
+}

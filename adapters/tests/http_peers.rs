@@ -2,21 +2,25 @@
 
 use std::{
     future::{Future, poll_fn},
-    io::{ErrorKind, Read as _, Write as _},
+    io::{self, ErrorKind, Read as _, Write as _},
     mem,
-    net::{Shutdown, SocketAddr, TcpStream},
+    net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::Poll,
+    thread,
     time::{Duration, Instant},
 };
 
-use mcp_proto::connection::Settings;
-use mcp_service::{Context, Failure, Service, Tool, drive::Watch};
+use mcp_proto::{connection::Settings, protocol::VersionSet};
+use mcp_service::{Context, Failure, Host, Service, Tool, drive::Watch};
 use serde_json::json;
 
 use crate::{
-    adapter::{Error, Stopper, http::Listener},
+    adapter::{Client, Error, Stopper, http::Listener},
     run, spawn,
 };
 
@@ -56,6 +60,8 @@ impl Running {
         let service = Service::builder("web", "1")
             .settings(settings)
             .tool(Tool::new_async("hello", async || "good day"))
+            .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
+            .tool(Tool::new("panic_on_a_thread", || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new_async("wait", move |context: Context| wait(waiting.clone(), context)))
             .tool(Tool::new_async("tell_and_wait", move |context: Context| {
                 let heard = telling.clone();
@@ -181,6 +187,84 @@ fn a_connection_is_used_again() {
         stream.shutdown(Shutdown::Write).expect("it is open");
         let heard = hear_out(&mut stream);
         assert!(heard.matches("good day").count() >= 1, "{heard}");
+        server.stop().await;
+    });
+}
+
+/// Passes on to a server whatever comes in. Where it listens, and how many connections there have been.
+fn relay(server: SocketAddr) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+    let address = listener.local_addr().expect("it has an address");
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = count.clone();
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.expect("it listens");
+            counted.fetch_add(1, Ordering::SeqCst);
+            let Ok(server) = TcpStream::connect(server) else { return };
+            for stream in [&client, &server] {
+                stream.set_nodelay(true).expect("it is open");
+            }
+            for (from, to) in [(&client, &server), (&server, &client)] {
+                let both = from.try_clone().and_then(|from| Ok((from, to.try_clone()?)));
+                let (mut from, mut to) = both.expect("there are descriptors");
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Write);
+                });
+            }
+        }
+    });
+    (address, count)
+}
+
+#[test]
+fn a_client_uses_its_connections_again() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+            let (address, connections) = relay(server.address);
+            let host = Host::builder("x", "1").versions(versions).build();
+            let client = Client::connect_http(&format!("http://{address}/mcp"), &host).await.expect("it serves");
+            for _ in 0..200 {
+                client.call_tool("hello", ()).expect("it is sent").await.expect("it is answered");
+            }
+            // One, one for the stream of a session, and few for when a call begins before the last one is put away.
+            assert!(connections.load(Ordering::SeqCst) < 10, "{connections:?} in {versions:?}");
+            client.close().await;
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn what_one_peer_does_is_nothing_to_the_others() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let mut waits = server.connect();
+        waits.write_all(call("tell_and_wait").as_bytes()).expect("it reads");
+        hear(&mut waits, "notifications/progress");
+        // It reads nothing of all that it has asked for.
+        let mut silent = server.connect();
+        silent.write_all(call("flood").as_bytes()).expect("it reads");
+        hear(&mut silent, "notifications/progress");
+        let mut lasting = server.connect();
+        for round in 0..20 {
+            for tool in ["panic", "panic_on_a_thread"] {
+                let mut stream = server.connect();
+                stream.write_all(call(tool).as_bytes()).expect("it reads");
+                hear(&mut stream, "-32603");
+            }
+            for begun in [&call("flood"), "POST /mcp HTTP/1.1\r\nhost:", "junk\r\n\r\n"] {
+                server.connect().write_all(begun.as_bytes()).expect("it reads");
+            }
+            lasting.write_all(call("hello").as_bytes()).expect("it reads");
+            assert!(hear(&mut lasting, "\"id\":1").contains("good day"), "{round}");
+            server.wait_until(|heard| (heard.begun, heard.cancelled) == (1, 0));
+        }
+        waits.shutdown(Shutdown::Both).expect("it is open");
+        server.wait_until(|heard| heard.cancelled == 1);
+        drop(silent);
         server.stop().await;
     });
 }

@@ -370,6 +370,18 @@ fn a_cancellation_does_not_wait_for_slow_requests() {
 }
 
 #[test]
+fn a_crowd_of_events_that_mean_nothing_does_no_harm() {
+    for modern in [false, true] {
+        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
+        let (call, exchange, id) = list(&mut caller);
+        caller.head(exchange, stream_response());
+        let nothing = ": x\n\nevent: ping\ndata: junk\n\nid: 1\ndata: \n\n".repeat(20_000);
+        caller.body(exchange, nothing + &event("", &answer(&id)));
+        assert!(matches!(outcome(&mut caller, call), Outcome::Result(_)));
+    }
+}
+
+#[test]
 fn there_are_only_so_many_exchanges_at_once() {
     let mut options = options();
     options.limits.exchanges = 3;

@@ -60,7 +60,7 @@ fn a_session_is_listened_to() {
         assert!(caller.client.is_listening());
     }
     // A server that has no such stream is not asked for one again.
-    for status in [405, 400, 404, 501] {
+    for status in [405, 400, 404, 501, 200] {
         let mut options = options();
         options.limits.attempts = 2;
         let mut caller = Caller::new(speaking(VersionSet::LEGACY), options);
@@ -287,6 +287,12 @@ fn pauses_become_longer_and_differ() {
     // What the server says counts, but not for ever.
     assert_eq!(pauses(limited(1), "retry: 500\n\n"), [500; 8]);
     assert_eq!(pauses(limited(1), "retry: 99999999999999999999\n\n"), [300_000; 8]);
+    // However often it was tried, there is a pause, and it is not longer.
+    let mut stubborn = limited(1);
+    stubborn.limits.attempts = 100;
+    let found = pauses(stubborn, "");
+    assert_eq!(found.len(), 100);
+    assert!(found[5..].iter().all(|pause| (22_500..=30_000).contains(pause)), "{found:?}");
     let mut impatient = limited(1);
     impatient.limits.attempts = 0;
     assert_eq!(pauses(impatient, "retry: 500\n\n"), []);

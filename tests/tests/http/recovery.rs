@@ -203,10 +203,12 @@ fn a_session_that_cannot_be_begun_anew_is_the_end() {
 fn the_session_is_that_of_the_handshake() {
     // One that comes with a refusal, or later, is none.
     let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
-    let _ = caller.call("tools/list", &json!({}));
-    let (exchange, request) = caller.posted("tools/list");
-    let response = json_response(200).header("mcp-session-id", "s-9");
-    caller.respond(exchange, response, answer(&message(&request)["id"]).to_string());
+    for status in [200, 400, 500] {
+        let _ = caller.call("tools/list", &json!({}));
+        let (exchange, request) = caller.posted("tools/list");
+        let response = json_response(status).header("mcp-session-id", "s-9");
+        caller.respond(exchange, response, answer(&message(&request)["id"]).to_string());
+    }
     let _ = caller.call("tools/list", &json!({}));
     let (_, request) = caller.posted("tools/list");
     assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
