@@ -31,6 +31,8 @@ class Wire {
   byHand = new Map();
   /** Requests that were given up without a word. */
   hungUp = new Set();
+  /** What is being written. */
+  #onTheirWay = new Set();
 
   constructor(transport, version) {
     this.version = version;
@@ -63,7 +65,18 @@ class Wire {
       message = { ...message, params: { ...message.params, protocolVersion: this.version } };
     }
     this.log.push({ from: 'client', message });
-    await this.write(message, options);
+    const written = this.write(message, options);
+    this.#onTheirWay.add(written);
+    try {
+      await written;
+    } finally {
+      this.#onTheirWay.delete(written);
+    }
+  }
+
+  /** Waits for what is on its way: a session is not to end before what was said in it has come there. */
+  async rest() {
+    while (this.#onTheirWay.size > 0) await Promise.allSettled(this.#onTheirWay);
   }
 }
 
@@ -295,6 +308,7 @@ export class Peer {
 
   /** Ends the session where there is one, and then the server, which has to be there still. */
   async #leave() {
+    await within(PATIENCE, this.wire.rest());
     this.#leaving = true;
     if (this.transport.sessionId !== undefined) await this.transport.terminateSession();
     await this.client.close();
