@@ -10,14 +10,13 @@ use std::{
 };
 
 use mcp_service::drive::{
-    Exit, Process, Rung, Stderr,
+    Exit, FdReader, FdWriter, Process, Rung, Stderr,
     bounds::LAST_WORDS,
     os::{Group, Latch},
 };
 
 use crate::{
     Command, Source, Stopper, Transport,
-    fd::{FdSink, FdSource},
     threads::{lock, spawn},
 };
 
@@ -49,25 +48,25 @@ impl Child {
             child.kill();
         }
         // From here on there is somebody who waits for it, whatever else fails.
-        let latch = streams.as_ref().ok().map(|(output, _)| output.source.latch.clone());
+        let latch = streams.as_ref().ok().map(|(output, _)| output.source.latch().clone());
         child.watch(started, latch)?;
         let (output, input) = streams?;
         let end = child.clone();
         Ok((Transport::new(output, input).at_end(move || end.shut_down()).linger(LAST_WORDS), child))
     }
 
-    fn streams(&self, started: &mut process::Child, command: &Command) -> io::Result<(Output, FdSink)> {
+    fn streams(&self, started: &mut process::Child, command: &Command) -> io::Result<(Output, FdWriter)> {
         let missing = || io::Error::from(ErrorKind::NotFound);
         let input = OwnedFd::from(started.stdin.take().ok_or_else(missing)?);
         let output = OwnedFd::from(started.stdout.take().ok_or_else(missing)?);
         if let Some(stderr) = started.stderr.take() {
-            self.listen(FdSource::new(stderr.into())?, Stderr::new(&self.0.process, command))?;
+            self.listen(FdReader::new(stderr.into())?, Stderr::new(&self.0.process, command))?;
         }
-        Ok((Output { source: FdSource::new(output)?, child: self.clone() }, FdSink::new(input, false)?))
+        Ok((Output { source: FdReader::new(output)?, child: self.clone() }, FdWriter::new(input, false)?))
     }
 
     /// Reads standard error to its end.
-    fn listen(&self, mut source: FdSource, mut stderr: Stderr) -> io::Result<()> {
+    fn listen(&self, mut source: FdReader, mut stderr: Stderr) -> io::Result<()> {
         lock(&self.0.threads).1 = source.stopper();
         let thread = spawn("mcp-stderr", move || {
             let mut chunk = [0; CHUNK];
@@ -139,7 +138,7 @@ impl Child {
 
 /// Standard output of the process. When it ends, that is because the process does.
 struct Output {
-    source: FdSource,
+    source: FdReader,
     child: Child,
 }
 

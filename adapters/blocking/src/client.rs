@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    future::ready,
     net::{TcpStream, ToSocketAddrs},
     ops::Deref,
     os::unix::net::UnixStream,
@@ -15,7 +16,7 @@ use mcp_proto::{
 };
 #[cfg(feature = "signals")]
 use mcp_service::drive::signals;
-use mcp_service::{Calls, Host, Peer};
+use mcp_service::{Calls, Host, Peer, block_on, drive::connect_knowing};
 
 use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
 
@@ -115,17 +116,11 @@ impl Client {
     fn reach(
         host: &Host,
         options: &Options,
-        mut transport: impl FnMut() -> Result<(Transport, Option<Child>), Error>,
+        transport: impl Fn() -> Result<(Transport, Option<Child>), Error>,
     ) -> Result<Self, Error> {
-        let mut options = options.clone();
-        loop {
-            let (transport, child) = transport()?;
-            match Self::connect(transport, child, host, &options) {
-                // There is no third time: what a second time comes to leaves nothing to try.
-                Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
-                connected => return connected,
-            }
-        }
+        block_on(connect_knowing(options, |options| {
+            ready(transport().and_then(|(transport, child)| Self::connect(transport, child, host, &options)))
+        }))
     }
 
     fn connect(transport: Transport, child: Option<Child>, host: &Host, options: &Options) -> Result<Self, Error> {

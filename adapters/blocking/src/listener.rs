@@ -1,20 +1,23 @@
 //! Many clients at once.
 
 use std::{
-    fs, io,
+    io,
     net::{SocketAddr, TcpListener, ToSocketAddrs},
     os::{
         fd::{AsFd, BorrowedFd},
         unix::net::UnixListener,
     },
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     thread,
 };
 
 use mcp_service::{
     Service,
-    drive::os::{Latch, SHORTAGE, is_passing, is_shortage},
+    drive::{
+        SocketFile,
+        os::{Latch, SHORTAGE, is_passing, is_shortage},
+    },
 };
 use rustix::event::PollFlags;
 
@@ -32,7 +35,7 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, PathBuf),
+    Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
 impl Listener {
@@ -53,7 +56,7 @@ impl Listener {
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
-        Self::new(Socket::Unix(listener, path.as_ref().to_owned()))
+        Self::new(Socket::Unix(listener, SocketFile(path.as_ref().to_owned())))
     }
 
     fn new(socket: Socket) -> io::Result<Self> {
@@ -130,14 +133,6 @@ impl AsFd for Socket {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
             Self::Unix(listener, _) => listener.as_fd(),
-        }
-    }
-}
-
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            let _ = fs::remove_file(path);
         }
     }
 }

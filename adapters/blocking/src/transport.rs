@@ -11,17 +11,14 @@ use std::{
 use mcp_service::{
     block_on,
     drive::{
-        Sink as _, Source as _,
+        FdReader, FdWriter, Sink as _, Source as _,
         bounds::LINGER,
         memory::{Inlet, Outlet, pipe},
         os::{share_stdio, take_stdio},
     },
 };
 
-use crate::{
-    Stopper,
-    fd::{FdSink, FdSource},
-};
+use crate::Stopper;
 
 /// Where bytes come from.
 pub trait Source: Send + 'static {
@@ -157,7 +154,7 @@ impl Transport {
     /// If they were taken before, or the system has no descriptors left.
     pub fn stdio() -> io::Result<Self> {
         let (input, output) = take_stdio()?;
-        Ok(Self::new(FdSource::new(input)?, FdSink::new(output, false)?))
+        Ok(Self::new(FdReader::new(input)?, FdWriter::new(output, false)?))
     }
 
     /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
@@ -167,7 +164,7 @@ impl Transport {
     /// If the system has no descriptors left.
     pub fn stdio_shared() -> io::Result<Self> {
         let (input, output) = share_stdio()?;
-        Ok(Self::new(FdSource::new(input)?, FdSink::new(output, false)?))
+        Ok(Self::new(FdReader::new(input)?, FdWriter::new(output, false)?))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
@@ -190,7 +187,7 @@ impl Transport {
     }
 
     fn socket(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self::new(FdSource::new(fd.try_clone()?)?, FdSink::new(fd, true)?).linger(LINGER))
+        Ok(Self::new(FdReader::new(fd.try_clone()?)?, FdWriter::new(fd, true)?).linger(LINGER))
     }
 
     /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.

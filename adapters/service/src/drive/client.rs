@@ -55,15 +55,14 @@ impl Client {
         host: &Host,
         options: &Options,
     ) -> Result<Self, Error> {
-        let mut options = options.clone();
-        loop {
-            let (transport, child) = way().await?;
-            match Self::connect(transport, child, host, &options).await {
-                // There is no third time: what a second time comes to leaves nothing to try.
-                Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
-                connected => return connected,
+        connect_knowing(options, |options| {
+            let way = way();
+            async move {
+                let (transport, child) = way.await?;
+                Self::connect(transport, child, host, &options).await
             }
-        }
+        })
+        .await
     }
 
     async fn connect(
@@ -147,6 +146,24 @@ impl Client {
             let next_opening = link.run(|connection, _| connection.next_opening());
             Ending::new(reason, child.and_then(|child| child.exit()), next_opening)
         })
+    }
+}
+
+/// Connects, and once more if what is known then makes a difference.
+///
+/// # Errors
+/// Those of the last time.
+pub async fn connect_knowing<T, F: Future<Output = Result<T, Error>>>(
+    options: &Options,
+    connect: impl Fn(Options) -> F,
+) -> Result<T, Error> {
+    let mut options = options.clone();
+    loop {
+        match connect(options.clone()).await {
+            // There is no third time: what a second time comes to leaves nothing to try.
+            Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
+            connected => return connected,
+        }
     }
 }
 

@@ -128,7 +128,7 @@ impl<S: fmt::Debug> fmt::Debug for Listener<S> {
 
 /// The file of a Unix domain socket. It is removed when this is dropped.
 #[derive(Debug)]
-struct SocketFile(PathBuf);
+pub struct SocketFile(pub PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {

@@ -15,6 +15,8 @@ mod conversation;
 mod desk;
 mod duty;
 mod error;
+#[cfg(all(unix, feature = "os"))]
+mod fd;
 mod handle;
 #[cfg(feature = "http")]
 pub mod http;
@@ -43,18 +45,20 @@ pub use crate::queue::Queue;
 #[cfg(all(unix, feature = "os"))]
 pub use child::Child;
 #[cfg(all(unix, feature = "os"))]
-pub use client::Client;
+pub use client::{Client, connect_knowing};
 pub use command::Command;
 
 /// Calls something off. May be called more than once.
 pub type Stopper = Box<dyn Fn() + Send>;
 pub use duty::Duty;
 pub use error::{Ending, Error};
+#[cfg(all(unix, feature = "os"))]
+pub use fd::{FdReader, FdWriter};
 pub use handle::{Handle, Medium, Transport};
 pub use io::{Messages, Sink, Source};
 pub use jobs::{Jobs, Slot, weight};
 #[cfg(all(unix, feature = "os"))]
-pub use listener::{Listener, Socket};
+pub use listener::{Listener, Socket, SocketFile};
 pub use options::Options;
 pub use output::Output;
 pub use process::{Exit, Ladder, Process, Rung, Stderr};

@@ -1,0 +1,104 @@
+//! File descriptors for threads: reads that can be called off, writes that need not wait.
+
+use std::{
+    io::{self, ErrorKind},
+    os::fd::OwnedFd,
+    sync::Arc,
+};
+
+use rustix::{event::PollFlags, io::Errno};
+
+use super::os::{Latch, Writer, end_output};
+
+/// Reads from a file descriptor.
+#[derive(Debug)]
+pub struct FdReader {
+    fd: OwnedFd,
+    latch: Arc<Latch>,
+}
+
+impl FdReader {
+    /// # Errors
+    /// If there are no descriptors for it.
+    pub fn new(fd: OwnedFd) -> io::Result<Self> {
+        Ok(Self { fd, latch: Latch::new()? })
+    }
+
+    /// What calls off a read, now and from now on.
+    #[must_use]
+    pub const fn latch(&self) -> &Arc<Latch> {
+        &self.latch
+    }
+
+    /// Waits for bytes and reads some of them; `0` at the end, or when it is called off.
+    ///
+    /// # Errors
+    /// Those of the descriptor.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.latch.wait(&self.fd, PollFlags::IN)? {
+            match rustix::io::read(&self.fd, &mut *buffer) {
+                // Whoever shares the file may have made it non-blocking, and may have been faster.
+                Err(Errno::INTR | Errno::AGAIN) => {}
+                read => return Ok(read?),
+            }
+        }
+        Ok(0)
+    }
+}
+
+/// Writes to a file descriptor. Dropping it is the end of what is written.
+#[derive(Debug)]
+pub struct FdWriter {
+    fd: OwnedFd,
+    writer: Writer,
+    is_socket: bool,
+    latch: Arc<Latch>,
+}
+
+impl FdWriter {
+    /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
+    ///
+    /// # Errors
+    /// If there are no descriptors for it.
+    pub fn new(fd: OwnedFd, is_socket: bool) -> io::Result<Self> {
+        Ok(Self { fd, writer: Writer::default(), is_socket, latch: Latch::new()? })
+    }
+
+    /// What calls off a write, now and from now on.
+    #[must_use]
+    pub const fn latch(&self) -> &Arc<Latch> {
+        &self.latch
+    }
+
+    /// Waits until some of the bytes can be written, and says how many were.
+    ///
+    /// # Errors
+    /// Those of the descriptor, and [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.writer.try_write(&self.fd, bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            if !self.latch.wait(&self.fd, PollFlags::OUT)? {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+        }
+    }
+
+    /// Writes what can be written without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing, and those of the descriptor.
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.try_write(&self.fd, bytes)
+    }
+}
+
+impl Drop for FdWriter {
+    fn drop(&mut self) {
+        if self.is_socket {
+            end_output(&self.fd);
+        }
+    }
+}
