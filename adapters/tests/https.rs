@@ -1,6 +1,9 @@
 //! Clients and servers over HTTP with encryption, and through proxies, as users have them on runtimes. Whoever takes this in has
 //! the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
 
+#[path = "identity.rs"]
+mod identity;
+
 use std::{
     future::Future,
     io::{self, BufRead as _, BufReader, Read as _, Write as _},
@@ -15,17 +18,11 @@ use mcp_proto::protocol::VersionSet;
 use mcp_service::{Host, Service, Tool, drive::Stopper};
 use serde_json::json;
 
+use self::identity::Identity;
 use crate::{
     adapter::{
         Client, Error,
-        http::{
-            Connector, Listener, Proxy,
-            rustls::{
-                ClientConfig, RootCertStore, ServerConfig,
-                crypto::ring,
-                pki_types::{CertificateDer, PrivateKeyDer},
-            },
-        },
+        http::{Connector, Listener, Proxy, rustls},
     },
     run, spawn, timeout,
 };
@@ -45,31 +42,6 @@ fn service() -> Service {
 
 fn host(versions: VersionSet) -> Host {
     Host::builder("test", "1").versions(versions).build()
-}
-
-/// A certificate for `localhost`, and what a server and a client make of it.
-struct Identity {
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
-}
-
-impl Identity {
-    fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-        let certificate: CertificateDer<'static> = made.cert.into();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).expect("it can be trusted");
-        let provider = Arc::new(ring::default_provider());
-        let server = ServerConfig::builder_with_provider(provider.clone());
-        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
-        let client = ClientConfig::builder_with_provider(provider);
-        let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
-        Self {
-            server: Arc::new(server.with_single_cert(vec![certificate], key).expect("they belong together")),
-            client: Arc::new(client.with_no_client_auth()),
-        }
-    }
 }
 
 /// A server that runs.

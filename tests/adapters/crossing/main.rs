@@ -1,16 +1,16 @@
 //! The client of each adapter over HTTP, at the server of each adapter, with encryption where the server has it.
 
-use std::{net::SocketAddr, process::ExitCode, sync::Arc, thread};
+#[path = "../../../adapters/tests/identity.rs"]
+mod identity;
 
+use std::{net::SocketAddr, process::ExitCode, thread};
+
+use identity::Identity;
 use libtest_mimic::{Arguments, Trial};
 use mcp_blocking::http::ureq;
 use mcp_proto::{connection::ClientEnd, protocol::VersionSet};
 use mcp_service::{Host, Peer, Service, Tool, drive::Stopper};
-use mcp_tokio::http::rustls::{
-    ClientConfig, RootCertStore, ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer},
-};
+use mcp_tokio::http::rustls;
 use serde_json::json;
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -31,34 +31,6 @@ fn visit(client: &Peer<ClientEnd>) {
         for message in ["Ünïcode\n".to_owned(), "x".repeat(1 << 18), "hello".to_owned()] {
             let result = client.call_tool(tool, json!({"message": message})).expect("it is sent").wait();
             assert_eq!(result.expect("it is answered").content[0].as_text(), Some(&*message));
-        }
-    }
-}
-
-/// A certificate for `localhost`, and what servers and clients make of it.
-struct Identity {
-    server: Arc<ServerConfig>,
-    client: Arc<ClientConfig>,
-    certificate: Vec<u8>,
-}
-
-impl Identity {
-    fn new() -> Self {
-        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
-        let certificate: CertificateDer<'static> = made.cert.into();
-        let bytes = certificate.to_vec();
-        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate.clone()).expect("it can be trusted");
-        let provider = Arc::new(ring::default_provider());
-        let server = ServerConfig::builder_with_provider(provider.clone());
-        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
-        let client = ClientConfig::builder_with_provider(provider);
-        let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
-        Self {
-            server: Arc::new(server.with_single_cert(vec![certificate], key).expect("they belong together")),
-            client: Arc::new(client.with_no_client_auth()),
-            certificate: bytes,
         }
     }
 }
