@@ -20,6 +20,10 @@ pub struct ExchangeId(pub(super) u64);
 /// An event that carries a message. Some clients want its kind to be named.
 pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: None, retry: None, data: None };
 
+/// So many bytes of a stream are handed out at once. Whoever writes them has to keep them until they are gone, and what is
+/// not handed out is counted here.
+const PIECE: usize = 32 << 10;
+
 /// The next thing to write for an exchange.
 #[derive(Debug)]
 pub enum Output {
@@ -51,6 +55,8 @@ pub(super) struct Exchange {
     pub(super) opens: bool,
     head: Option<Parts>,
     body: Vec<u8>,
+    /// So much of the body has been taken.
+    taken: usize,
     ended: bool,
     /// When a stream on which nothing is written has been quiet for too long.
     pub(super) quiet: Option<Timestamp>,
@@ -66,6 +72,7 @@ impl Exchange {
             opens: false,
             head: None,
             body: Vec::new(),
+            taken: 0,
             ended: false,
             quiet: None,
             announced: false,
@@ -91,6 +98,11 @@ impl Exchange {
 
     /// Writes an event; how many bytes that are.
     pub(super) fn event(&mut self, event: &SseText<'_>) -> usize {
+        // What is kept in vain is never more than what waits.
+        if self.taken > self.waiting() {
+            self.body.drain(..self.taken);
+            self.taken = 0;
+        }
         let before = self.body.len();
         event.write(&mut self.body);
         self.body.len() - before
@@ -121,7 +133,7 @@ impl Exchange {
 
     /// Bytes that wait to be taken.
     pub(super) fn waiting(&self) -> usize {
-        self.body.len()
+        self.body.len() - self.taken
     }
 
     pub(super) fn has_output(&self) -> bool {
@@ -133,15 +145,25 @@ impl Exchange {
         if let Some(head) = self.head.take() {
             return Some(Output::Head(head));
         }
-        if !self.body.is_empty() {
-            let len = self.body.len();
-            if out.is_empty() {
+        match self.waiting() {
+            0 => self.ended.then_some(Output::End),
+            len if self.taken == 0 && out.is_empty() && (len <= PIECE || self.form == Form::Whole) => {
                 core::mem::swap(out, &mut self.body);
-            } else {
-                out.append(&mut self.body);
+                Some(Output::Data(len))
             }
-            return Some(Output::Data(len));
+            len => {
+                let len = len.min(PIECE);
+                out.extend_from_slice(&self.body[self.taken..][..len]);
+                self.taken += len;
+                if self.waiting() == 0 {
+                    (self.body, self.taken) = (Vec::new(), 0);
+                }
+                Some(Output::Data(len))
+            }
         }
-        self.ended.then_some(Output::End)
+    }
+
+    pub(super) const fn is_at_end(&self) -> bool {
+        self.ended && self.head.is_none() && self.body.is_empty()
     }
 }

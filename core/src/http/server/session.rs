@@ -349,6 +349,12 @@ impl Session {
         Some(output)
     }
 
+    /// Whether nothing of an exchange is left to take but its [`Output::End`].
+    #[must_use]
+    pub fn is_at_end(&self, id: ExchangeId) -> bool {
+        self.exchanges.get(&id).is_some_and(|exchange| exchange.is_at_end())
+    }
+
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {

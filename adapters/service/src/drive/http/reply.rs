@@ -50,12 +50,7 @@ impl Reply {
         }
         let mut data = Vec::new();
         let output = ready!(self.poll(cx, &mut data));
-        if matches!(output, Output::End) {
-            return Poll::Ready(None);
-        }
-        // Whoever has been told the length may not ask for the end.
-        while !self.ended && self.poll(cx, &mut data).is_ready() {}
-        Poll::Ready(Some(data))
+        Poll::Ready((!matches!(output, Output::End)).then_some(data))
     }
 
     /// Whether nothing follows.
@@ -66,7 +61,13 @@ impl Reply {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
         let mut state = lock(&self.room.state);
-        let output = state.carrier.session.poll_output(self.exchange, out);
+        let session = &mut state.carrier.session;
+        let output = session.poll_output(self.exchange, out);
+        // Whoever has been told the length may not ask for the end. Nothing else is waited for: whoever fills the queue while
+        // it is emptied could go on for ever.
+        if matches!(output, Some(Output::Data(_))) && session.is_at_end(self.exchange) {
+            self.ended = matches!(session.poll_output(self.exchange, out), Some(Output::End));
+        }
         let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
         self.room.settle(state, self.room.now());
         drop(before);
