@@ -1,228 +1,48 @@
-//! Clients and servers as tasks on tokio have them: awaited, dropped, closed. What all adapters have in common is tried in
-//! `tests/adapters`.
+//! What is tokio's of the clients and servers that are tasks.
 
-use std::{
-    future::pending,
-    pin::Pin,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::Poll,
-    time::{Duration, Instant},
-};
-
-use mcp_proto::{
-    connection::{CloseReason, Settings},
-    protocol::VersionSet,
-    schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
-};
-use mcp_service::{CallError, Context, Failure, Host, Service, Tool};
-use mcp_tokio::{Client, Error, Options, Server, Transport};
-use serde_json::json;
+use mcp_proto::connection::CloseReason;
+use mcp_service::CallError;
+use mcp_tokio as adapter;
+use mcp_tokio::{Error, Options, Server, Transport};
 use tokio::{
     net::{UnixStream, unix::pipe},
-    task::JoinSet,
+    runtime::{Builder, Runtime},
+    task::yield_now,
     time::timeout,
 };
 
-/// More than anything takes; a test that needs it has failed.
-const LONG: Duration = Duration::from_secs(20);
+use connections::{LONG, converse, host, joined, service};
 
-#[derive(serde::Deserialize, schemars::JsonSchema)]
-struct Echo {
-    message: String,
-}
+#[path = "../../tests/connections.rs"]
+mod connections;
 
-fn service() -> Service {
-    service_with(Settings::default())
-}
-
-fn service_with(settings: Settings) -> Service {
-    Service::builder("front", "1")
-        .settings(settings)
-        .tool(Tool::new_async("echo", async |echo: Echo| echo.message))
-        .tool(Tool::new("echo_on_a_thread", |echo: Echo| echo.message))
-        .tool(Tool::new_async("ask", async |context: Context| {
-            let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64)).await?;
-            Ok::<_, Failure>(answer.model)
-        }))
-        .tool(Tool::new("ask_on_a_thread", |context: Context| {
-            let answer = context.sample(CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64)).wait()?;
-            Ok::<_, Failure>(answer.model)
-        }))
-        .tool(Tool::new_async("wait", async |context: Context| context.sleep(LONG).await.map(|()| "waited")))
-        .tool(Tool::new_async("stubborn", async || {
-            pending::<()>().await;
-            "waited"
-        }))
-        .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
-        .tool(Tool::new("block", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
-        .build()
-        .expect("all names differ")
-}
-
-fn host() -> Host {
-    Host::builder("test", "1").build()
-}
-
-fn host_with_model(model: &'static str, versions: VersionSet) -> Host {
-    let sample = move |_, _| {
-        let result = CreateMessageResult::new(Role::Assistant, SamplingContent::text("hm"), model);
-        async move { Ok::<_, Failure>(result) }
-    };
-    Host::builder("test", "1").versions(versions).sampling_async(sample).build()
-}
-
-async fn echo(client: &Client, tool: &str, message: &str) -> String {
-    let result = client.call_tool(tool, json!({ "message": message })).expect("it is sent").await;
-    result.expect("it is answered").content[0].as_text().expect("a text").to_owned()
-}
-
-/// A client and a server over these transports.
-async fn joined((left, right): (Transport, Transport), host: &Host) -> (Client, Server) {
-    let server = Server::start(&service(), right, &Options::default()).expect("there is a runtime");
-    (Client::over(left, host).await.expect("it serves"), server)
+fn on<T>(runtime: &Runtime, future: impl Future<Output = T>) -> T {
+    runtime.block_on(async { timeout(LONG, future).await.expect("it takes too long") })
 }
 
 /// Fails the test, rather than hanging, if it takes too long.
-async fn within<T>(future: impl Future<Output = T>) -> T {
-    timeout(LONG, future).await.expect("it takes too long")
+fn run<T>(future: impl Future<Output = T>) -> T {
+    on(&Builder::new_current_thread().enable_all().build().expect("a runtime"), future)
 }
 
-/// Answers small and large, one by one and many at once; then an end that both sides know of.
-async fn converse(pair: (Transport, Transport)) {
-    within(async {
-        let (client, server) = joined(pair, &host_with_model("m", VersionSet::ALL)).await;
-        for tool in ["echo", "echo_on_a_thread"] {
-            for text in ["", "ü \u{1F600} \\n", &"x".repeat(300_000)] {
-                assert_eq!(echo(&client, tool, text).await, text);
-            }
-        }
-        for tool in ["ask", "ask_on_a_thread"] {
-            let result = client.call_tool(tool, ()).expect("it is sent").await.expect("it is answered");
-            assert_eq!(result.content[0].as_text(), Some("m"));
-        }
-        let mut calls = JoinSet::new();
-        for number in 0..500 {
-            let client = client.clone();
-            calls
-                .spawn(async move { assert_eq!(echo(&client, "echo", &number.to_string()).await, number.to_string()) });
-        }
-        while let Some(call) = calls.join_next().await {
-            call.expect("no panic");
-        }
-        assert_eq!(client.close().await.reason, CloseReason::Local);
-        assert_eq!(server.wait().await, CloseReason::Eof);
-    })
-    .await;
+fn with_a_worker() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-#[tokio::test]
-async fn memory() {
-    converse(Transport::pair(64 * 1024)).await;
-    converse(Transport::pair(100)).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn any_reader_and_writer() {
-    let ((a, b), (c, d)) = (pipe::pipe().expect("a pipe"), pipe::pipe().expect("a pipe"));
-    converse((Transport::over(b, c), Transport::over(d, a))).await;
-    let (left, right) = UnixStream::pair().expect("there are sockets");
-    converse((Transport::duplex(left), Transport::duplex(right))).await;
-}
-
-#[tokio::test]
-async fn the_end_comes_soon_whatever_handlers_do() {
-    within(async {
-        let mut settings = Settings::default();
-        settings.limits.drain = Duration::from_millis(50);
-        let (left, right) = Transport::pair(4096);
-        let server = Server::start(&service_with(settings), right, &Options::default()).expect("a runtime");
-        let client = Client::over(left, &host()).await.expect("it serves");
-        let calls = ["stubborn", "wait", "block"].map(|tool| client.call_tool(tool, ()).expect("it is sent"));
-        while server.link().run(|conn, _| conn.usage().requests) < 3 {
-            tokio::task::yield_now().await;
-        }
-        let start = Instant::now();
-        assert_eq!(server.close().await, CloseReason::Local);
-        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
-        for call in calls {
-            assert!(call.await.is_err());
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_handler_can_close_its_connection() {
-    within(async {
-        let home = Arc::new(Mutex::new(None::<Arc<Server>>));
-        let own = home.clone();
-        let leave = move |_: Context| {
-            let server = own.lock().expect("no panic").clone().expect("it has started");
-            async move {
-                let start = Instant::now();
-                server.close().await;
-                server.close().await;
-                format!("{}", start.elapsed() < Duration::from_secs(1))
-            }
-        };
-        let service = Service::builder("x", "1").tool(Tool::new_async("leave", leave)).build().expect("a good name");
-        let (left, right) = Transport::pair(4096);
-        let server = Arc::new(Server::start(&service, right, &Options::default()).expect("a runtime"));
-        *home.lock().expect("no panic") = Some(server.clone());
-        let client = Client::over(left, &host()).await.expect("it serves");
-        // What was promised before is answered after.
-        let result = client.call_tool("leave", ()).expect("it is sent").await.expect("it is answered");
-        assert_eq!(result.content[0].as_text(), Some("true"));
-        assert_eq!(server.wait().await, CloseReason::Local);
-        assert_eq!(client.wait().await.reason, CloseReason::Eof);
-        home.lock().expect("no panic").take();
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_thousand_dropped_futures_lose_nothing() {
-    within(async {
-        let (client, server) = joined(Transport::pair(64), &host()).await;
-        let seen = Arc::new(AtomicUsize::new(0));
-        for number in 0..1000_u32 {
-            let message = number.to_string();
-            let mut call = Box::pin(client.call_tool("echo", json!({ "message": message })).expect("it is sent"));
-            // Polled for a while, and dropped at whatever point that is.
-            let mut polls = 0;
-            let answered = std::future::poll_fn(|cx| {
-                polls += 1;
-                match Pin::new(&mut call).poll(cx) {
-                    Poll::Ready(result) => Poll::Ready(Some(result)),
-                    Poll::Pending if polls > number % 3 => Poll::Ready(None),
-                    Poll::Pending => Poll::Pending,
-                }
-            })
-            .await;
-            if let Some(result) = answered {
-                assert_eq!(result.expect("it is answered").content[0].as_text(), Some(message.as_str()));
-                seen.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        assert_eq!(echo(&client, "echo", "last").await, "last");
-        let usage = client.link().run(|conn, _| conn.usage());
-        assert_eq!((usage.calls, usage.outbox_frames, usage.events), (0, 0, 0));
-        client.close().await;
-        server.wait().await;
-        let usage = server.link().run(|conn, _| conn.usage());
-        assert_eq!((usage.requests, usage.outbox_frames, usage.events), (0, 0, 0));
-    })
-    .await;
+#[test]
+fn any_reader_and_writer() {
+    on(&with_a_worker(), async {
+        let ((a, b), (c, d)) = (pipe::pipe().expect("a pipe"), pipe::pipe().expect("a pipe"));
+        converse((Transport::over(b, c), Transport::over(d, a))).await;
+        let (left, right) = UnixStream::pair().expect("there are sockets");
+        converse((Transport::duplex(left), Transport::duplex(right))).await;
+    });
 }
 
 #[test]
 fn a_runtime_that_ends_leaves_nobody_waiting() {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let (client, server) = runtime.block_on(joined(Transport::pair(100), &host()));
+    let runtime = with_a_worker();
+    let (client, server) = on(&runtime, joined(Transport::pair(100), &host()));
     let call = client.call_tool("wait", ()).expect("it is sent");
     let waiting = std::thread::spawn(move || call.wait());
     drop(runtime);
