@@ -1,6 +1,7 @@
 //! One request of the peer, while a handler works on it.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     mem,
     sync::{
@@ -119,67 +120,35 @@ impl Work {
     }
 }
 
-/// The work on the peer's requests that are not answered yet, each in the slot of its request.
+/// The work on the peer's requests that are not answered yet.
 #[derive(Default)]
-pub(crate) struct Works(Mutex<Slots>);
-
-#[derive(Default)]
-struct Slots {
-    works: Vec<Option<(ReplyKey, Arc<Work>)>>,
-    /// How many of them are taken.
-    taken: usize,
-}
-
-/// How many slots are kept when none of them is taken.
-const KEPT: usize = 4;
+pub(crate) struct Works(Mutex<BTreeMap<ReplyKey, Arc<Work>>>);
 
 impl Works {
     pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
         let work = Work::new(Origin::Request(key), meta);
-        let before = {
-            let Slots { works, taken } = &mut *lock(&self.0);
-            if works.len() <= key.slot() {
-                works.resize_with(key.slot() + 1, || None);
-            }
-            let before = works[key.slot()].replace((key, work.clone()));
-            *taken += usize::from(before.is_none());
-            before
-        };
-        // It has been answered, and has not come to say so here.
-        drop(before);
+        lock(&self.0).insert(key, work.clone());
         work
     }
 
     pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work>> {
-        let slots = lock(&self.0);
-        slots.works.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, work)| work.clone())
+        lock(&self.0).get(&key).cloned()
     }
 
     pub(crate) fn end(&self, key: ReplyKey) {
-        let ended = {
-            let Slots { works, taken } = &mut *lock(&self.0);
-            let ended = works.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
-            *taken -= usize::from(ended.is_some());
-            if *taken == 0 {
-                works.clear();
-                works.shrink_to(KEPT);
-            }
-            ended
-        };
-        drop(ended);
+        lock(&self.0).remove(&key);
     }
 
     /// Nobody wants any of the results. What the handlers have asked has ended with the connection.
     pub(crate) fn close(&self) {
-        let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
-        works.sort_unstable_by_key(|(key, _)| *key);
-        for (_, work) in works {
+        let works: Vec<_> = lock(&self.0).values().cloned().collect();
+        for work in works {
             work.cancel(CancelCause::Closed);
         }
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        lock(&self.0).taken
+        lock(&self.0).len()
     }
 }

@@ -4,14 +4,11 @@ use alloc::vec::Vec;
 
 use serde_core::Serialize;
 
-use super::{ErrorObject, RequestId};
+use super::{ErrorObject, RequestId, escape, writer};
 
 /// Appends the JSON text of `value`.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
-    #[cfg(feature = "std")]
-    return serde_json::to_writer(out, value);
-    #[cfg(not(feature = "std"))]
-    serde_json::to_vec(value).map(|text| out.extend_from_slice(&text))
+    writer::write(out, value)
 }
 
 /// Appends `{"jsonrpc":"2.0","id":…,"method":…` and leaves the object open.
@@ -79,11 +76,10 @@ pub(crate) fn one_line(text: &mut [u8]) {
 
 /// Appends a JSON string.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
-    // A str always has a JSON text.
-    let _ = value(out, text);
+    escape::string(out, text);
 }
 
 /// Appends a JSON integer.
 pub(crate) fn number(out: &mut Vec<u8>, number: i64) {
-    let _ = value(out, &number);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod encode;
 mod error;
+mod escape;
 mod id;
 mod json;
 mod message;
@@ -9,6 +10,7 @@ mod plain;
 mod raw;
 pub(crate) mod scan;
 mod text;
+mod writer;
 
 pub use error::{ErrorCode, ErrorObject};
 pub use id::RequestId;

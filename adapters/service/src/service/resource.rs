@@ -1,6 +1,8 @@
 //! Resources and the code that reads them.
 
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+#[cfg(feature = "skills")]
+use std::sync::Arc;
+use std::{fmt, future::Future, time::Duration};
 
 use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
@@ -8,7 +10,7 @@ use mcp_proto::schema::{
 
 use super::RegisterError;
 use crate::{
-    Context, Failure, Later,
+    Context, Failure,
     handler::{Arguments, Call, Handler},
     is_uri,
     link::Kind,
@@ -117,17 +119,15 @@ impl Resource {
     }
 
     /// Reads it.
-    pub(super) fn run(self: &Arc<Self>, context: Context) -> Later<Answer<ReadResourceResult>> {
-        let (resource, request) = (self.clone(), context.clone());
-        let read = self.read.call(Arguments::Texts(&Map::new()), context);
-        let read = read.unwrap_or_else(|bad| Later::ready(Err(Failure::new(bad.0))));
-        read.map(move |read| match read {
+    pub(super) async fn run(&self, context: Context) -> Answer<ReadResourceResult> {
+        let request = context.clone();
+        let read = self.read.call(Arguments::Texts(&Map::new()), context).await;
+        match read.unwrap_or_else(|bad| Err(Failure::new(bad.0))) {
             Ok(result) => {
-                let about = &resource.about;
-                Ok(hinted(addressed(result, &about.uri, about.mime_type.as_deref()), resource.hints.as_ref()))
+                Ok(hinted(addressed(result, &self.about.uri, self.about.mime_type.as_deref()), self.hints.as_ref()))
             }
             Err(failure) => Err(failure.into_error(request.version())),
-        })
+        }
     }
 }
 

@@ -1,0 +1,106 @@
+//! JSON strings out of texts.
+
+use alloc::vec::Vec;
+
+use super::plain::plain;
+
+/// So much is looked at before it is copied: what has been looked at is then still close to the processor.
+const BLOCK: usize = 8 * 1024;
+
+/// Appends the string that stands for `text`, with its quotes.
+pub(super) fn string(out: &mut Vec<u8>, text: &str) {
+    out.reserve(text.len() + 2);
+    out.push(b'"');
+    contents(out, text);
+    out.push(b'"');
+}
+
+/// Appends what stands between the quotes.
+pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
+    while !rest.is_empty() {
+        let block = &rest[..rest.len().min(BLOCK)];
+        let length = plain(block);
+        out.extend_from_slice(&block[..length]);
+        rest = &rest[length..];
+        if length < block.len() {
+            escape(out, rest[0]);
+            rest = &rest[1..];
+        }
+    }
+}
+
+/// Appends what stands for a byte that cannot stand for itself.
+fn escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        b'\n' => b'n',
+        b'\t' => b't',
+        b'\r' => b'r',
+        0x08 => b'b',
+        0x0c => b'f',
+        _ => {
+            let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]);
+            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    fn same(text: &str) {
+        let mut out = b"before".to_vec();
+        string(&mut out, text);
+        assert_eq!(out[6..], *serde_json::to_string(text).expect("a string").as_bytes(), "{text:?}");
+    }
+
+    #[test]
+    fn every_character_is_escaped_as_serde_json_escapes_it() {
+        for filler in ["", "a", "plain text, ", "\"", "\n\\"] {
+            for byte in 0..=0x2ff_u32 {
+                let character = char::from_u32(byte).expect("no surrogate");
+                same(&alloc::format!("{filler}{character}{filler}"));
+            }
+        }
+    }
+
+    #[test]
+    fn every_length_and_place_is_right() {
+        for length in (0..140).chain([BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 9]) {
+            for filler in ['x', 'ä', '大'] {
+                let mut text: String = core::iter::repeat_n(filler, length / filler.len_utf8()).collect();
+                same(&text);
+                let places = text.len().min(140);
+                for at in (0..places).chain(text.len() - places..text.len()).filter(|at| at % filler.len_utf8() == 0) {
+                    for special in ["\"", "\\", "\u{1}", "\n\n", "\u{7f}"] {
+                        text.insert_str(at, special);
+                        if at < 20 || length < 80 {
+                            same(&text);
+                        }
+                        text.replace_range(at..at + special.len(), "");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn texts_of_all_kinds_of_runs_are_right() {
+        let mut state = 3u64;
+        for _ in 0..3000 {
+            let mut text = String::new();
+            for _ in 0..20 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                let run = usize::try_from(state >> 59).expect("five bits") * usize::from(state >> 40 & 3 > 0);
+                text.extend(core::iter::repeat_n(['x', ' ', 'é', '\u{7f}'][(state >> 50 & 3) as usize], run));
+                text.push(['"', '\\', '\n', '\u{0}', '\u{1f}', '!', '#', '\u{20ac}'][(state >> 36 & 7) as usize]);
+            }
+            same(&text);
+        }
+    }
+}
