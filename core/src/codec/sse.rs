@@ -338,21 +338,21 @@ impl SseText<'_> {
     /// Appends the event. Line breaks in `kind` and `id` are left out.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(kind) = self.kind {
-            line(out, b"event: ", kind.as_bytes());
+            line(out, b"event: ", kind.as_bytes().split(is_break));
         }
         if let Some(id) = self.id {
-            line(out, b"id: ", id.as_bytes());
+            line(out, b"id: ", id.as_bytes().split(is_break));
         }
         if let Some(retry) = self.retry {
-            line(out, b"retry: ", alloc::format!("{}", retry.as_millis()).as_bytes());
+            line(out, b"retry: ", [itoa::Buffer::new().format(retry.as_millis()).as_bytes()]);
         }
         if let Some(mut data) = self.data {
             while let Some(end) = memchr2(b'\r', b'\n', data) {
-                line(out, b"data: ", &data[..end]);
+                line(out, b"data: ", [&data[..end]]);
                 let both = data[end..].starts_with(b"\r\n");
                 data = &data[end + 1 + usize::from(both)..];
             }
-            line(out, b"data: ", data);
+            line(out, b"data: ", [data]);
         }
         out.push(b'\n');
     }
@@ -363,9 +363,14 @@ impl SseText<'_> {
     }
 }
 
-fn line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+const fn is_break(byte: &u8) -> bool {
+    matches!(byte, b'\r' | b'\n')
+}
+
+/// Appends a field with a value in pieces, which have no line breaks.
+fn line<'a>(out: &mut Vec<u8>, name: &[u8], value: impl IntoIterator<Item = &'a [u8]>) {
     out.extend_from_slice(name);
-    out.extend(value.iter().filter(|byte| !matches!(byte, b'\r' | b'\n')));
+    value.into_iter().for_each(|piece| out.extend_from_slice(piece));
     out.push(b'\n');
 }
 
