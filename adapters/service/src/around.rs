@@ -18,7 +18,7 @@ use mcp_proto::{
 
 use crate::{
     Context, Failure, Later, Role,
-    reply::{Answer, guarded},
+    reply::{Answer, caught, guarded},
     role::Asked,
     service::Finished,
     session::Shared,
@@ -190,46 +190,46 @@ impl<E: Role> Around<E> {
     }
 
     /// Answers a request. A panic on the way is an error.
-    pub(crate) async fn run<T, F>(
+    pub(crate) fn run<T: Send + 'static>(
         self,
         context: Context<E>,
-        f: impl FnOnce(Context<E>) -> F + Send + 'static,
-    ) -> Answer<T>
-    where
-        T: Send + 'static,
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
+        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+    ) -> Later<Answer<T>> {
         let Self { middleware, span } = self;
         let request = context.clone();
-        let answer = match middleware {
-            None => span.around(guarded(pin!(f(context)))).await,
-            Some((layers, subject)) => {
-                let incoming = Incoming { subject, context };
-                // In a box, so that all others need not have room for it.
-                span.around(Box::pin(through(layers, incoming, f))).await
-            }
+        let begun = span.within(|| match middleware {
+            None => caught(|| f(context)),
+            Some((layers, subject)) => Later::begin(through(layers, Incoming { subject, context }, f)),
+        });
+        let ended = move |span: &Span, answer: &Answer<T>| {
+            span.end(request.is_cancelled(), || answered(&request, answer));
         };
-        span.end(request.is_cancelled(), || answered(&request, &answer));
-        answer
+        match begun.now() {
+            Ok(answer) => {
+                ended(&span, &answer);
+                Later::ready(answer)
+            }
+            Err(running) => Later::new(async move {
+                let answer = span.around(guarded(pin!(running))).await;
+                ended(&span, &answer);
+                answer
+            }),
+        }
     }
 }
 
 /// Answers a request through all the middleware.
-async fn through<E: Role, T, F>(
+async fn through<E: Role, T: Send + 'static>(
     layers: Layers<E>,
     incoming: Incoming<E>,
-    f: impl FnOnce(Context<E>) -> F + Send + 'static,
-) -> Answer<T>
-where
-    T: Send + 'static,
-    F: Future<Output = Answer<T>> + Send + 'static,
-{
+    f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+) -> Answer<T> {
     let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
     let handler = {
         let place = place.clone();
         Later::new(async move {
             let (began, request) = (now(&context), context.clone());
-            let answer = guarded(pin!(f(context))).await;
+            let answer = guarded(pin!(caught(|| f(context)))).await;
             let answered = answered(&request, &answer);
             *lock(&place) = Some(answer);
             Ended { answered, took: elapsed(&request, began), replaced: false }

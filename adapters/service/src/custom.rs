@@ -99,7 +99,7 @@ impl<E: Role> Custom<E> {
         let run = move |params: Params, context| match read(&params) {
             Ok(params) => {
                 let future = f(params, context);
-                Later::new(async move { written(future.await) })
+                Later::begin(async move { written(future.await) })
             }
             Err(failure) => Later::ready(Err(failure)),
         };

@@ -175,16 +175,12 @@ impl<T: 'static> Call<T> {
     {
         let run = move |arguments: Arguments<'_>, context: Context| {
             let future = handler.call(arguments, context)?;
-            Ok(Later::new(async move { into(future.await) }))
+            Ok(Later::begin(async move { into(future.await) }))
         };
         Self { kind: Kind::Async, run: Box::new(run) }
     }
 
-    pub(crate) async fn call(
-        &self,
-        arguments: Arguments<'_>,
-        context: Context,
-    ) -> Result<Result<T, Failure>, BadArguments> {
-        Ok((self.run)(arguments, context)?.await)
+    pub(crate) fn call(&self, arguments: Arguments<'_>, context: Context) -> Called<T> {
+        (self.run)(arguments, context)
     }
 }

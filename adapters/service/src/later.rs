@@ -38,6 +38,23 @@ impl<T> Later<T> {
         Self(State::Running(Box::pin(future)))
     }
 
+    /// What a future comes to that is begun at once. Most are done then, and nothing is kept of them.
+    pub(crate) fn begin(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Self::ready(value),
+            Poll::Pending => Self(State::Running(future)),
+        }
+    }
+
+    /// The result, if it is there and was not handed over.
+    pub(crate) fn now(self) -> Result<T, Self> {
+        match self.0 {
+            State::Ready(Some(value)) => Ok(value),
+            state => Err(Self(state)),
+        }
+    }
+
     /// The result, if it is there.
     pub(crate) const fn peek(&self) -> Option<&T> {
         match &self.0 {

@@ -1,13 +1,19 @@
 //! The seam between a driver, which owns a connection and its I/O, and what runs on it.
 
-use std::{fmt, future::Future, pin::Pin, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
 
-use crate::{block_on, lobby::Lobby};
+use crate::{Later, block_on, lobby::Lobby};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
@@ -108,15 +114,12 @@ impl Job {
         Self { order, outlives: false, run: Run::Future(Box::pin(future)) }
     }
 
-    /// A job around a handler of this kind.
-    pub(crate) fn of<F>(kind: Kind, order: Order, work: impl FnOnce() -> F + Send + 'static) -> Self
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
+    /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
+    /// so only what has to wait is ever made into a future.
+    pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Later<()> + Send + 'static) -> Self {
         match kind {
-            // The future is made where it is run: moving one is most of the work on a small request.
-            Kind::Sync => Self::new(order, move || block_on(work())),
-            Kind::Async => Self::future(order, work()),
+            Kind::Sync => Self::new(order, move || begin().wait()),
+            Kind::Async => Self::future(order, Beginning { begin: Some(begin), rest: Later::ready(()) }),
         }
     }
 
@@ -156,6 +159,26 @@ impl Job {
     #[must_use]
     pub fn into_run(self) -> Run {
         self.run
+    }
+}
+
+/// A job that has yet to begin, and what is left of it after that.
+struct Beginning<F> {
+    begin: Option<F>,
+    rest: Later<()>,
+}
+
+/// Nothing in it is pinned in place.
+impl<F> Unpin for Beginning<F> {}
+
+impl<F: FnOnce() -> Later<()>> Future for Beginning<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(begin) = self.begin.take() {
+            self.rest = begin();
+        }
+        Pin::new(&mut self.rest).poll(cx)
     }
 }
 

@@ -1,9 +1,6 @@
 //! Lists of things with names: in the order in which they came, handed out page by page.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
 use mcp_proto::wire::ErrorObject;
 
@@ -15,13 +12,14 @@ pub(crate) struct Registry<T> {
     /// Tells the cursors of this list from those of others.
     kind: char,
     items: BTreeMap<u64, Arc<T>>,
-    places: HashMap<String, u64>,
+    /// Ordered, since the names are ours: whoever asks for one cannot make it slow, and needs no hash of it.
+    places: BTreeMap<String, u64>,
     next: u64,
 }
 
 impl<T> Registry<T> {
     pub(crate) fn new(kind: char) -> Self {
-        Self { kind, items: BTreeMap::new(), places: HashMap::new(), next: 0 }
+        Self { kind, items: BTreeMap::new(), places: BTreeMap::new(), next: 0 }
     }
 
     /// Adds something at the end; `false` if the name is taken.

@@ -16,7 +16,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use crate::{Link, Role, session::Shared, span};
+use crate::{Later, Link, Role, session::Shared, span};
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
@@ -24,7 +24,16 @@ pub(crate) type Answer<T> = Result<T, ErrorObject>;
 /// An answer that is an error for sure.
 pub(crate) type Refusal = Answer<EmptyResult>;
 
-/// Runs code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+/// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
+    // As below.
+    catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+        span::panicked();
+        Later::ready(Err(ErrorObject::internal("Internal error")))
+    })
+}
+
+/// Goes on with code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
 pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
     // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
     poll_fn(move |cx| {
@@ -87,13 +96,16 @@ impl<E: Role> Reply<E> {
     }
 
     /// Answers, as soon as there is room for it.
-    pub(crate) async fn send<T: Encode>(mut self, answer: &Answer<T>) {
-        if !self.try_send(answer) {
+    pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: Answer<T>) -> Later<()> {
+        if self.try_send(&answer) {
+            return Later::ready(());
+        }
+        Later::new(async move {
             let link = self.link.clone();
-            let attempt = || if self.try_send(answer) { Ok(()) } else { Err(SendError::Busy) };
+            let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
             // It is sent, or there is nobody to send it to.
             let _ = link.say(attempt).await;
-        }
+        })
     }
 
     fn try_send<T: Encode>(&mut self, answer: &Answer<T>) -> bool {

@@ -2,7 +2,6 @@
 
 use std::{
     fmt,
-    future::Future,
     pin::pin,
     sync::{
         Arc,
@@ -19,11 +18,11 @@ use mcp_proto::{
 };
 
 use crate::{
-    Application, Calls, Context, Fault, Job, Link, Order, Peer, Role, Subscriptions,
+    Application, Calls, Context, Fault, Job, Later, Link, Order, Peer, Role, Subscriptions,
     around::{Around, outcome},
     context::NO_LONGER_NEEDED,
     link::Kind,
-    reply::{Answer, Refusal, Reply, guarded, respond},
+    reply::{Answer, Refusal, Reply, caught, guarded, respond},
     role::Asked,
     span::{self, Span},
     tasks::TaskStore,
@@ -170,8 +169,10 @@ impl<E: Role> Shared<E> {
             return self.refuse(&asked, ErrorObject::method_not_found(method));
         };
         let params = asked.params.clone().map(RawJson::into_owned);
-        Some(self.work(&asked, asked.meta(), answerer.kind, move |context| async move {
-            (answerer.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
+        Some(self.work(&asked, asked.meta(), answerer.kind, move |context| {
+            let request = context.clone();
+            let answer = (answerer.run)(params, context);
+            answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
         }))
     }
 
@@ -184,7 +185,7 @@ impl<E: Role> Shared<E> {
         let Asked { link, key, .. } = *asked;
         if E::custom(&self.home).has_layers() {
             let shared = self.clone();
-            return Some(self.work(asked, asked.meta(), Kind::Async, move |_| async move { f(&shared) }));
+            return Some(self.work(asked, asked.meta(), Kind::Async, move |_| Later::ready(f(&shared))));
         }
         let span = Span::of(asked);
         let answer = move |shared: &Self| {
@@ -194,14 +195,14 @@ impl<E: Role> Shared<E> {
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, link, key));
-            return Some(Job::future(Order::Concurrent, async move { reply.send(&answer(&shared)).await }));
+            return Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer(&shared))));
         }
         let answer = answer(self);
         if link.run(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
         let reply = Reply::new(self, link, key);
-        Some(Job::future(Order::Concurrent, async move { reply.send(&answer).await }))
+        Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer)))
     }
 
     /// Answers a request with an error.
@@ -212,30 +213,32 @@ impl<E: Role> Shared<E> {
     /// A job that answers a request with code of the user, which is of this kind.
     ///
     /// A request that is cancelled goes on until its handler is done: nothing is dropped in the middle of what it does.
-    pub(crate) fn work<T, F>(
+    pub(crate) fn work<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
         kind: Kind,
-        f: impl FnOnce(Context<E>) -> F + Send + 'static,
-    ) -> Job
-    where
-        T: Encode + Send + Sync + 'static,
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
+        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+    ) -> Job {
         let Asked { link, key, .. } = *asked;
         let (work, around) = (self.works.begin(key, meta), Around::of(self, asked));
         let mut reply = Reply::new(self, link, key);
         let context = self.context(link, work);
-        Job::of(kind, Order::Concurrent, move || async move {
+        Job::of(kind, Order::Concurrent, move || {
             reply.begin();
             let answer = if context.is_cancelled() {
                 // The answer goes nowhere, but it is what frees the request's place.
-                Err(ErrorObject::internal("Cancelled"))
+                Later::ready(Err(ErrorObject::internal("Cancelled")))
             } else {
-                around.run(context, f).await
+                around.run(context, f)
             };
-            reply.send(&answer).await;
+            match answer.now() {
+                Ok(answer) => reply.send(answer),
+                Err(running) => Later::new(async move {
+                    let answer = running.await;
+                    reply.send(answer).await;
+                }),
+            }
         })
     }
 
@@ -256,35 +259,38 @@ impl<E: Role> Shared<E> {
         let peer = Peer::new(link.clone(), self.calls.clone());
         let params = params.map(RawJson::into_owned);
         let (shared, known) = (self.clone(), method.known());
-        Some(self.in_sequence(listener.kind, async move {
-            match (listener.run)(&params, peer) {
-                Some(heard) => heard.await,
-                None => {
-                    if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
-                        critic(Fault::Violation(Violation::BadParams(method)));
-                    }
+        Some(self.in_sequence(listener.kind, move || {
+            (listener.run)(&params, peer).unwrap_or_else(|| {
+                if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
+                    critic(Fault::Violation(Violation::BadParams(method)));
                 }
-            }
+                Later::ready(())
+            })
         }))
     }
 
     fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
         span::fault(&fault);
         let critic = E::custom(&self.home).critic.clone()?;
-        Some(self.in_sequence(Kind::Sync, async move { critic(fault) }))
+        Some(self.in_sequence(Kind::Sync, move || {
+            critic(fault);
+            Later::ready(())
+        }))
     }
 
     /// A job of code of the user that nobody is owed an answer by.
-    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl Future<Output = ()> + Send + 'static) -> Job {
+    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Later<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
-        Job::of(kind, Order::InSequence, move || async move {
-            let _running = running;
-            let heard = pin!(async {
-                f.await;
-                Ok(())
-            });
+        Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).now() {
             // A panic is nobody else's concern.
-            let _ = guarded(heard).await;
+            Ok(_) => {
+                drop(running);
+                Later::ready(())
+            }
+            Err(rest) => Later::new(async move {
+                let _running = running;
+                let _ = guarded(pin!(rest)).await;
+            }),
         })
     }
 

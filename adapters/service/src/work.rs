@@ -1,7 +1,6 @@
 //! One request of the peer, while a handler works on it.
 
 use std::{
-    collections::BTreeMap,
     future::Future,
     mem,
     sync::{
@@ -120,35 +119,67 @@ impl Work {
     }
 }
 
-/// The work on the peer's requests that are not answered yet.
+/// The work on the peer's requests that are not answered yet, each in the slot of its request.
 #[derive(Default)]
-pub(crate) struct Works(Mutex<BTreeMap<ReplyKey, Arc<Work>>>);
+pub(crate) struct Works(Mutex<Slots>);
+
+#[derive(Default)]
+struct Slots {
+    works: Vec<Option<(ReplyKey, Arc<Work>)>>,
+    /// How many of them are taken.
+    taken: usize,
+}
+
+/// How many slots are kept when none of them is taken.
+const KEPT: usize = 4;
 
 impl Works {
     pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
         let work = Work::new(Origin::Request(key), meta);
-        lock(&self.0).insert(key, work.clone());
+        let before = {
+            let Slots { works, taken } = &mut *lock(&self.0);
+            if works.len() <= key.slot() {
+                works.resize_with(key.slot() + 1, || None);
+            }
+            let before = works[key.slot()].replace((key, work.clone()));
+            *taken += usize::from(before.is_none());
+            before
+        };
+        // It has been answered, and has not come to say so here.
+        drop(before);
         work
     }
 
     pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work>> {
-        lock(&self.0).get(&key).cloned()
+        let slots = lock(&self.0);
+        slots.works.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, work)| work.clone())
     }
 
     pub(crate) fn end(&self, key: ReplyKey) {
-        lock(&self.0).remove(&key);
+        let ended = {
+            let Slots { works, taken } = &mut *lock(&self.0);
+            let ended = works.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
+            *taken -= usize::from(ended.is_some());
+            if *taken == 0 {
+                works.clear();
+                works.shrink_to(KEPT);
+            }
+            ended
+        };
+        drop(ended);
     }
 
     /// Nobody wants any of the results. What the handlers have asked has ended with the connection.
     pub(crate) fn close(&self) {
-        let works: Vec<_> = lock(&self.0).values().cloned().collect();
-        for work in works {
+        let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
+        works.sort_unstable_by_key(|(key, _)| *key);
+        for (_, work) in works {
             work.cancel(CancelCause::Closed);
         }
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        lock(&self.0).len()
+        lock(&self.0).taken
     }
 }

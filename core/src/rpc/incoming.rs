@@ -3,7 +3,7 @@
 use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 
 use super::Slots;
 use crate::wire::RequestId;
@@ -16,6 +16,15 @@ pub struct ReplyKey {
     // The serial number comes first: keys sort by arrival.
     serial: u64,
     slot: u32,
+}
+
+impl ReplyKey {
+    /// Its place among the requests that have not ended: a small number, which the next request may have when this one has
+    /// ended. For tables beside that of the connection.
+    #[must_use]
+    pub const fn slot(self) -> usize {
+        self.slot as usize
+    }
 }
 
 /// Where a request of the peer stands.
@@ -84,17 +93,16 @@ impl<T> Incoming<T> {
     }
 
     pub(crate) fn insert(&mut self, id: RequestId, tag: T) -> Inserted {
-        if self.find(&id).is_some() {
-            return Inserted::Duplicate;
-        }
-        let hash = self.hasher.hash_one(&id);
-        let serial = self.next_serial;
-        self.next_serial += 1;
+        let Self { slots, by_id, hasher, next_serial, open } = self;
+        let is_same = |slot: &u32| slots[*slot as usize].id == id;
+        let place = by_id.entry(hasher.hash_one(&id), is_same, |slot| hasher.hash_one(&slots[*slot as usize].id));
+        let hash_table::Entry::Vacant(place) = place else { return Inserted::Duplicate };
+        let serial = *next_serial;
+        *next_serial += 1;
+        *open += 1;
         // A table is bounded far below this by the limits of its owner.
-        let slot = u32::try_from(self.slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
-        let (slots, hasher) = (&self.slots, &self.hasher);
-        self.open += 1;
-        self.by_id.insert_unique(hash, slot, |slot| hasher.hash_one(&slots[*slot as usize].id));
+        let slot = u32::try_from(slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
+        place.insert(slot);
         Inserted::New(ReplyKey { serial, slot })
     }
 

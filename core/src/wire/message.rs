@@ -274,7 +274,7 @@ impl<'a> Envelope<'a> {
 }
 
 /// The text of a JSON string token; `None` for any other value.
-fn string(token: &str) -> Option<Cow<'_, str>> {
+pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') { serde_json::from_str(token).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }

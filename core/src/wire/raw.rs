@@ -7,6 +7,7 @@ use serde_core::{Deserialize, de};
 
 use super::{
     Json, JsonObject,
+    message::string,
     scan::{MAX_DEPTH, Scanner},
 };
 
@@ -34,6 +35,15 @@ impl<'a> RawJson<'a> {
     /// What `T` has against the text.
     pub fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
         serde_json::from_str(&self.0)
+    }
+
+    /// What it says, if it is a string. Nothing is copied unless there are escapes in it.
+    #[must_use]
+    pub fn into_text(self) -> Option<Cow<'a, str>> {
+        match self.0 {
+            Cow::Borrowed(text) => string(text),
+            Cow::Owned(text) => Some(Cow::Owned(string(&text)?.into_owned())),
+        }
     }
 
     /// A copy that does not borrow.

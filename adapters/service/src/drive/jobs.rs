@@ -64,6 +64,16 @@ pub struct Slot {
     outlives: bool,
 }
 
+/// Where the next job waits.
+enum Next {
+    InSequence,
+    /// In this lane of `concurrent`.
+    Concurrent(usize),
+}
+
+/// A number that no job has.
+const NONE: u64 = u64::MAX;
+
 /// The lanes of `concurrent`.
 const FUNCTIONS: usize = 0;
 const FUTURES: usize = 1;
@@ -123,8 +133,8 @@ impl Jobs {
     #[allow(clippy::should_implement_trait, reason = "it goes on when jobs end")]
     pub fn next(&mut self) -> Option<(Job, Slot)> {
         let queue = match self.pick()? {
-            Order::InSequence => &mut self.sequenced,
-            Order::Concurrent => &mut self.concurrent[self.oldest()?],
+            Next::InSequence => &mut self.sequenced,
+            Next::Concurrent(lane) => &mut self.concurrent[lane],
         };
         let Waiting { job, weight, .. } = queue.pop_front()?;
         let slot = Slot { order: job.order(), lane: self.lane(&job), outlives: job.outlives_connection() };
@@ -190,26 +200,22 @@ impl Jobs {
         self.running[lane] < size.max(1)
     }
 
-    /// The lane of the oldest concurrent job for which there is a slot.
-    fn oldest(&self) -> Option<usize> {
-        let first = |lane: &usize| self.concurrent[*lane].front().map_or(u64::MAX, |waiting| waiting.number);
-        let lanes = [FUNCTIONS, FUTURES].into_iter().filter(|lane| self.has_slot(*lane));
-        lanes.min_by_key(first).filter(|lane| first(lane) < u64::MAX)
-    }
-
-    /// Of which order the next job is.
-    fn pick(&self) -> Option<Order> {
+    /// The queue of the next job that may begin: the oldest concurrent one for which there is a slot, unless one in sequence
+    /// came before it; that one, once it is the oldest of all.
+    fn pick(&self) -> Option<Next> {
         if self.in_sequence {
             return None;
         }
-        let first = |queue: &VecDeque<Waiting>| queue.front().map_or(u64::MAX, |waiting| waiting.number);
+        let first = |queue: &VecDeque<Waiting>| queue.front().map_or(NONE, |waiting| waiting.number);
+        let [functions, futures] = [first(&self.concurrent[FUNCTIONS]), first(&self.concurrent[FUTURES])];
         let barrier = first(&self.sequenced);
-        if self.concurrent.iter().all(|queue| first(queue) > barrier) {
+        if functions.min(futures) > barrier {
             let Waiting { job, .. } = self.sequenced.front()?;
-            return Some(Order::InSequence).filter(|_| self.has_slot(self.lane(job)));
+            return Some(Next::InSequence).filter(|_| self.has_slot(self.lane(job)));
         }
-        let lane = self.oldest()?;
-        Some(Order::Concurrent).filter(|_| first(&self.concurrent[lane]) < barrier)
+        let lanes = [(functions, FUNCTIONS), (futures, FUTURES)];
+        let free = lanes.into_iter().filter(|(number, lane)| *number < barrier && self.has_slot(*lane));
+        free.min().map(|(_, lane)| Next::Concurrent(lane))
     }
 }
 

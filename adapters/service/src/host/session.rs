@@ -20,7 +20,7 @@ use mcp_proto::{
 
 use super::{Host, Roots, listening};
 use crate::{
-    Context, Job, Link, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked,
+    Context, Job, Later, Link, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked,
     session::Shared, sync::lock, tasks::params,
 };
 
@@ -191,8 +191,10 @@ impl Shared<ClientEnd> {
         // Without a handler there is nothing that could block.
         let kind = kind.unwrap_or(Kind::Async);
         Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
-            Some(task) => self.work_as_task(asked, meta, task, kind, |_| None, move |context| f(params, context)),
-            None => self.work(asked, meta, kind, move |context| f(params, context)),
+            Some(task) => {
+                self.work_as_task(asked, meta, task, kind, |_| None, move |context| Later::begin(f(params, context)))
+            }
+            None => self.work(asked, meta, kind, move |context| Later::begin(f(params, context))),
         })
     }
 }

@@ -1,5 +1,7 @@
 //! What a client says when it calls a tool.
 
+use std::borrow::Cow;
+
 use mcp_proto::{
     connection::ServerEnd,
     protocol::Era,
@@ -10,30 +12,30 @@ use mcp_proto::{
 use crate::{reply::Answer, role::Asked, tasks::params};
 
 /// The params of `tools/call`, as far as they are for whoever runs the tool.
-pub(super) struct Called {
-    pub(super) name: String,
+pub(super) struct Called<'a> {
+    pub(super) name: Cow<'a, str>,
     pub(super) arguments: RawJson<'static>,
     pub(super) task: Option<TaskMetadata>,
     pub(super) meta: Option<Meta>,
 }
 
-impl Called {
-    pub(super) fn of(asked: &Asked<'_, ServerEnd>) -> Answer<Self> {
+impl<'a> Called<'a> {
+    pub(super) fn of(asked: &'a Asked<'_, ServerEnd>) -> Answer<Self> {
         if let Some(called) = asked.params.as_ref().and_then(Self::plain) {
             return Ok(called);
         }
         let CallToolParams { name, arguments, task, meta, .. } = read(asked)?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
-        Ok(Self { name, arguments: RawJson::from(&arguments).into_owned(), task, meta })
+        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
     }
 
     /// Most calls say no more than this, and their arguments, which may be large, are not looked at again. `None` if there
     /// is more, or anything wrong.
-    fn plain(raw: &RawJson<'_>) -> Option<Self> {
+    fn plain(raw: &'a RawJson<'_>) -> Option<Self> {
         let (mut name, mut arguments, mut meta) = (None, None, None);
         for (member, value) in raw.members() {
             let is_new = match &*member {
-                "name" => name.replace(value.decode().ok()?).is_none(),
+                "name" => name.replace(value.into_text()?).is_none(),
                 "arguments" if value.is_object() => arguments.replace(value.into_owned()).is_none(),
                 "_meta" => meta.replace(value.decode().ok()?).is_none(),
                 _ => false,

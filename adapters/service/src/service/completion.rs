@@ -88,7 +88,7 @@ impl Completers {
     {
         let run = move |completing| {
             let future = f(completing);
-            Later::new(async move { future.await.into_completion() })
+            Later::begin(async move { future.await.into_completion() })
         };
         self.0.insert(argument, Code { kind: Kind::Async, run: Box::new(run) });
     }

@@ -1,6 +1,6 @@
 //! Prompts and the code that fills them in.
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
     schema::{ContentBlock, GetPromptResult, Map, PromptArgument, PromptMessage, ResourceContents},
@@ -12,7 +12,7 @@ use super::{
     completion::{Completable, Completers},
 };
 use crate::{
-    Context, Failure,
+    Context, Failure, Later,
     handler::{Arguments, BadArguments, Call, Described, Handler},
     link::Kind,
     reply::Answer,
@@ -136,20 +136,22 @@ impl Prompt {
     }
 
     /// Fills it in.
-    pub(super) async fn run(&self, arguments: &Map<String>, context: Context) -> Answer<GetPromptResult> {
-        let request = context.clone();
+    pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: Context) -> Later<Answer<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
-            return Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}")));
+            return Later::ready(Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}"))));
         }
-        match self.fill.call(Arguments::Texts(arguments), context).await {
-            Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
-            Ok(Err(failure)) => Err(failure.into_error(request.version())),
-            Ok(Ok(mut result)) => {
-                result.description = result.description.or_else(|| self.about.description.clone());
+        let (prompt, request) = (self.clone(), context.clone());
+        match self.fill.call(Arguments::Texts(arguments), context) {
+            Err(BadArguments(why)) => {
+                Later::ready(Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))))
+            }
+            Ok(filled) => filled.map(move |filled| {
+                let mut result = filled.map_err(|failure| failure.into_error(request.version()))?;
+                result.description = result.description.or_else(|| prompt.about.description.clone());
                 result.messages.iter_mut().for_each(|message| name_type(&mut message.content));
                 Ok(result)
-            }
+            }),
         }
     }
 }

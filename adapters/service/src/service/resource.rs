@@ -1,8 +1,6 @@
 //! Resources and the code that reads them.
 
-#[cfg(feature = "skills")]
-use std::sync::Arc;
-use std::{fmt, future::Future, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
@@ -10,7 +8,7 @@ use mcp_proto::schema::{
 
 use super::RegisterError;
 use crate::{
-    Context, Failure,
+    Context, Failure, Later,
     handler::{Arguments, Call, Handler},
     is_uri,
     link::Kind,
@@ -119,15 +117,17 @@ impl Resource {
     }
 
     /// Reads it.
-    pub(super) async fn run(&self, context: Context) -> Answer<ReadResourceResult> {
-        let request = context.clone();
-        let read = self.read.call(Arguments::Texts(&Map::new()), context).await;
-        match read.unwrap_or_else(|bad| Err(Failure::new(bad.0))) {
+    pub(super) fn run(self: &Arc<Self>, context: Context) -> Later<Answer<ReadResourceResult>> {
+        let (resource, request) = (self.clone(), context.clone());
+        let read = self.read.call(Arguments::Texts(&Map::new()), context);
+        let read = read.unwrap_or_else(|bad| Later::ready(Err(Failure::new(bad.0))));
+        read.map(move |read| match read {
             Ok(result) => {
-                Ok(hinted(addressed(result, &self.about.uri, self.about.mime_type.as_deref()), self.hints.as_ref()))
+                let about = &resource.about;
+                Ok(hinted(addressed(result, &about.uri, about.mime_type.as_deref()), resource.hints.as_ref()))
             }
             Err(failure) => Err(failure.into_error(request.version())),
-        }
+        })
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    future::Future,
     sync::{Arc, Mutex},
 };
 
@@ -24,7 +23,7 @@ use mcp_proto::{
 use mcp_proto::schema::{GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams};
 
 use super::{
-    Completing, Inner, Rounds, Service,
+    Completing, Finished, Inner, Rounds, Service,
     called::Called,
     catalog::Found,
     completion::Completable,
@@ -33,8 +32,8 @@ use super::{
     visibility::{Registered, View},
 };
 use crate::{
-    Context, Job, RequestInfo, Role, custom::Custom, failure::resource_not_found, is_uri, link::Kind, reply::Answer,
-    role::Asked, session::Shared, sync::lock, tasks::params,
+    Context, Job, Later, RequestInfo, Role, custom::Custom, failure::resource_not_found, is_uri, link::Kind,
+    reply::Answer, role::Asked, session::Shared, sync::lock, tasks::params,
 };
 
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
@@ -176,7 +175,10 @@ type Request<'a> = Asked<'a, ServerEnd>;
 
 impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let extension = self.may_become_task(asked);
+        // One look at the connection tells all that a call of a session wants to know of it.
+        let modern =
+            asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))));
+        let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let Called { name, arguments, task, meta } = Called::of(asked)?;
         let service = &*self.home.0;
         let tool = service.view(asked).get(service, |catalog| &catalog.tools, &name);
@@ -196,8 +198,7 @@ impl Shared<ServerEnd> {
             }
             (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
                 let how = (tool.kind(), tool.beginning);
-                return self
-                    .work_on_task(asked, meta, how, move |context| async move { tool.run(&arguments, context).await });
+                return self.work_on_task(asked, meta, how, move |context| tool.run(&arguments, context));
             }
             _ => {}
         }
@@ -206,13 +207,13 @@ impl Shared<ServerEnd> {
         match (task.filter(|_| has_tasks()), support) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
-                let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
+                let (kind, run) = (tool.kind(), move |context| tool.run(&arguments, context));
                 Ok(Some(self.work_as_task(asked, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
             (None, _) => {
-                let (kind, run) = (tool.kind(), move |context| async move { tool.run(&arguments, context).await });
-                self.in_rounds(asked, meta, kind, CallToolResult::is_error, run)
+                let (kind, run) = (tool.kind(), move |context| tool.run(&arguments, context));
+                self.in_rounds(asked, asker, meta, kind, CallToolResult::is_error, run)
             }
         }
     }
@@ -236,28 +237,26 @@ impl Shared<ServerEnd> {
     }
 
     /// Runs a handler that may ask back. In the modern era its questions are the answer, for now.
-    fn in_rounds<T, F>(
+    fn in_rounds<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         asked: &Request<'_>,
+        asker: Option<Asker>,
         meta: Option<Meta>,
         kind: Kind,
         failed: fn(&T) -> bool,
-        run: impl FnOnce(Context) -> F + Send + 'static,
-    ) -> Answer<Option<Job>>
-    where
-        T: Encode + Send + Sync + 'static,
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
-        let Asked { link, key, .. } = *asked;
-        let (Some(asker), Some(method)) = (link.look(|conn| Asker::of(conn, key)), asked.method.known()) else {
+        run: impl FnOnce(Context) -> Later<Answer<T>> + Send + 'static,
+    ) -> Answer<Option<Job>> {
+        let (Some(asker), Some(method)) = (asker, asked.method.known()) else {
             return Ok(Some(self.work(asked, meta, kind, run)));
         };
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
-        Ok(Some(self.work(asked, meta, kind, move |context| async move {
+        Ok(Some(self.work(asked, meta, kind, move |context| {
             let request = context.clone();
-            let rounds = request.work.rounds.get_or_init(|| Box::new(rounds));
-            let answer = run(context).await;
-            rounds.finish(&request.service().0.seal, answer, failed)
+            let _ = request.work.rounds.set(Box::new(rounds));
+            run(context).map(move |answer| match request.work.rounds.get() {
+                Some(rounds) => rounds.finish(&request.service().0.seal, answer, failed),
+                None => answer.map(Finished::Complete),
+            })
         })))
     }
 
@@ -267,8 +266,8 @@ impl Shared<ServerEnd> {
         let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
-        let (kind, run) = (prompt.kind(), move |context| async move { prompt.run(&arguments, context).await });
-        self.in_rounds(asked, meta, kind, |_| false, run)
+        let (kind, run) = (prompt.kind(), move |context| prompt.run(&arguments, context));
+        self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
     }
 
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -278,14 +277,14 @@ impl Shared<ServerEnd> {
         match home.0.view(asked).find(&home.0, &uri) {
             Some(Found::Resource(resource)) => {
                 let kind = resource.kind();
-                let run = move |context| async move { Ok(home.0.confined(resource.run(context).await?)) };
-                self.in_rounds(asked, meta, kind, |_| false, run)
+                let run = move |context| resource.run(context).map(move |read| Ok(home.0.confined(read?)));
+                self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
                 let run =
-                    move |context| async move { Ok(home.0.confined(template.run(&uri, &variables, context).await?)) };
-                self.in_rounds(asked, meta, kind, |_| false, run)
+                    move |context| template.run(uri, &variables, context).map(move |read| Ok(home.0.confined(read?)));
+                self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
             }
             None => Err(not_found(asked, &uri)),
         }
@@ -348,10 +347,11 @@ impl Shared<ServerEnd> {
             return Err(ErrorObject::invalid_params(format!("Unknown argument: {name}")));
         }
         let kind = subject.completers().kind(&name);
-        Ok(Some(self.work(asked, meta, kind, move |context| async move {
+        Ok(Some(self.work(asked, meta, kind, move |context| {
             let completing = Completing { value, known, context: context.clone() };
-            let completion = subject.completers().complete(&name, completing).await;
-            completion.map(CompleteResult::new).map_err(|failure| context.explain(failure))
+            let completion = subject.completers().complete(&name, completing);
+            completion
+                .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| context.explain(failure)))
         })))
     }
 }
@@ -383,6 +383,11 @@ impl Inner {
             }
         }
     }
+}
+
+/// Who has sent a request of the modern era.
+fn asker(asked: &Request<'_>) -> Option<Asker> {
+    asked.link.look(|conn| Asker::of(conn, asked.key))
 }
 
 fn not_found(asked: &Request<'_>, uri: &str) -> ErrorObject {

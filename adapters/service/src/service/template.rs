@@ -1,11 +1,8 @@
 //! Families of resources, and the templates that their URIs come from.
 
-use std::{fmt, future::Future, time::Duration};
+use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use mcp_proto::{
-    schema::{CacheHints, CacheScope, Map, ReadResourceResult},
-    wire::ErrorObject,
-};
+use mcp_proto::schema::{CacheHints, CacheScope, Map, ReadResourceResult};
 
 use super::{
     Completing, IntoCompletion, IntoResource, RegisterError,
@@ -13,7 +10,7 @@ use super::{
     resource::{addressed, hinted, hints},
 };
 use crate::{
-    Context,
+    Context, Later,
     failure::resource_not_found,
     handler::{Arguments, Call, Handler},
     link::Kind,
@@ -139,13 +136,23 @@ impl ResourceTemplate {
     }
 
     /// Reads one of the resources.
-    pub(super) async fn run(&self, uri: &str, variables: &Map<String>, context: Context) -> Answer<ReadResourceResult> {
-        let request = context.clone();
-        match self.read.call(Arguments::Texts(variables), context).await {
+    pub(super) fn run(
+        self: &Arc<Self>,
+        uri: String,
+        variables: &Map<String>,
+        context: Context,
+    ) -> Later<Answer<ReadResourceResult>> {
+        let (template, request) = (self.clone(), context.clone());
+        match self.read.call(Arguments::Texts(variables), context) {
             // A URI with a text where a number should be names nothing that there is.
-            Err(_) => Err::<_, ErrorObject>(resource_not_found(uri, request.version())),
-            Ok(Err(failure)) => Err(failure.into_error(request.version())),
-            Ok(Ok(result)) => Ok(hinted(addressed(result, uri, self.about.mime_type.as_deref()), self.hints.as_ref())),
+            Err(_) => Later::ready(Err(resource_not_found(&uri, request.version()))),
+            Ok(read) => read.map(move |read| match read {
+                Ok(result) => {
+                    let mime_type = template.about.mime_type.as_deref();
+                    Ok(hinted(addressed(result, &uri, mime_type), template.hints.as_ref()))
+                }
+                Err(failure) => Err(failure.into_error(request.version())),
+            }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Tools and the code that runs them.
 
-use std::{fmt, future::Future};
+use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
     protocol::{Capability, CapabilitySet, HeaderParam},
@@ -10,7 +10,7 @@ use mcp_proto::{
 
 use super::{IntoToolResult, RegisterError, tasks::Beginning};
 use crate::{
-    Context,
+    Context, Later,
     handler::{Arguments, BadArguments, Call, Described, Handler},
     link::Kind,
     reply::Answer,
@@ -230,19 +230,20 @@ impl Tool {
     }
 
     /// Runs it. The answer is what the revision says about what has happened.
-    pub(super) async fn run(&self, arguments: &RawJson<'_>, context: Context) -> Answer<CallToolResult> {
-        let request = context.clone();
-        let called = match self.check_arguments(arguments) {
-            Ok(()) => self.call.call(Arguments::Json(arguments.get()), context).await,
-            Err(bad) => Err(bad),
-        };
-        match called {
+    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: Context) -> Later<Answer<CallToolResult>> {
+        let (tool, request) = (self.clone(), context.clone());
+        let called = self.check_arguments(arguments);
+        match called.and_then(|()| self.call.call(Arguments::Json(arguments.get()), context)) {
+            Ok(called) => called.map(move |called| match called {
+                Ok(result) => tool.check_result(mirrored(result)),
+                Err(failure) => failure.split(request.version()).map(CallToolResult::error),
+            }),
             Err(BadArguments(why)) if request.version().reports_bad_arguments_as_result() => {
-                Ok(CallToolResult::error(format!("Invalid arguments: {why}")))
+                Later::ready(Ok(CallToolResult::error(format!("Invalid arguments: {why}"))))
             }
-            Err(BadArguments(why)) => Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))),
-            Ok(Err(failure)) => failure.split(request.version()).map(CallToolResult::error),
-            Ok(Ok(result)) => self.check_result(mirrored(result)),
+            Err(BadArguments(why)) => {
+                Later::ready(Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))))
+            }
         }
     }
 

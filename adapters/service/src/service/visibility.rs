@@ -123,11 +123,13 @@ impl Registered for Resource {
 }
 
 /// What is registered, as whoever has sent a request sees it.
-pub(super) struct View(Option<(Predicate, RequestInfo)>);
+///
+/// Boxed, since few services hide anything.
+pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
 
 impl View {
     pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
-        let Some((Predicate(predicate), info)) = &self.0 else { return true };
+        let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
         // Whoever cannot decide shows nothing.
         let sees = |offer| predicate(offer, info);
         catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
@@ -186,7 +188,7 @@ impl Inner {
 
     fn view_of(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey) -> View {
         let predicate = self.visible.clone();
-        View(predicate.map(|predicate| (predicate, link.look(|conn| ServerEnd::info(conn, Some(key))))))
+        View(predicate.map(|predicate| Box::new((predicate, link.look(|conn| ServerEnd::info(conn, Some(key)))))))
     }
 
     /// Whether whoever listens by this request may hear of a resource: it is no secret to him.

@@ -1,6 +1,6 @@
 //! `tasks/*`, and requests that become tasks.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use mcp_proto::{
     connection::{CancelCause, SendError},
@@ -16,7 +16,7 @@ use serde_core::de::DeserializeOwned;
 
 use super::store::{Effects, tell};
 use crate::{
-    Context, Job, Link, Order, Role,
+    Context, Job, Later, Link, Order, Role,
     around::Around,
     link::Kind,
     reply::{Answer, Reply, respond},
@@ -119,7 +119,7 @@ impl<E: Role> Shared<E> {
 
     async fn send_answers(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
         for (key, answer) in answers {
-            Reply::new(self, link, key).send(&answer).await;
+            Reply::new(self, link, key).send(answer).await;
         }
     }
 
@@ -132,29 +132,25 @@ impl<E: Role> Shared<E> {
     /// Answers a request with a task, and makes a job of the work on it, which is of this kind.
     ///
     /// `fault` finds out from a result whether the task has failed all the same.
-    pub(crate) fn work_as_task<T, F>(
+    pub(crate) fn work_as_task<T: Encode + Send + 'static>(
         self: &Arc<Self>,
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
         task: TaskMetadata,
         kind: Kind,
         fault: fn(&T) -> Option<String>,
-        f: impl FnOnce(Context<E>) -> F + Send + 'static,
-    ) -> Job
-    where
-        T: Encode + Send + 'static,
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
+        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+    ) -> Job {
         let Asked { link, key, .. } = *asked;
         let around = Around::of(self, asked);
         // It begins at once, so that the peer is told before anything else is said of it.
         let mut begun = self.begin_task(Reply::new(self, link, key), meta.clone(), &task);
         let (shared, link) = (self.clone(), link.clone());
-        Job::of(kind, Order::Concurrent, move || async move {
+        let work = async move {
             let duty = loop {
                 match begun {
                     Begun::Task(duty) => break duty,
-                    Begun::Refused(reply, error) => return reply.send(&Answer::<Json>::Err(error)).await,
+                    Begun::Refused(reply, error) => return reply.send(Answer::<Json>::Err(error)).await,
                     Begun::Busy(reply) => {
                         let has_room = || link.look(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
@@ -170,7 +166,8 @@ impl<E: Role> Shared<E> {
                 around.run(context, f).await
             };
             duty.end(answer, fault).await;
-        })
+        };
+        Job::of(kind, Order::Concurrent, move || Later::new(work))
     }
 
     /// Tells the peer of a new task, unless there is no room to do so.

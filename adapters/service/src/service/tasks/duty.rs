@@ -1,10 +1,11 @@
 //! The work on a request that may become a task, or has.
 
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 use mcp_proto::{
-    connection::{SendError, ServerEnd},
+    connection::{Connection, SendError, ServerEnd},
     protocol::{Capability, Era, Method},
+    rpc::ReplyKey,
     schema::{CallToolResult, Meta, tasks_extension::CreateTaskResult},
     wire::ErrorObject,
 };
@@ -50,25 +51,20 @@ enum NotBegun {
 impl Shared<ServerEnd> {
     /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
     /// side does not offer tasks to it at all.
-    pub(in crate::service) fn may_become_task(&self, asked: &Asked<'_, ServerEnd>) -> Option<bool> {
-        asked.link.look(|conn| {
-            let context = conn.context(asked.key).filter(|context| context.era() == Era::Modern)?;
-            let offered = conn.capabilities().contains(Capability::TasksExtension);
-            offered.then(|| context.client_capabilities.set().contains(Capability::TasksExtension))
-        })
+    pub(in crate::service) fn may_become_task(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<bool> {
+        let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
+        let offered = conn.capabilities().contains(Capability::TasksExtension);
+        offered.then(|| context.client_capabilities.set().contains(Capability::TasksExtension))
     }
 
     /// Runs a handler whose request becomes a task.
-    pub(in crate::service) fn work_on_task<F>(
+    pub(in crate::service) fn work_on_task(
         self: &Arc<Self>,
         asked: &Asked<'_, ServerEnd>,
         meta: Option<Meta>,
         (kind, beginning): (Kind, Beginning),
-        run: impl FnOnce(Context) -> F + Send + 'static,
-    ) -> Answer<Option<Job>>
-    where
-        F: Future<Output = Answer<CallToolResult>> + Send + 'static,
-    {
+        run: impl FnOnce(Context) -> Later<Answer<CallToolResult>> + Send + 'static,
+    ) -> Answer<Option<Job>> {
         let Asked { link, key, params, .. } = asked;
         let (asker, info) = link.look(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
         let Some(asker) = asker else { return Ok(None) };
@@ -86,7 +82,7 @@ impl Shared<ServerEnd> {
         let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
         // It begins before anything else happens, and whether or not there is somebody free to work on it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
-        let job = Job::of(kind, Order::Concurrent, move || async move {
+        let work = async move {
             while let Err(NotBegun::Busy) = begun {
                 duty.room().await;
                 begun = duty.begin_task();
@@ -102,8 +98,8 @@ impl Shared<ServerEnd> {
                 around.run(context, run).await
             };
             duty.end(answer).await;
-        });
-        Ok(Some(job.outliving()))
+        };
+        Ok(Some(Job::of(kind, Order::Concurrent, move || Later::new(work)).outliving()))
     }
 
     /// Makes a task of a request, and tells the client.
@@ -189,7 +185,7 @@ impl Context<ServerEnd> {
     }
 }
 
-fn has_room(conn: &mcp_proto::connection::Connection<ServerEnd>) -> Result<(), SendError> {
+fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
 }
 
@@ -221,9 +217,9 @@ impl Duty {
         match self.work.rounds.get() {
             Some(rounds) => {
                 let answer = rounds.finish(&self.shared.home.0.seal, answer, CallToolResult::is_error);
-                reply.send(&answer).await;
+                reply.send(answer).await;
             }
-            None => reply.send(&answer).await,
+            None => reply.send(answer).await,
         }
     }
 
