@@ -20,7 +20,7 @@ use crate::{
     Context, Failure, Later, Role,
     reply::{Answer, caught, guarded},
     role::Asked,
-    service::Finished,
+    service::{Finished, ToolAnswer},
     session::Shared,
     span::Span,
     sync::lock,
@@ -192,28 +192,30 @@ impl<E: Role> Around<E> {
     /// Answers a request. A panic on the way is an error.
     pub(crate) fn run<T: Send + 'static>(
         self,
-        context: Context<E>,
-        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+        context: &Context<E>,
+        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Later<Answer<T>> {
         let Self { middleware, span } = self;
-        let request = context.clone();
         let begun = span.within(|| match middleware {
             None => caught(|| f(context)),
-            Some((layers, subject)) => Later::begin(through(layers, Incoming { subject, context }, f)),
+            Some((layers, subject)) => Later::begin(through(layers, Incoming { subject, context: context.clone() }, f)),
         });
-        let ended = move |span: &Span, answer: &Answer<T>| {
-            span.end(request.is_cancelled(), || answered(&request, answer));
+        let end = |span: &Span, context: &Context<E>, answer: &Answer<T>| {
+            span.end(context.is_cancelled(), || answered(context, answer));
         };
         match begun.now() {
             Ok(answer) => {
-                ended(&span, &answer);
+                end(&span, context, &answer);
                 Later::ready(answer)
             }
-            Err(running) => Later::new(async move {
-                let answer = span.around(guarded(pin!(running))).await;
-                ended(&span, &answer);
-                answer
-            }),
+            Err(running) => {
+                let context = context.clone();
+                Later::new(async move {
+                    let answer = span.around(guarded(pin!(running))).await;
+                    end(&span, &context, &answer);
+                    answer
+                })
+            }
         }
     }
 }
@@ -222,17 +224,17 @@ impl<E: Role> Around<E> {
 async fn through<E: Role, T: Send + 'static>(
     layers: Layers<E>,
     incoming: Incoming<E>,
-    f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+    f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
 ) -> Answer<T> {
     let (place, context) = (Arc::new(Mutex::new(None)), incoming.context.clone());
     let handler = {
         let place = place.clone();
         Later::new(async move {
-            let (began, request) = (now(&context), context.clone());
-            let answer = guarded(pin!(caught(|| f(context)))).await;
-            let answered = answered(&request, &answer);
+            let began = now(&context);
+            let answer = guarded(pin!(caught(|| f(&context)))).await;
+            let answered = answered(&context, &answer);
             *lock(&place) = Some(answer);
-            Ended { answered, took: elapsed(&request, began), replaced: false }
+            Ended { answered, took: elapsed(&context, began), replaced: false }
         })
     };
     let Ended { answered, replaced, .. } = Rest { layers, behind: 0, incoming, handler }.run().await;
@@ -257,7 +259,7 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
 pub(crate) fn outcome<T: 'static>(answer: &Answer<T>) -> Answered {
     match answer {
         Err(error) => Answered::Error(error.clone()),
-        Ok(result) if tool_result(result).is_some_and(CallToolResult::is_error) => Answered::Failed,
+        Ok(result) if has_failed(result) => Answered::Failed,
         Ok(_) => Answered::Result,
     }
 }
@@ -270,10 +272,12 @@ fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> An
     outcome(answer)
 }
 
-/// The result of a tool, if it is one.
-fn tool_result<T: 'static>(result: &T) -> Option<&CallToolResult> {
+/// Whether this is what a tool answers that has failed.
+fn has_failed<T: 'static>(result: &T) -> bool {
     let result: &dyn Any = result;
-    result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete())
+    let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
+    let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
+    answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
 }
 
 /// What a request says of itself.

@@ -5,7 +5,7 @@ use std::future::Future;
 use mcp_proto::schema::Map;
 use serde_core::de::DeserializeOwned;
 
-use crate::{Context, Failure, Later, link::Kind, texts};
+use crate::{Context, Failure, Later, later::Room, link::Kind, texts};
 
 /// What the arguments of a call are read from.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ pub trait Handler<Shape>: Send + Sync + 'static {
     ///
     /// # Errors
     /// If the arguments do not fit; then it has not run.
-    fn call(&self, arguments: Arguments<'_>, context: Context) -> Result<Self::Output, BadArguments>;
+    fn call(&self, arguments: Arguments<'_>, context: &Context) -> Result<Self::Output, BadArguments>;
 }
 
 /// The shapes of handlers.
@@ -69,7 +69,7 @@ where
 {
     type Output = R;
 
-    fn call(&self, _: Arguments<'_>, _: Context) -> Result<R, BadArguments> {
+    fn call(&self, _: Arguments<'_>, _: &Context) -> Result<R, BadArguments> {
         Ok(self())
     }
 }
@@ -80,8 +80,8 @@ where
 {
     type Output = R;
 
-    fn call(&self, _: Arguments<'_>, context: Context) -> Result<R, BadArguments> {
-        Ok(self(context))
+    fn call(&self, _: Arguments<'_>, context: &Context) -> Result<R, BadArguments> {
+        Ok(self(context.clone()))
     }
 }
 
@@ -92,7 +92,7 @@ where
 {
     type Output = R;
 
-    fn call(&self, arguments: Arguments<'_>, _: Context) -> Result<R, BadArguments> {
+    fn call(&self, arguments: Arguments<'_>, _: &Context) -> Result<R, BadArguments> {
         arguments.read().map(self)
     }
 }
@@ -104,8 +104,8 @@ where
 {
     type Output = R;
 
-    fn call(&self, arguments: Arguments<'_>, context: Context) -> Result<R, BadArguments> {
-        Ok(self(arguments.read()?, context))
+    fn call(&self, arguments: Arguments<'_>, context: &Context) -> Result<R, BadArguments> {
+        Ok(self(arguments.read()?, context.clone()))
     }
 }
 
@@ -154,7 +154,7 @@ pub(crate) struct Code<F: ?Sized> {
 }
 
 /// Code that works on arguments.
-pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, Context) -> Called<T> + Send + Sync>;
+pub(crate) type Call<T> = Code<dyn Fn(Arguments<'_>, &Context) -> Called<T> + Send + Sync>;
 
 /// What comes of a call, if the arguments are such that it is made.
 pub(crate) type Called<T> = Result<Later<Result<T, Failure>>, BadArguments>;
@@ -164,8 +164,9 @@ impl<T: 'static> Call<T> {
         handler: H,
         into: fn(H::Output) -> Result<T, Failure>,
     ) -> Self {
-        let run =
-            move |arguments: Arguments<'_>, context: Context| Ok(Later::ready(into(handler.call(arguments, context)?)));
+        let run = move |arguments: Arguments<'_>, context: &Context| {
+            Ok(Later::ready(into(handler.call(arguments, context)?)))
+        };
         Self { kind: Kind::Sync, run: Box::new(run) }
     }
 
@@ -173,14 +174,15 @@ impl<T: 'static> Call<T> {
     where
         H: Handler<S, Output: Future<Output = R> + Send + 'static>,
     {
-        let run = move |arguments: Arguments<'_>, context: Context| {
+        let room = Room::default();
+        let run = move |arguments: Arguments<'_>, context: &Context| {
             let future = handler.call(arguments, context)?;
-            Ok(Later::begin(async move { into(future.await) }))
+            Ok(room.begin(async move { into(future.await) }))
         };
         Self { kind: Kind::Async, run: Box::new(run) }
     }
 
-    pub(crate) fn call(&self, arguments: Arguments<'_>, context: Context) -> Called<T> {
+    pub(crate) fn call(&self, arguments: Arguments<'_>, context: &Context) -> Called<T> {
         (self.run)(arguments, context)
     }
 }

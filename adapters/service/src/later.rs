@@ -5,13 +5,14 @@ use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
 
+use crate::sync::lock;
 #[cfg(any(test, feature = "testing"))]
 use crate::testing::Workers;
 
@@ -77,6 +78,45 @@ impl<T> Later<T> {
             State::Ready(value) => Later(State::Ready(value.map(f))),
             State::Running(running) => Later::new(async move { f(running.await) }),
         }
+    }
+}
+
+/// Room for a future of one type, one after the other: most are done at once, and the next one takes its place.
+pub(crate) struct Room<F>(Mutex<Option<Pin<Box<Option<F>>>>>);
+
+impl<F> Default for Room<F> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<F: Future + Send + 'static> Room<F> {
+    /// As [`Later::begin`].
+    pub(crate) fn begin(&self, future: F) -> Later<F::Output> {
+        let free = lock(&self.0).take();
+        let mut room = free.unwrap_or_else(|| Box::pin(None));
+        room.set(Some(future));
+        let mut begun = Begun(room);
+        match Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => {
+                begun.0.set(None);
+                *lock(&self.0) = Some(begun.0);
+                Later::ready(value)
+            }
+            Poll::Pending => Later::new(begun),
+        }
+    }
+}
+
+/// A future that was polled before.
+struct Begun<F>(Pin<Box<Option<F>>>);
+
+impl<F: Future> Future for Begun<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // It is there until it is done.
+        self.0.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(cx))
     }
 }
 

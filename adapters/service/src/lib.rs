@@ -201,7 +201,7 @@ pub use host::{Host, HostBuilder, InvalidRoot, Listening, PageLimits, Pages, Roo
 #[cfg(feature = "schemas")]
 pub use json_schema::{OutputSchema, SchemaError};
 pub use later::{Later, block_on};
-pub use link::{Application, Job, Link, Order, Run};
+pub use link::{Application, Function, Job, Link, Order, Run, Running};
 pub use lobby::{Lobby, Vacancies};
 pub use peer::Peer;
 pub use pending::{Canceller, Pending};

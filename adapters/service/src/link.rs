@@ -13,7 +13,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::{Later, block_on, lobby::Lobby};
+use crate::{Later, block_on, lobby::Lobby, work::Work};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
@@ -89,9 +89,69 @@ pub struct Job {
 /// What a job is made of.
 pub enum Run {
     /// For a thread that may block.
-    Function(Box<dyn FnOnce() + Send>),
+    Function(Function),
     /// For a task. Many are done when they are polled once.
-    Future(Pin<Box<dyn Future<Output = ()> + Send>>),
+    Future(Running),
+}
+
+/// A function that is run once.
+pub struct Function(Step);
+
+/// A future that may be moved between polls.
+pub struct Running {
+    /// Taken when it begins.
+    begin: Option<Step>,
+    rest: Later<()>,
+}
+
+/// What a job begins with.
+enum Step {
+    Boxed(Box<dyn FnOnce() -> Later<()> + Send>),
+    Errand(Todo),
+}
+
+/// An errand that has to be done or given up.
+struct Todo(Option<Arc<Work>>);
+
+impl Todo {
+    fn begin(mut self) -> Later<()> {
+        self.0.take().map_or_else(|| Later::ready(()), |work| work.begin())
+    }
+}
+
+impl Drop for Todo {
+    fn drop(&mut self) {
+        if let Some(work) = &self.0 {
+            work.give_up();
+        }
+    }
+}
+
+impl Step {
+    fn begin(self) -> Later<()> {
+        match self {
+            Self::Boxed(begin) => begin(),
+            Self::Errand(todo) => todo.begin(),
+        }
+    }
+}
+
+impl Function {
+    /// Runs it, for as long as it takes.
+    pub fn run(self) {
+        self.0.begin().wait();
+    }
+}
+
+impl Future for Running {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(begin) = self.begin.take() {
+            self.rest = begin.begin();
+        }
+        Pin::new(&mut self.rest).poll(cx)
+    }
 }
 
 /// Which kind of code a handler is.
@@ -106,21 +166,35 @@ pub(crate) enum Kind {
 impl Job {
     /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
     pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
-        Self { order, outlives: false, run: Run::Function(Box::new(run)) }
+        Self::of(Kind::Sync, order, move || {
+            run();
+            Later::ready(())
+        })
     }
 
     /// A job that is done when `future` is. It should neither block nor panic.
     pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        Self { order, outlives: false, run: Run::Future(Box::pin(future)) }
+        let run = Run::Future(Running { begin: None, rest: Later::new(future) });
+        Self { order, outlives: false, run }
     }
 
     /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
     /// so only what has to wait is ever made into a future.
     pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Later<()> + Send + 'static) -> Self {
-        match kind {
-            Kind::Sync => Self::new(order, move || begin().wait()),
-            Kind::Async => Self::future(order, Beginning { begin: Some(begin), rest: Later::ready(()) }),
-        }
+        Self::beginning(kind, order, Step::Boxed(Box::new(begin)))
+    }
+
+    /// What is to be done for a request, by a handler of this kind.
+    pub(crate) fn errand(kind: Kind, work: Arc<Work>) -> Self {
+        Self::beginning(kind, Order::Concurrent, Step::Errand(Todo(Some(work))))
+    }
+
+    fn beginning(kind: Kind, order: Order, begin: Step) -> Self {
+        let run = match kind {
+            Kind::Sync => Run::Function(Function(begin)),
+            Kind::Async => Run::Future(Running { begin: Some(begin), rest: Later::ready(()) }),
+        };
+        Self { order, outlives: false, run }
     }
 
     /// When it may run.
@@ -150,7 +224,7 @@ impl Job {
     /// Runs it on this thread, for as long as it takes.
     pub fn run(self) {
         match self.run {
-            Run::Function(run) => run(),
+            Run::Function(function) => function.run(),
             Run::Future(future) => block_on(future),
         }
     }
@@ -159,26 +233,6 @@ impl Job {
     #[must_use]
     pub fn into_run(self) -> Run {
         self.run
-    }
-}
-
-/// A job that has yet to begin, and what is left of it after that.
-struct Beginning<F> {
-    begin: Option<F>,
-    rest: Later<()>,
-}
-
-/// Nothing in it is pinned in place.
-impl<F> Unpin for Beginning<F> {}
-
-impl<F: FnOnce() -> Later<()>> Future for Beginning<F> {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(begin) = self.begin.take() {
-            self.rest = begin();
-        }
-        Pin::new(&mut self.rest).poll(cx)
     }
 }
 

@@ -16,7 +16,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use crate::{Later, Link, Role, session::Shared, span};
+use crate::{Context, Later, Link, Role, session::Shared, span, work::Work};
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
@@ -83,6 +83,11 @@ impl<E: Role> Reply<E> {
 
     pub(crate) const fn key(&self) -> ReplyKey {
         self.key
+    }
+
+    /// What is known of the work on it.
+    pub(crate) fn context(&self, work: &Arc<Work>) -> Context<E> {
+        Context::new(self.shared.clone(), self.link.clone(), work.clone())
     }
 
     /// It was answered in another way.

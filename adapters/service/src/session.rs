@@ -171,7 +171,7 @@ impl<E: Role> Shared<E> {
         let params = asked.params.clone().map(RawJson::into_owned);
         Some(self.work(&asked, asked.meta(), answerer.kind, move |context| {
             let request = context.clone();
-            let answer = (answerer.run)(params, context);
+            let answer = (answerer.run)(params, context.clone());
             answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
         }))
     }
@@ -218,19 +218,18 @@ impl<E: Role> Shared<E> {
         asked: &Asked<'_, E>,
         meta: Option<Meta>,
         kind: Kind,
-        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
-        let (work, around) = (self.works.begin(key, meta), Around::of(self, asked));
-        let mut reply = Reply::new(self, link, key);
-        let context = self.context(link, work);
-        Job::of(kind, Order::Concurrent, move || {
+        let (around, mut reply) = (Around::of(self, asked), Reply::new(self, link, key));
+        let work = self.works.begin(key, meta, move |work| {
             reply.begin();
+            let context = reply.context(work);
             let answer = if context.is_cancelled() {
                 // The answer goes nowhere, but it is what frees the request's place.
                 Later::ready(Err(ErrorObject::internal("Cancelled")))
             } else {
-                around.run(context, f)
+                around.run(&context, f)
             };
             match answer.now() {
                 Ok(answer) => reply.send(answer),
@@ -239,7 +238,8 @@ impl<E: Role> Shared<E> {
                     reply.send(answer).await;
                 }),
             }
-        })
+        });
+        Job::errand(kind, work)
     }
 
     pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {

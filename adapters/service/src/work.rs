@@ -16,7 +16,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    RequestInfo,
+    Later, RequestInfo,
     later::unless,
     queue::Queue,
     service::{Permit, Rounds, Task},
@@ -32,8 +32,37 @@ pub(crate) enum Origin {
     Task(String),
 }
 
+/// What is to be done for a request. It is kept with what is known of the work, so that both take one place in memory.
+pub(crate) trait Errand: Send + Sync {
+    /// Does it as far as it goes without waiting.
+    fn begin(&self, work: &Arc<Work>) -> Later<()>;
+    /// It will not be done.
+    fn give_up(&self);
+}
+
+impl<F: FnOnce(&Arc<Work>) -> Later<()> + Send> Errand for Mutex<Option<F>> {
+    fn begin(&self, work: &Arc<Work>) -> Later<()> {
+        let errand = lock(self).take();
+        errand.map_or_else(|| Later::ready(()), |errand| errand(work))
+    }
+
+    fn give_up(&self) {
+        let errand = lock(self).take();
+        drop(errand);
+    }
+}
+
+/// Of what there is nothing to be done for, or somebody else sees to it.
+impl Errand for () {
+    fn begin(&self, _: &Arc<Work>) -> Later<()> {
+        Later::ready(())
+    }
+
+    fn give_up(&self) {}
+}
+
 /// What a handler, its context, and whoever cancels it have in common.
-pub(crate) struct Work {
+pub(crate) struct Work<R: ?Sized = dyn Errand> {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
@@ -50,6 +79,7 @@ pub(crate) struct Work {
     state: Mutex<State>,
     /// Those who wait for it to be cancelled.
     waiting: Queue,
+    errand: R,
 }
 
 #[derive(Default)]
@@ -59,8 +89,8 @@ struct State {
     questions: Vec<CallId>,
 }
 
-impl Work {
-    pub(crate) fn new(origin: Origin, meta: Option<Meta>) -> Arc<Self> {
+impl<R: Errand + 'static> Work<R> {
+    fn new(origin: Origin, meta: Option<Meta>, errand: R) -> Arc<Work> {
         Arc::new(Self {
             origin,
             meta,
@@ -71,7 +101,25 @@ impl Work {
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
             waiting: Queue::default(),
+            errand,
         })
+    }
+}
+
+impl Work {
+    /// The work on the task `id`.
+    pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
+        Work::new(Origin::Task(id), meta, ())
+    }
+
+    /// Does what is to be done, as far as it goes without waiting.
+    pub(crate) fn begin(self: &Arc<Self>) -> Later<()> {
+        self.errand.begin(self)
+    }
+
+    /// It will not be done.
+    pub(crate) fn give_up(&self) {
+        self.errand.give_up();
     }
 
     /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
@@ -134,8 +182,22 @@ struct Slots {
 const KEPT: usize = 4;
 
 impl Works {
-    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
-        let work = Work::new(Origin::Request(key), meta);
+    /// The work on a request, and what is to be done for it: see [`Job::errand`](crate::Job).
+    pub(crate) fn begin(
+        &self,
+        key: ReplyKey,
+        meta: Option<Meta>,
+        errand: impl FnOnce(&Arc<Work>) -> Later<()> + Send + 'static,
+    ) -> Arc<Work> {
+        self.enter(key, Work::new(Origin::Request(key), meta, Mutex::new(Some(errand))))
+    }
+
+    /// The work on a request that somebody else sees to.
+    pub(crate) fn note(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
+        self.enter(key, Work::new(Origin::Request(key), meta, ()))
+    }
+
+    fn enter(&self, key: ReplyKey, work: Arc<Work>) -> Arc<Work> {
         let before = {
             let Slots { works, taken } = &mut *lock(&self.0);
             if works.len() <= key.slot() {

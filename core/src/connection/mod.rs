@@ -410,7 +410,7 @@ impl<E> Connection<E> {
     /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one.
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        self.engine.respond(key, Ok(&|out| encode::value(out, &At(result, version))))
+        self.engine.respond(key, Ok(&|out| result.append_at(version, out)))
     }
 
     /// Answers a request with a result that is already text: a JSON object.

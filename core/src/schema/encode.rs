@@ -12,7 +12,7 @@ use serde_json::Number;
 use super::{Extra, decode::Object, format::Format};
 use crate::{
     protocol::{Method, ProtocolVersion, VersionSet},
-    wire::{Json, JsonObject, RequestId},
+    wire::{Json, JsonObject, RequestId, encode},
 };
 
 /// A value that is written differently for different revisions.
@@ -25,6 +25,15 @@ pub trait Encode {
     /// # Errors
     /// If `version` has no form for it, and those of the serializer.
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
+
+    /// Appends the JSON text of that form to `out`, in one line or several. What is sent most often knows a shorter way than
+    /// through a serializer.
+    ///
+    /// # Errors
+    /// As [`encode_at`](Self::encode_at). What `out` holds behind its former end is of no use then.
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        encode::value(out, &At(self, version))
+    }
 }
 
 /// A value together with the revision to write it for, for whoever wants a [`Serialize`].

@@ -110,7 +110,7 @@ pub use tasks::{
     GetTaskResult, ListTasksParams, ListTasksResult, Task, TaskMetadata, TaskOr, TaskStatus, TaskStatusParams,
 };
 pub use tools::{
-    CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, Tool, ToolAnnotations,
+    CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, TextResult, Tool, ToolAnnotations,
     ToolExecution, ToolsListChangedParams, is_object_schema,
 };
 pub use trace::{InvalidTrace, TraceContext};

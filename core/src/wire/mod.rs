@@ -16,5 +16,5 @@ pub use error::{ErrorCode, ErrorObject};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
-pub use raw::{RawJson, decode_params};
+pub use raw::{KeptJson, RawJson, decode_params};
 pub(crate) use text::text;

@@ -4,6 +4,7 @@ use alloc::borrow::Cow;
 use core::{fmt, iter, mem};
 
 use serde_core::{Deserialize, de};
+use smallvec::SmallVec;
 
 use super::{
     Json, JsonObject,
@@ -84,6 +85,33 @@ impl<'a> RawJson<'a> {
     #[must_use]
     pub fn is_object(&self) -> bool {
         self.0.starts_with('{')
+    }
+}
+
+/// The text of a JSON value that is kept for a while. A short one is kept in place.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeptJson(SmallVec<[u8; 96]>);
+
+impl KeptJson {
+    /// The value.
+    #[must_use]
+    pub fn get(&self) -> RawJson<'_> {
+        RawJson::trusted(core::str::from_utf8(&self.0).unwrap_or("null"))
+    }
+}
+
+impl From<RawJson<'_>> for KeptJson {
+    fn from(RawJson(text): RawJson<'_>) -> Self {
+        Self(match text {
+            Cow::Borrowed(text) => SmallVec::from_slice(text.as_bytes()),
+            Cow::Owned(text) => SmallVec::from_vec(text.into_bytes()),
+        })
+    }
+}
+
+impl fmt::Debug for KeptJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
     }
 }
 

@@ -24,7 +24,7 @@ use super::{
     hub::{Asleep, Hub, NEVER},
     weight,
 };
-use crate::{Application, Link, Run, sync::lock};
+use crate::{Application, Link, Run, link, sync::lock};
 
 /// Rounds before others on the same thread have their turn.
 const TURNS: usize = 32;
@@ -176,10 +176,13 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
     /// Begins the jobs that may begin. A future that is done at once costs nothing more.
     fn begin_jobs(&mut self) -> bool {
         let hub = &self.post.hub;
-        let mut moved = false;
+        let (mut moved, mut done) = (false, None);
         loop {
             let (next, ended) = {
                 let mut work = lock(&hub.jobs);
+                if let Some(slot) = done.take() {
+                    work.jobs.ended(slot);
+                }
                 (work.jobs.next(), mem::take(&mut work.ended))
             };
             for task in ended {
@@ -190,20 +193,23 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
             let outlives = job.outlives_connection();
             match job.into_run() {
                 Run::Function(run) => {
-                    let ticket = Ticket { hub: hub.clone(), slot, task: None };
+                    let ticket = Ticket { hub: hub.clone(), slot: Some(slot), task: None };
                     self.runtime.spawn_blocking(move || {
                         let ticket = ticket;
                         // A panic is the job's own affair.
-                        let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(run)));
+                        let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
                     });
                 }
                 Run::Future(future) => {
                     self.spawned += 1;
-                    let ticket = Ticket { hub: hub.clone(), slot, task: Some(self.spawned) };
+                    let ticket = Ticket { hub: hub.clone(), slot: Some(slot), task: Some(self.spawned) };
                     let mut running = Running { future, ticket };
                     if Pin::new(&mut running).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
                         let task = self.runtime.spawn(running);
                         self.tasks.insert(self.spawned, Begun { task, outlives });
+                    } else {
+                        // Nobody sleeps who would have to be told.
+                        done = running.ticket.slot.take();
                     }
                 }
             }
@@ -269,19 +275,22 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Drop for Desk<E, C, R> {
 /// What a job takes up, until that is dropped.
 struct Ticket<E: 'static, C: Carrier<E>> {
     hub: Arc<Hub<E, C>>,
-    slot: Slot,
+    /// Absent when it was given back.
+    slot: Option<Slot>,
     task: Option<u64>,
 }
 
 impl<E: 'static, C: Carrier<E>> Drop for Ticket<E, C> {
     fn drop(&mut self) {
-        self.hub.ended(self.slot, self.task);
+        if let Some(slot) = self.slot {
+            self.hub.ended(slot, self.task);
+        }
     }
 }
 
 /// A handler that runs.
 struct Running<E: 'static, C: Carrier<E>> {
-    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    future: link::Running,
     /// Dropped after the future, which may have something to say when it is.
     ticket: Ticket<E, C>,
 }
@@ -292,7 +301,7 @@ impl<E: 'static, C: Carrier<E>> Future for Running<E, C> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { future, ticket } = &mut *self;
         // A panic is the job's own affair.
-        let polled = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.poll(future.as_mut(), cx)));
+        let polled = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.poll(Pin::new(future), cx)));
         polled.unwrap_or(Poll::Ready(()))
     }
 }

@@ -40,7 +40,7 @@ impl Duty {
     }
 
     /// Polls a handler.
-    pub fn poll(&self, future: Pin<&mut (dyn Future<Output = ()> + Send)>, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&self, future: Pin<&mut impl Future<Output = ()>>, cx: &mut Context<'_>) -> Poll<()> {
         self.run(|| future.poll(cx))
     }
 

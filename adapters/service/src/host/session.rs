@@ -191,10 +191,15 @@ impl Shared<ClientEnd> {
         // Without a handler there is nothing that could block.
         let kind = kind.unwrap_or(Kind::Async);
         Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
-            Some(task) => {
-                self.work_as_task(asked, meta, task, kind, |_| None, move |context| Later::begin(f(params, context)))
-            }
-            None => self.work(asked, meta, kind, move |context| Later::begin(f(params, context))),
+            Some(task) => self.work_as_task(
+                asked,
+                meta,
+                task,
+                kind,
+                |_| None,
+                move |context| Later::begin(f(params, context.clone())),
+            ),
+            None => self.work(asked, meta, kind, move |context| Later::begin(f(params, context.clone()))),
         })
     }
 }

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerEnd,
     protocol::Era,
     schema::{At, CallToolParams, Map, Meta, TaskMetadata},
-    wire::{ErrorObject, Json, JsonObject, RawJson},
+    wire::{ErrorObject, Json, JsonObject, KeptJson, RawJson},
 };
 
 use crate::{reply::Answer, role::Asked, tasks::params};
@@ -14,7 +14,7 @@ use crate::{reply::Answer, role::Asked, tasks::params};
 /// The params of `tools/call`, as far as they are for whoever runs the tool.
 pub(super) struct Called<'a> {
     pub(super) name: Cow<'a, str>,
-    pub(super) arguments: RawJson<'static>,
+    pub(super) arguments: KeptJson,
     pub(super) task: Option<TaskMetadata>,
     pub(super) meta: Option<Meta>,
 }
@@ -26,7 +26,7 @@ impl<'a> Called<'a> {
         }
         let CallToolParams { name, arguments, task, meta, .. } = read(asked)?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
-        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
+        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into(), task, meta })
     }
 
     /// Most calls say no more than this, and their arguments, which may be large, are not looked at again. `None` if there
@@ -36,7 +36,7 @@ impl<'a> Called<'a> {
         for (member, value) in raw.members() {
             let is_new = match &*member {
                 "name" => name.replace(value.into_text()?).is_none(),
-                "arguments" if value.is_object() => arguments.replace(value.into_owned()).is_none(),
+                "arguments" if value.is_object() => arguments.replace(value.into()).is_none(),
                 "_meta" => meta.replace(value.decode().ok()?).is_none(),
                 _ => false,
             };

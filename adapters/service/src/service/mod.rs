@@ -39,6 +39,7 @@ pub use completion::{Completing, IntoCompletion};
 pub use prompt::{IntoPrompt, Prompt};
 pub use questions::PageVisit;
 pub use resource::{IntoResource, Resource, base64};
+pub(crate) use result::ToolAnswer;
 pub use result::{IntoToolResult, Structured};
 pub use rounds::Answers;
 pub(crate) use rounds::{Finished, Rounds, Seal};

@@ -136,7 +136,7 @@ impl Prompt {
     }
 
     /// Fills it in.
-    pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: Context) -> Later<Answer<GetPromptResult>> {
+    pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Later<Answer<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
             return Later::ready(Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}"))));

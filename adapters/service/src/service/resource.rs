@@ -117,7 +117,7 @@ impl Resource {
     }
 
     /// Reads it.
-    pub(super) fn run(self: &Arc<Self>, context: Context) -> Later<Answer<ReadResourceResult>> {
+    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Later<Answer<ReadResourceResult>> {
         let (resource, request) = (self.clone(), context.clone());
         let read = self.read.call(Arguments::Texts(&Map::new()), context);
         let read = read.unwrap_or_else(|bad| Later::ready(Err(Failure::new(bad.0))));

@@ -1,10 +1,11 @@
 //! What tools return.
 
 use mcp_proto::{
-    schema::{CallToolResult, ContentBlock},
+    protocol::ProtocolVersion,
+    schema::{CallToolResult, ContentBlock, Encode, TextResult},
     wire::Json,
 };
-use serde_core::Serialize;
+use serde_core::{Serialize, Serializer};
 
 use crate::Failure;
 
@@ -18,6 +19,61 @@ pub trait IntoToolResult {
     /// # Errors
     /// Why there is none.
     fn into_tool_result(self) -> Result<CallToolResult, Failure>;
+
+    /// The same, without making more of a text than it is.
+    #[doc(hidden)]
+    fn into_answer(self) -> Result<ToolAnswer, Failure>
+    where
+        Self: Sized,
+    {
+        self.into_tool_result().map(ToolAnswer::Result)
+    }
+}
+
+/// What a tool answers.
+#[derive(Debug)]
+pub enum ToolAnswer {
+    /// One text.
+    Text(TextResult),
+    /// Anything else.
+    Result(CallToolResult),
+}
+
+impl ToolAnswer {
+    /// The tool has failed; why.
+    pub(super) fn failed(why: impl Into<String>) -> Self {
+        Self::Result(CallToolResult::error(why))
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        match self {
+            Self::Text(_) => false,
+            Self::Result(result) => result.is_error(),
+        }
+    }
+
+    pub(super) fn into_result(self) -> CallToolResult {
+        match self {
+            Self::Text(text) => text.into(),
+            Self::Result(result) => result,
+        }
+    }
+}
+
+impl Encode for ToolAnswer {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => text.encode_at(version, serializer),
+            Self::Result(result) => result.encode_at(version, serializer),
+        }
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        match self {
+            Self::Text(text) => text.append_at(version, out),
+            Self::Result(result) => result.append_at(version, out),
+        }
+    }
 }
 
 impl IntoToolResult for CallToolResult {
@@ -38,21 +94,35 @@ impl IntoToolResult for Vec<ContentBlock> {
     }
 }
 
-macro_rules! one_block {
+impl IntoToolResult for ContentBlock {
+    fn into_tool_result(self) -> Result<CallToolResult, Failure> {
+        Ok(CallToolResult::new([self]))
+    }
+}
+
+macro_rules! text {
     ($($Type:ty),*) => {
         $(impl IntoToolResult for $Type {
             fn into_tool_result(self) -> Result<CallToolResult, Failure> {
-                Ok(CallToolResult::new([ContentBlock::from(self)]))
+                Ok(CallToolResult::text(self))
+            }
+
+            fn into_answer(self) -> Result<ToolAnswer, Failure> {
+                Ok(ToolAnswer::Text(TextResult(self.into())))
             }
         })*
     };
 }
 
-one_block!(ContentBlock, String, &'static str);
+text!(String, &'static str);
 
 impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     fn into_tool_result(self) -> Result<CallToolResult, Failure> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+
+    fn into_answer(self) -> Result<ToolAnswer, Failure> {
+        self.map_err(Into::into)?.into_answer()
     }
 }
 

@@ -23,7 +23,7 @@ use mcp_proto::{
 use mcp_proto::schema::{GetSkillParams, GetSkillResult, ListSkillsParams, ListSkillsResult, ReadDirectoryParams};
 
 use super::{
-    Completing, Finished, Inner, Rounds, Service,
+    Completing, Finished, Inner, Rounds, Service, ToolAnswer,
     called::Called,
     catalog::Found,
     completion::Completable,
@@ -185,7 +185,7 @@ impl Shared<ServerEnd> {
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
         let Asked { link, key, .. } = *asked;
         if !tool.headers.is_empty() {
-            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&arguments)))?;
+            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&arguments.get())))?;
         }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
@@ -198,7 +198,10 @@ impl Shared<ServerEnd> {
             }
             (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
                 let how = (tool.kind(), tool.beginning);
-                return self.work_on_task(asked, meta, how, move |context| tool.run(&arguments, context));
+                let run = move |context: &Context| {
+                    tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
+                };
+                return self.work_on_task(asked, meta, how, run);
             }
             _ => {}
         }
@@ -207,13 +210,13 @@ impl Shared<ServerEnd> {
         match (task.filter(|_| has_tasks()), support) {
             (Some(_), TaskSupport::Forbidden | TaskSupport::Other(_)) => refused("cannot be run as a task"),
             (Some(task), TaskSupport::Optional | TaskSupport::Required) => {
-                let (kind, run) = (tool.kind(), move |context| tool.run(&arguments, context));
+                let (kind, run) = (tool.kind(), move |context: &Context| tool.run(&arguments.get(), context));
                 Ok(Some(self.work_as_task(asked, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
             (None, _) => {
-                let (kind, run) = (tool.kind(), move |context| tool.run(&arguments, context));
-                self.in_rounds(asked, asker, meta, kind, CallToolResult::is_error, run)
+                let (kind, run) = (tool.kind(), move |context: &Context| tool.run(&arguments.get(), context));
+                self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
             }
         }
     }
@@ -244,7 +247,7 @@ impl Shared<ServerEnd> {
         meta: Option<Meta>,
         kind: Kind,
         failed: fn(&T) -> bool,
-        run: impl FnOnce(Context) -> Later<Answer<T>> + Send + 'static,
+        run: impl FnOnce(&Context) -> Later<Answer<T>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let (Some(asker), Some(method)) = (asker, asked.method.known()) else {
             return Ok(Some(self.work(asked, meta, kind, run)));
@@ -266,7 +269,7 @@ impl Shared<ServerEnd> {
         let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
-        let (kind, run) = (prompt.kind(), move |context| prompt.run(&arguments, context));
+        let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
         self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
     }
 
@@ -277,13 +280,14 @@ impl Shared<ServerEnd> {
         match home.0.view(asked).find(&home.0, &uri) {
             Some(Found::Resource(resource)) => {
                 let kind = resource.kind();
-                let run = move |context| resource.run(context).map(move |read| Ok(home.0.confined(read?)));
+                let run = move |context: &Context| resource.run(context).map(move |read| Ok(home.0.confined(read?)));
                 self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
-                let run =
-                    move |context| template.run(uri, &variables, context).map(move |read| Ok(home.0.confined(read?)));
+                let run = move |context: &Context| {
+                    template.run(uri, &variables, context).map(move |read| Ok(home.0.confined(read?)))
+                };
                 self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
             }
             None => Err(not_found(asked, &uri)),
@@ -350,8 +354,9 @@ impl Shared<ServerEnd> {
         Ok(Some(self.work(asked, meta, kind, move |context| {
             let completing = Completing { value, known, context: context.clone() };
             let completion = subject.completers().complete(&name, completing);
+            let request = context.clone();
             completion
-                .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| context.explain(failure)))
+                .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| request.explain(failure)))
         })))
     }
 }
@@ -401,7 +406,8 @@ fn valid(uri: String) -> Answer<String> {
 }
 
 /// What a task has to say that has a result and has failed all the same.
-fn what_failed(result: &CallToolResult) -> Option<String> {
+fn what_failed(answer: &ToolAnswer) -> Option<String> {
+    let ToolAnswer::Result(result) = answer else { return None };
     let text = || result.content.iter().find_map(|content| content.as_text()).unwrap_or("The tool failed");
     result.is_error().then(|| text().to_owned())
 }

@@ -140,7 +140,7 @@ impl ResourceTemplate {
         self: &Arc<Self>,
         uri: String,
         variables: &Map<String>,
-        context: Context,
+        context: &Context,
     ) -> Later<Answer<ReadResourceResult>> {
         let (template, request) = (self.clone(), context.clone());
         match self.read.call(Arguments::Texts(variables), context) {

@@ -8,9 +8,9 @@ use mcp_proto::{
     wire::{ErrorObject, JsonObject, RawJson},
 };
 
-use super::{IntoToolResult, RegisterError, tasks::Beginning};
+use super::{IntoToolResult, RegisterError, ToolAnswer, tasks::Beginning};
 use crate::{
-    Context, Later,
+    Context, Failure, Later,
     handler::{Arguments, BadArguments, Call, Described, Handler},
     link::Kind,
     reply::Answer,
@@ -32,7 +32,7 @@ pub struct Tool {
     pub(super) beginning: Beginning,
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
-    call: Call<CallToolResult>,
+    call: Call<ToolAnswer>,
     #[cfg(feature = "schemas")]
     checks: Checks,
 }
@@ -98,7 +98,7 @@ impl Tool {
         schema: JsonObject,
         handler: H,
     ) -> Self {
-        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_tool_result))
+        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer))
     }
 
     /// As [`with_schema`](Self::with_schema), for code that hands back a future.
@@ -107,7 +107,7 @@ impl Tool {
     where
         H: Handler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
     {
-        Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_tool_result))
+        Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_answer))
     }
 
     /// The same, described by what its schema says of the arguments as a whole.
@@ -117,7 +117,7 @@ impl Tool {
         self
     }
 
-    fn with_call(name: String, schema: JsonObject, call: Call<CallToolResult>) -> Self {
+    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer>) -> Self {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
@@ -230,20 +230,27 @@ impl Tool {
     }
 
     /// Runs it. The answer is what the revision says about what has happened.
-    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: Context) -> Later<Answer<CallToolResult>> {
-        let (tool, request) = (self.clone(), context.clone());
+    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Later<Answer<ToolAnswer>> {
         let called = self.check_arguments(arguments);
-        match called.and_then(|()| self.call.call(Arguments::Json(arguments.get()), context)) {
-            Ok(called) => called.map(move |called| match called {
-                Ok(result) => tool.check_result(mirrored(result)),
-                Err(failure) => failure.split(request.version()).map(CallToolResult::error),
-            }),
-            Err(BadArguments(why)) if request.version().reports_bad_arguments_as_result() => {
-                Later::ready(Ok(CallToolResult::error(format!("Invalid arguments: {why}"))))
+        match called.and_then(|()| self.call.call(Arguments::Json(arguments.get()), context)).map(Later::now) {
+            Ok(Ok(called)) => Later::ready(self.answer(called, context)),
+            Ok(Err(running)) => {
+                let (tool, context) = (self.clone(), context.clone());
+                running.map(move |called| tool.answer(called, &context))
+            }
+            Err(BadArguments(why)) if context.version().reports_bad_arguments_as_result() => {
+                Later::ready(Ok(ToolAnswer::failed(format!("Invalid arguments: {why}"))))
             }
             Err(BadArguments(why)) => {
                 Later::ready(Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))))
             }
+        }
+    }
+
+    fn answer(&self, called: Result<ToolAnswer, Failure>, context: &Context) -> Answer<ToolAnswer> {
+        match called {
+            Ok(answer) => self.check_answer(answer),
+            Err(failure) => failure.split(context.version()).map(ToolAnswer::failed),
         }
     }
 
@@ -259,6 +266,13 @@ impl Tool {
     }
 
     /// What a tool has promised, it has to keep.
+    fn check_answer(&self, answer: ToolAnswer) -> Answer<ToolAnswer> {
+        match answer {
+            ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
+            answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::Result),
+        }
+    }
+
     fn check_result(&self, result: CallToolResult) -> Answer<CallToolResult> {
         if result.is_error() || self.about.output_schema.is_none() {
             return Ok(result);

@@ -139,7 +139,7 @@ impl<E: Role> Shared<E> {
         task: TaskMetadata,
         kind: Kind,
         fault: fn(&T) -> Option<String>,
-        f: impl FnOnce(Context<E>) -> Later<Answer<T>> + Send + 'static,
+        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
         let around = Around::of(self, asked);
@@ -163,7 +163,7 @@ impl<E: Role> Shared<E> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                around.run(context, f).await
+                around.run(&context, f).await
             };
             duty.end(answer, fault).await;
         };

@@ -19,7 +19,7 @@ use crate::{
     registry::Registry,
     reply::Answer,
     sync::lock,
-    work::{Origin, Work},
+    work::Work,
 };
 
 /// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.
@@ -285,11 +285,4 @@ impl Entry {
 /// Says how a task stands. The peer cannot rely on it, so it is not said to a peer that does not read.
 pub(super) fn tell<E>(conn: &mut Connection<E>, task: Task) {
     let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
-}
-
-impl Work {
-    /// The work on the task `id`.
-    pub(crate) fn of_task(id: String, meta: Option<mcp_proto::schema::Meta>) -> Arc<Self> {
-        Self::new(Origin::Task(id), meta)
-    }
 }

@@ -21,7 +21,7 @@ use mcp_proto::{
 
 use super::Workers;
 use crate::{
-    Application, Link, Lobby, Run,
+    Application, Link, Lobby, Run, Running,
     drive::{Jobs, Options, Slot, weight},
     sync::lock,
 };
@@ -73,7 +73,7 @@ struct Tasks {
 
 struct Task {
     slot: Slot,
-    future: Pin<Box<dyn Future<Output = ()> + Send>>,
+    future: Running,
 }
 
 /// Notes that a task was woken.
@@ -184,7 +184,7 @@ impl<E: Send + 'static> End<E> {
                 Run::Function(run) => {
                     let end = self.this.get().and_then(Weak::upgrade).expect("it is set when it is made");
                     self.workers.start(move || {
-                        run();
+                        run.run();
                         lock(&end.jobs).ended(slot);
                     });
                 }
@@ -207,7 +207,7 @@ impl<E: Send + 'static> End<E> {
 
     fn poll(&self, number: u64, mut task: Task) {
         let waker = Waker::from(Arc::new(Note { task: number, woken: self.tasks.woken.clone() }));
-        match task.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        match Pin::new(&mut task.future).poll(&mut Context::from_waker(&waker)) {
             Poll::Ready(()) => lock(&self.jobs).ended(task.slot),
             Poll::Pending => {
                 lock(&self.tasks.waiting).insert(number, task);

@@ -378,7 +378,7 @@ fn call(id: u8, tool: &str) -> Value {
 
 fn poll(run: &mut Run) -> Poll<()> {
     let Run::Future(future) = run else { panic!("a future") };
-    future.as_mut().poll(&mut std::task::Context::from_waker(Waker::noop()))
+    Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
 }
 
 fn error_of(pair: &Pair, id: u8) -> String {

@@ -102,6 +102,13 @@ impl<T: Encode> Encode for Finished<T> {
             Self::Questions(questions) => questions.encode_at(version, serializer),
         }
     }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        match self {
+            Self::Complete(result) => result.append_at(version, out),
+            Self::Questions(questions) => questions.append_at(version, out),
+        }
+    }
 }
 
 impl Rounds {

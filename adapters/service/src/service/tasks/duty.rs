@@ -63,7 +63,7 @@ impl Shared<ServerEnd> {
         asked: &Asked<'_, ServerEnd>,
         meta: Option<Meta>,
         (kind, beginning): (Kind, Beginning),
-        run: impl FnOnce(Context) -> Later<Answer<CallToolResult>> + Send + 'static,
+        run: impl FnOnce(&Context) -> Later<Answer<CallToolResult>> + Send + 'static,
     ) -> Answer<Option<Job>> {
         let Asked { link, key, params, .. } = asked;
         let (asker, info) = link.look(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
@@ -71,7 +71,7 @@ impl Shared<ServerEnd> {
         let owner = asker.principal.clone();
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
-        let work = self.works.begin(*key, meta);
+        let work = self.works.note(*key, meta);
         let around = Around::of(self, asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (work.info.set(Box::new(info)), work.permit.set(Permit { owner, weight }));
@@ -95,7 +95,7 @@ impl Shared<ServerEnd> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                around.run(context, run).await
+                around.run(&context, run).await
             };
             duty.end(answer).await;
         };
