@@ -135,7 +135,7 @@
 //! # Features
 //!
 //! - `std` (default): lets the dependencies use the standard library. The crate itself is `no_std` with `alloc`.
-//! - `simd`: large messages are found to be UTF-8 a vector at a time.
+//! - `simd`: large messages are read a vector at a time.
 //! - `arbitrary`: random values of every schema type, for tests and fuzzers.
 #![no_std]
 #![forbid(unsafe_code)]

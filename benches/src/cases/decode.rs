@@ -5,7 +5,7 @@ use std::{borrow::Cow, hint::black_box};
 use mcp_proto::{
     codec::LineDecoder,
     schema::{CallToolParams, CallToolResult, ListToolsResult, ProgressParams},
-    wire::Message,
+    wire::{self, Message},
 };
 use serde::{
     Deserialize,
@@ -140,7 +140,7 @@ type Reader = fn(&str);
 const READERS: [(&str, Reader); 6] = [
     // The check of the text is part of it, as it is for those who read bytes.
     ("envelope", |frame| {
-        let text = std::str::from_utf8(frame.as_bytes()).expect("UTF-8");
+        let text = wire::text(frame.as_bytes()).expect("UTF-8");
         black_box(Message::parse(text, 128)).expect("a message");
     }),
     ("limit: newline", |frame| assert_eq!(black_box(memchr::memchr(b'\n', frame.as_bytes())), None)),

@@ -145,7 +145,7 @@ fn significant(params: &RawJson<'_>) -> Option<String> {
         if name.text() == "_meta" {
             add(&mut text, "_meta", &significant_meta(value)?);
         } else {
-            add(&mut text, name.inner, value);
+            add(&mut text, name.written(), value);
         }
     }
     if !text.is_empty() {
@@ -165,7 +165,7 @@ fn significant_meta(meta: &str) -> Option<String> {
         first = false;
         let value = scanner.value(1).ok()?;
         if !OF_REQUEST.contains(&&*name.text()) {
-            add(&mut text, name.inner, value);
+            add(&mut text, name.written(), value);
         }
     }
     if !text.is_empty() {

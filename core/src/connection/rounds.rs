@@ -242,7 +242,7 @@ pub(super) fn questions(requests: &RawJson<'_>) -> Result<Vec<Asked>, ()> {
             .filter(|method| matches!(method, Method::Elicit | Method::CreateMessage | Method::ListRoots))
             .ok_or(())?;
         let params = request.member("params").map(RawJson::into_owned);
-        let name = format!("\"{}\"", name.inner);
+        let name = format!("\"{}\"", name.written());
         if asked.iter().any(|asked: &Asked| asked.name == name) {
             return Err(());
         }

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 
 use super::{
-    ErrorCode, ErrorObject, Json, RawJson, RequestId,
+    ErrorCode, ErrorObject, Json, RawJson, RequestId, plain,
     scan::{ScanError, Scanner},
 };
 
@@ -136,16 +136,30 @@ enum Member {
 }
 
 impl Member {
-    fn of(name: &str) -> Option<Self> {
+    fn of(name: &[u8]) -> Option<Self> {
         Some(match name {
-            "jsonrpc" => Self::Version,
-            "id" => Self::Id,
-            "method" => Self::Method,
-            "params" => Self::Params,
-            "result" => Self::Result,
-            "error" => Self::Error,
+            b"jsonrpc" => Self::Version,
+            b"id" => Self::Id,
+            b"method" => Self::Method,
+            b"params" => Self::Params,
+            b"result" => Self::Result,
+            b"error" => Self::Error,
             _ => return None,
         })
+    }
+
+    /// Takes the name of a member that is written as nearly everybody writes it.
+    #[inline(always)]
+    fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
+        [
+            (Self::Version, &b"\"jsonrpc\":"[..]),
+            (Self::Id, b"\"id\":"),
+            (Self::Method, b"\"method\":"),
+            (Self::Params, b"\"params\":"),
+            (Self::Result, b"\"result\":"),
+        ]
+        .into_iter()
+        .find_map(|(member, beginning)| scanner.eat_member(first, beginning).then_some(member))
     }
 }
 
@@ -180,10 +194,17 @@ impl<'a> Envelope<'a> {
     /// Reads the members behind the opening brace. On failure, what was read before it stays.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
-        while let Some(name) = scanner.next_member(first)? {
+        loop {
+            let member = match Member::compact(scanner, first) {
+                Some(member) => Some(member),
+                None => match scanner.next_member(first)? {
+                    // A name may be spelled with escapes; what counts is the name.
+                    Some(name) if name.escaped => Member::of(name.text().as_bytes()),
+                    Some(name) => Member::of(name.inner),
+                    None => break,
+                },
+            };
             first = false;
-            // A name may be spelled with escapes; what counts is the name.
-            let member = if name.escaped { Member::of(&name.text()) } else { Member::of(name.inner) };
             let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
                 self.read_params(scanner)
             } else {
@@ -276,7 +297,11 @@ impl<'a> Envelope<'a> {
 /// The text of a JSON string token; `None` for any other value.
 pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
-    if inner.contains('\\') { serde_json::from_str(token).ok().map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
+    if plain::name(&token.as_bytes()[1..]).is_some() || !inner.contains('\\') {
+        Some(Cow::Borrowed(inner))
+    } else {
+        serde_json::from_str(token).ok().map(Cow::Owned)
+    }
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {

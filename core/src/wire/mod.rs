@@ -17,4 +17,4 @@ pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
 pub use raw::{KeptJson, RawJson, decode_params};
-pub(crate) use text::text;
+pub use text::text;

@@ -1,87 +1,460 @@
-//! How far a JSON string goes on before a byte in it means something, found without looking at one byte at a time.
+//! Where a JSON string ends, or has something special, found without looking at one byte at a time.
 
-/// Bytes that are looked at in one step, as a number.
+#[cfg(feature = "simd")]
+use fearless_simd::{Level, Simd, SimdBase, SimdInt, SimdMask, dispatch, mask8x64, u8x64};
+
+/// Bytes that are looked at in one step as a number.
 const WORD: usize = size_of::<u64>();
-/// A text that has nothing special for so long is likely to have nothing for longer: worth the start of a vector search.
+/// Bytes that are looked at in one step of a long text: one for each bit of a number.
+const BLOCK: usize = u64::BITS as usize;
+/// Blocks that are looked at in one step where nothing special is expected.
+const MANY: usize = 4;
+/// A text that has nothing special for so long is likely to have nothing for longer: worth the start of blocks.
 const SHORT: usize = 8 * WORD;
 
-/// Like [`plain`], of a text that is plain for less than a word; `None` for any other.
-#[inline]
-pub(super) fn plain_word(bytes: &[u8]) -> Option<usize> {
-    let found = special(u64::from_le_bytes(*bytes.first_chunk()?));
-    (found != 0).then(|| found.trailing_zeros() as usize / 8)
-}
+/// What a backslash may stand before, but for `u`.
+const SHORT_ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
-/// The same, for less than two words.
-#[inline]
-pub(super) fn plain_name(bytes: &[u8]) -> Option<usize> {
-    plain_word(bytes).or_else(|| Some(WORD + plain_word(bytes.get(WORD..)?)?))
+/// The rest of a string token, behind its opening quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Body {
+    /// Its length, with the closing quote.
+    pub(super) length: usize,
+    /// Whether it has escapes.
+    pub(super) escaped: bool,
 }
 
 /// The number of bytes at the start of `bytes` that are neither quotes, backslashes nor control characters.
 #[inline]
 pub(super) fn plain(bytes: &[u8]) -> usize {
+    let short = short(bytes);
+    if short < SHORT { short.min(bytes.len()) } else { short + long(&bytes[short..]) }
+}
+
+/// The rest of a string whose opening quote is before `bytes`, or where it is none.
+pub(super) fn body(bytes: &[u8]) -> Result<Body, usize> {
+    let at = short(bytes);
+    if bytes.get(at) == Some(&b'"') {
+        return Ok(Body { length: at + 1, escaped: false });
+    }
+    match long_body(&bytes[at.min(bytes.len())..]) {
+        Ok(body) => Ok(Body { length: at + body.length, ..body }),
+        Err(wrong) => Err(at + wrong),
+    }
+}
+
+/// Up to where nothing is special, looked at as words. Behind the end, and from [`SHORT`] on, it does not look further.
+#[inline(always)]
+fn short(bytes: &[u8]) -> usize {
     let mut at = 0;
-    while bytes.len() - at >= WORD {
-        if let Some(length) = plain_word(&bytes[at..]) {
-            return at + length;
+    while at < SHORT {
+        let rest = &bytes[at..];
+        let word = match rest.first_chunk() {
+            Some(word) => u64::from_le_bytes(*word),
+            // What is missing is zero, which is special.
+            None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        };
+        let found = special_in_word(word);
+        if found != 0 {
+            return at + found.trailing_zeros() as usize / 8;
         }
         at += WORD;
-        if at == SHORT {
-            return at + long(&bytes[at..]);
+    }
+    at
+}
+
+/// [`plain`] and [`body`] for a text that is long, or has escapes.
+#[cfg(not(feature = "simd"))]
+#[inline(never)]
+fn long(bytes: &[u8]) -> usize {
+    plain_by_blocks(Portable, bytes)
+}
+
+#[cfg(not(feature = "simd"))]
+#[inline(never)]
+fn long_body(bytes: &[u8]) -> Result<Body, usize> {
+    body_by_blocks(Portable, bytes)
+}
+
+/// The same, with the vectors that the processor has.
+#[cfg(feature = "simd")]
+#[inline(never)]
+fn long(bytes: &[u8]) -> usize {
+    dispatch!(Level::new(), simd => plain_by_blocks(Vector(simd), bytes))
+}
+
+#[cfg(feature = "simd")]
+#[inline(never)]
+fn long_body(bytes: &[u8]) -> Result<Body, usize> {
+    dispatch!(Level::new(), simd => body_by_blocks(Vector(simd), bytes))
+}
+
+/// Finds bytes in a block: a bit for each, the one of the first byte lowest.
+trait Lanes: Copy {
+    /// Whether nothing in several blocks is special: faster than to look at each.
+    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool;
+
+    /// Quotes, backslashes and control characters.
+    fn special(self, block: &[u8; BLOCK]) -> u64;
+
+    /// Backslashes.
+    fn backslashes(self, block: &[u8; BLOCK]) -> u64;
+
+    /// What a backslash may stand before, but for `u`.
+    fn short_escapes(self, block: &[u8; BLOCK]) -> u64;
+}
+
+/// A block of `bytes`. What is missing of the last one is zero, which is special.
+#[inline(always)]
+fn block_at<'a>(bytes: &'a [u8], start: usize, padded: &'a mut [u8; BLOCK]) -> &'a [u8; BLOCK] {
+    bytes[start..].first_chunk().unwrap_or_else(|| {
+        padded[..bytes.len() - start].copy_from_slice(&bytes[start..]);
+        padded
+    })
+}
+
+/// Up to where many blocks at once have nothing special.
+#[inline(always)]
+fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
+    while let Some(blocks) = bytes[start..].as_chunks().0.first_chunk()
+        && lanes.are_plain(blocks)
+    {
+        start += MANY * BLOCK;
+    }
+    start
+}
+
+#[inline(always)]
+fn plain_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> usize {
+    let mut start = 0;
+    loop {
+        match lanes.special(block_at(bytes, start, &mut [0; BLOCK])) {
+            0 => start = skip_many(lanes, bytes, start + BLOCK),
+            special => return (start + special.trailing_zeros() as usize).min(bytes.len()),
         }
     }
-    at + bytes[at..].iter().take_while(|byte| special((**byte).into()) & 0x80 == 0).count()
+}
+
+#[inline(always)]
+fn body_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> Result<Body, usize> {
+    let mut padded = [0; BLOCK];
+    let mut escaped = false;
+    // 1 if the last byte of the block before begins an escape.
+    let mut carry = 0;
+    let mut start = 0;
+    loop {
+        let block = block_at(bytes, start, &mut padded);
+        let special = lanes.special(block);
+        if special | carry == 0 {
+            start = skip_many(lanes, bytes, start + BLOCK);
+            continue;
+        }
+        let backslashes = lanes.backslashes(block);
+        let (behind, next_carry) = behind_escapes(backslashes, carry);
+        let ends = special & !backslashes & !behind;
+        // Of what comes behind its end nothing is known.
+        let behind = behind & (ends ^ ends.wrapping_sub(1));
+        let mut others = if behind == 0 { 0 } else { behind & !lanes.short_escapes(block) };
+        while others != 0 {
+            let at = start + others.trailing_zeros() as usize;
+            if !is_unicode_escape(&bytes[at..]) {
+                return Err(at);
+            }
+            others &= others - 1;
+        }
+        escaped |= behind != 0;
+        if ends != 0 {
+            let offset = ends.trailing_zeros() as usize;
+            let at = start + offset;
+            return if block[offset] == b'"' { Ok(Body { length: at + 1, escaped }) } else { Err(at) };
+        }
+        carry = next_carry;
+        start += BLOCK;
+    }
+}
+
+/// Which bytes stand behind a backslash that begins an escape, and whether the first byte of the next block does, as 0 or 1.
+#[inline(always)]
+fn behind_escapes(backslashes: u64, carry: u64) -> (u64, u64) {
+    let mut begins = backslashes & !carry;
+    if begins & (begins << 1) != 0 {
+        // Some stand side by side: each one that begins an escape takes the next one with it.
+        let mut rest = begins;
+        while rest != 0 {
+            let first = rest & rest.wrapping_neg();
+            begins &= !(first << 1);
+            rest &= !(first | first << 1);
+        }
+    }
+    (begins << 1 | carry, begins >> (BLOCK - 1))
+}
+
+/// Whether these bytes go on as `\u00e9` does behind its backslash.
+fn is_unicode_escape(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit))
+}
+
+#[cfg(any(test, not(feature = "simd")))]
+const fn is_special(byte: u8) -> bool {
+    (byte ^ 0x02 <= 0x20) | (byte == b'\\')
+}
+
+/// What every processor can do: loops over arrays and without branches, which compilers make vectors of.
+#[cfg(any(test, not(feature = "simd")))]
+#[derive(Clone, Copy)]
+struct Portable;
+
+#[cfg(any(test, not(feature = "simd")))]
+impl Portable {
+    #[inline(always)]
+    fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+        let mut bits = [0; BLOCK];
+        for (at, (bit, byte)) in bits.iter_mut().zip(block).enumerate() {
+            *bit = if is(*byte) { 1 << (at % WORD) } else { 0 };
+        }
+        let mut mask = [0; WORD];
+        for (mask, bits) in mask.iter_mut().zip(bits.as_chunks().0) {
+            // The sum of them is the highest byte of the product.
+            *mask = u64::from_le_bytes(*bits).wrapping_mul(each(1)).to_be_bytes()[0];
+        }
+        u64::from_le_bytes(mask)
+    }
+}
+
+#[cfg(any(test, not(feature = "simd")))]
+impl Lanes for Portable {
+    #[inline(always)]
+    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
+        !blocks.as_flattened().iter().fold(false, |any, byte| any | is_special(*byte))
+    }
+
+    #[inline(always)]
+    fn special(self, block: &[u8; BLOCK]) -> u64 {
+        // Much text has blocks without any, and to see that is cheaper.
+        if block.iter().fold(false, |any, byte| any | is_special(*byte)) { Self::mask(block, is_special) } else { 0 }
+    }
+
+    #[inline(always)]
+    fn backslashes(self, block: &[u8; BLOCK]) -> u64 {
+        Self::mask(block, |byte| byte == b'\\')
+    }
+
+    #[inline(always)]
+    fn short_escapes(self, block: &[u8; BLOCK]) -> u64 {
+        Self::mask(block, |byte| SHORT_ESCAPES.iter().fold(false, |any, escape| any | (byte == *escape)))
+    }
+}
+
+/// What this processor can do.
+#[cfg(feature = "simd")]
+#[derive(Clone, Copy)]
+struct Vector<S>(S);
+
+#[cfg(feature = "simd")]
+impl<S: Simd> Lanes for Vector<S> {
+    #[inline(always)]
+    fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
+        let (mut least, mut backslashes) = (u8x64::splat(self.0, u8::MAX), mask8x64::splat(self.0, false));
+        for block in blocks {
+            let bytes = u8x64::from_slice(self.0, block);
+            least = least.min(bytes ^ 0x02);
+            backslashes |= bytes.simd_eq(b'\\');
+        }
+        (least.simd_le(0x20) | backslashes).all_false()
+    }
+
+    #[inline(always)]
+    fn special(self, block: &[u8; BLOCK]) -> u64 {
+        let bytes = u8x64::from_slice(self.0, block);
+        ((bytes ^ 0x02).simd_le(0x20) | bytes.simd_eq(b'\\')).to_bitmask()
+    }
+
+    #[inline(always)]
+    fn backslashes(self, block: &[u8; BLOCK]) -> u64 {
+        u8x64::from_slice(self.0, block).simd_eq(b'\\').to_bitmask()
+    }
+
+    #[inline(always)]
+    fn short_escapes(self, block: &[u8; BLOCK]) -> u64 {
+        let bytes = u8x64::from_slice(self.0, block);
+        let [first, others @ ..] = SHORT_ESCAPES;
+        others.into_iter().fold(bytes.simd_eq(first), |any, escape| any | bytes.simd_eq(escape)).to_bitmask()
+    }
+}
+
+/// A string behind its opening quote, and what is behind its closing quote, if it is shorter than two words and plain.
+#[inline(always)]
+pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut found = special_in_word(u64::from_le_bytes(*bytes.first_chunk()?));
+    let mut length = 0;
+    if found == 0 {
+        found = special_in_word(u64::from_le_bytes(*bytes[WORD..].first_chunk()?));
+        length = WORD;
+        if found == 0 {
+            return None;
+        }
+    }
+    length += found.trailing_zeros() as usize / 8;
+    match bytes.split_at_checked(length)? {
+        (name, [b'"', behind @ ..]) => Some((name, behind)),
+        _ => None,
+    }
 }
 
 /// The high bit of each byte that is special. Only the lowest bit that is set can be relied upon: bytes above it are
 /// compared with what the subtractions have borrowed from them.
-const fn special(word: u64) -> u64 {
-    const fn each(byte: u8) -> u64 {
-        u64::from_le_bytes([byte; WORD])
-    }
+const fn special_in_word(word: u64) -> u64 {
     // Flipping one bit of a quote (0x22) makes it the neighbour of the control characters, which stay below it.
     let quote_or_control = (word ^ each(0x02)).wrapping_sub(each(0x21));
     let backslash = (word ^ each(b'\\')).wrapping_sub(each(1));
     (quote_or_control | backslash) & !word & each(0x80)
 }
 
-/// The same for a text that is likely to go on like that.
-#[inline(never)]
-fn long(bytes: &[u8]) -> usize {
-    let end = memchr::memchr2(b'"', b'\\', bytes).unwrap_or(bytes.len());
-    let text = &bytes[..end];
-    // A minimum, for that is one vector instruction.
-    if text.iter().fold(u8::MAX, |least, byte| least.min(*byte)) >= 0x20 {
-        return end;
-    }
-    text.iter().position(|byte| *byte < 0x20).unwrap_or(end)
+const fn each(byte: u8) -> u64 {
+    u64::from_le_bytes([byte; WORD])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::{vec, vec::Vec};
+
+    /// What [`body`] is, one byte after the other.
+    fn reference(bytes: &[u8]) -> Result<Body, usize> {
+        let mut escaped = false;
+        let mut at = 0;
+        loop {
+            match bytes.get(at) {
+                Some(b'"') => return Ok(Body { length: at + 1, escaped }),
+                Some(b'\\') => {
+                    escaped = true;
+                    at += 1;
+                    let digits = match bytes.get(at) {
+                        Some(b'u') => 4,
+                        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 0,
+                        _ => return Err(at),
+                    };
+                    if !bytes.get(at + 1..at + 1 + digits).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit)) {
+                        return Err(at);
+                    }
+                    at += 1 + digits;
+                }
+                Some(0x20..) => at += 1,
+                _ => return Err(at),
+            }
+        }
+    }
+
+    fn check(bytes: &[u8]) {
+        let expected = reference(bytes);
+        assert_eq!(body(bytes), expected, "{bytes:x?}");
+        assert_eq!(long_body(bytes), expected, "{bytes:x?}");
+        assert_eq!(body_by_blocks(Portable, bytes), expected, "{bytes:x?}");
+        let expected = bytes.iter().take_while(|byte| !is_special(**byte)).count();
+        assert_eq!(plain(bytes), expected, "{bytes:x?}");
+        assert_eq!(long(bytes), expected, "{bytes:x?}");
+        assert_eq!(plain_by_blocks(Portable, bytes), expected, "{bytes:x?}");
+    }
 
     #[test]
     fn every_byte_is_found_at_every_place_behind_every_neighbour() {
-        for length in [0, 1, 7, 8, 9, 16, 63, 64, 65, 72, 100] {
-            for byte in 0..=u8::MAX {
-                let stops = byte < 0x20 || byte == b'"' || byte == b'\\';
-                for filler in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xa0, 0xff] {
-                    let mut text = alloc::vec![filler; length];
-                    assert_eq!(plain(&text), length);
-                    for at in 0..length {
+        for length in [9, 72, 129] {
+            for filler in [b'!', b'#', b'[', 0xa0, 0xff] {
+                let mut text = vec![filler; length];
+                check(&text);
+                for byte in 0..=u8::MAX {
+                    for at in [0, 7, 8, 63, 64, 71, 127, 128] {
+                        if at >= length {
+                            break;
+                        }
                         text[at] = byte;
-                        assert_eq!(plain(&text), if stops { at } else { length }, "{byte:#x} at {at} of {text:x?}");
-                        // What comes behind it does not matter.
+                        check(&text);
+                        // What comes behind it does not matter, unless it is an escape.
                         if at + 1 < length {
                             text[at + 1] = b'"';
-                            assert_eq!(plain(&text), if stops { at } else { at + 1 });
+                            check(&text);
                             text[at + 1] = filler;
                         }
                         text[at] = filler;
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn escapes_are_read_across_every_boundary() {
+        let escapes: [&[u8]; 12] = [
+            b"\\\"",
+            b"\\\\",
+            b"\\\\\"",
+            b"\\\\\\\"",
+            b"\\u00e9",
+            b"\\u00E9\\u12ab\"",
+            b"\\u12",
+            b"\\u12g4",
+            b"\\x",
+            b"\\",
+            b"\\\n",
+            b"\\n\\t\\/\\b\\f\\r",
+        ];
+        for escape in escapes {
+            for before in 0..140 {
+                for after in [0, 1, 2, 5, 60, 64, 70] {
+                    let mut text: Vec<u8> = [&vec![b'x'; before], escape, &vec![b'y'; after]].concat();
+                    check(&text);
+                    text.extend_from_slice(b"\" \" ");
+                    check(&text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_may_be_in_a_string_is_read_like_one_byte_after_the_other() {
+        let parts: [&[u8]; 14] = [
+            b"\\",
+            b"\"",
+            b"\\\"",
+            b"\\n",
+            b"\\u00e9",
+            b"u00e9",
+            b"\n",
+            b"\0",
+            b"a",
+            b"text",
+            b" more text than that, ",
+            b"\xc3\xa9",
+            b"\xff",
+            b"sixty-four bytes that have nothing in them that would be special",
+        ];
+        let mut state = 1u64;
+        let mut valid = 0;
+        for _ in 0..30_000 {
+            let mut text = Vec::new();
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            for i in 0..(state >> 60) {
+                // The first ones are rare, or nothing would be long.
+                let choice = (state >> (3 * i)) as usize % 31;
+                text.extend_from_slice(parts[if choice < 14 { choice } else { 2 + choice % 12 }]);
+            }
+            check(&text);
+            text.push(b'"');
+            check(&text);
+            valid += usize::from(reference(&text).is_ok_and(|body| body.length > BLOCK));
+        }
+        assert!(valid > 300, "the sample has too few long strings: {valid}");
+    }
+
+    #[test]
+    fn names_are_plain_and_short() {
+        for length in 0..40 {
+            for stop in [b'"', b'\\', 0, 0x1f] {
+                let mut text = vec![b'n'; length];
+                text.push(stop);
+                text.extend_from_slice(&[b'"'; 16]);
+                let expected = (stop == b'"' && length < 2 * WORD).then(|| (&text[..length], &text[length + 1..]));
+                assert_eq!(name(&text), expected);
             }
         }
     }

@@ -1,9 +1,8 @@
 //! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
 
 use alloc::borrow::Cow;
-use core::ops::Range;
 
-use super::plain::{plain, plain_name};
+use super::plain;
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -18,7 +17,8 @@ type Scanned<T> = Result<T, ScanError>;
 #[derive(Clone)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
-    at: usize,
+    /// The end of the text, from where the scanner is.
+    rest: &'a [u8],
     max_depth: u32,
     too_deep: bool,
 }
@@ -26,48 +26,60 @@ pub(crate) struct Scanner<'a> {
 /// A string token: the text between the quotes.
 #[derive(Clone, Copy)]
 pub(crate) struct StringToken<'a> {
-    pub(crate) inner: &'a str,
-    pub(crate) escaped: bool,
+    pub(super) inner: &'a [u8],
+    pub(super) escaped: bool,
 }
 
 impl<'a> StringToken<'a> {
     /// Whether it stands for this text.
     #[inline]
     pub(crate) fn is(self, text: &str) -> bool {
-        if self.escaped { self.text() == text } else { self.inner == text }
+        if self.escaped { self.text() == text } else { self.inner == text.as_bytes() }
+    }
+
+    /// The text between the quotes, as it is written.
+    pub(crate) fn written(self) -> &'a str {
+        // The scanner has a text, and strings begin and end at characters.
+        core::str::from_utf8(self.inner).unwrap_or_default()
     }
 
     /// The text that the token stands for; empty if an escape in it stands for no character.
     #[inline]
     pub(crate) fn text(self) -> Cow<'a, str> {
+        let written = self.written();
         if self.escaped {
-            Cow::Owned(serde_json::from_str(&alloc::format!("\"{}\"", self.inner)).unwrap_or_default())
+            Cow::Owned(serde_json::from_str(&alloc::format!("\"{written}\"")).unwrap_or_default())
         } else {
-            Cow::Borrowed(self.inner)
+            Cow::Borrowed(written)
         }
     }
 }
 
 impl<'a> Scanner<'a> {
-    pub(crate) fn new(text: &'a str, max_depth: u32) -> Self {
-        Self { text, at: 0, max_depth: max_depth.min(MAX_DEPTH), too_deep: false }
+    pub(crate) const fn new(text: &'a str, max_depth: u32) -> Self {
+        let max_depth = if max_depth < MAX_DEPTH { max_depth } else { MAX_DEPTH };
+        Self { text, rest: text.as_bytes(), max_depth, too_deep: false }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
+        self.rest.first().copied()
     }
 
     pub(crate) fn skip_white_space(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = self.peek() {
-            self.at += 1;
+        while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
+            self.rest = rest;
         }
     }
 
     /// Takes `byte` if it is next.
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
-        let found = self.peek() == Some(byte);
-        self.at += usize::from(found);
-        found
+        match self.rest {
+            [first, rest @ ..] if *first == byte => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     pub(crate) fn expect(&mut self, byte: u8) -> Scanned<()> {
@@ -86,26 +98,23 @@ impl<'a> Scanner<'a> {
     /// Nothing but white space may follow.
     pub(crate) fn expect_end(&mut self) -> Scanned<()> {
         self.skip_white_space();
-        if self.at == self.text.len() { Ok(()) } else { Err(ScanError) }
+        if self.rest.is_empty() { Ok(()) } else { Err(ScanError) }
     }
 
     /// The string that begins here.
-    pub(crate) fn string(&mut self) -> Scanned<StringToken<'a>> {
+    fn string(&mut self) -> Scanned<StringToken<'a>> {
         self.expect(b'"')?;
-        let start = self.at;
+        let start = self.rest;
         let escaped = self.skip_string_body()?;
-        Ok(StringToken { inner: &self.text[start..self.at - 1], escaped })
+        Ok(StringToken { inner: &start[..start.len() - self.rest.len() - 1], escaped })
     }
 
     /// Steps over a string behind its opening quote; whether it has escapes.
-    #[inline]
+    #[inline(always)]
     fn skip_string_body(&mut self) -> Scanned<bool> {
         // Most strings are names.
-        let rest = &self.text.as_bytes()[self.at..];
-        if let Some(length) = plain_name(rest)
-            && rest[length] == b'"'
-        {
-            self.at += length + 1;
+        if let Some((_, behind)) = plain::name(self.rest) {
+            self.rest = behind;
             return Ok(false);
         }
         self.skip_text()
@@ -114,46 +123,20 @@ impl<'a> Scanner<'a> {
     /// The same, for strings of any length.
     #[inline(never)]
     fn skip_text(&mut self) -> Scanned<bool> {
-        let bytes = self.text.as_bytes();
-        let mut escaped = false;
-        loop {
-            self.at += plain(&bytes[self.at..]);
-            match self.peek() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(escaped);
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.at += 1;
-                    self.skip_escape()?;
-                }
-                _ => return Err(ScanError),
-            }
-        }
-    }
-
-    fn skip_escape(&mut self) -> Scanned<()> {
-        match self.peek() {
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 1,
-            Some(b'u') => {
-                let digits = self.text.as_bytes().get(self.at + 1..self.at + 5);
-                if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-                    return Err(ScanError);
-                }
-                self.at += 5;
-            }
-            _ => return Err(ScanError),
-        }
-        Ok(())
+        let (outcome, length) = match plain::body(self.rest) {
+            Ok(body) => (Ok(body.escaped), body.length),
+            Err(wrong) => (Err(ScanError), wrong),
+        };
+        self.rest = &self.rest[length..];
+        outcome
     }
 
     fn skip_digits(&mut self) -> Scanned<()> {
-        let start = self.at;
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
+        let start = self.rest.len();
+        while let [b'0'..=b'9', rest @ ..] = self.rest {
+            self.rest = rest;
         }
-        if self.at > start { Ok(()) } else { Err(ScanError) }
+        if self.rest.len() < start { Ok(()) } else { Err(ScanError) }
     }
 
     fn skip_number(&mut self) -> Scanned<()> {
@@ -161,7 +144,7 @@ impl<'a> Scanner<'a> {
         if !self.eat(b'0') {
             self.skip_digits()?;
         }
-        if !matches!(self.peek(), Some(b'.' | b'e' | b'E')) {
+        if !matches!(self.rest, [b'.' | b'e' | b'E', ..]) {
             return Ok(());
         }
         if self.eat(b'.') {
@@ -177,23 +160,21 @@ impl<'a> Scanner<'a> {
     }
 
     fn skip_literal(&mut self, literal: &str) -> Scanned<()> {
-        if !self.text.as_bytes()[self.at..].starts_with(literal.as_bytes()) {
-            return Err(ScanError);
-        }
-        self.at += literal.len();
+        self.rest = self.rest.strip_prefix(literal.as_bytes()).ok_or(ScanError)?;
         Ok(())
     }
 
+    #[inline(always)]
     fn skip_scalar(&mut self) -> Scanned<()> {
-        match self.peek() {
-            Some(b'"') => {
-                self.at += 1;
+        match self.rest {
+            [b'"', rest @ ..] => {
+                self.rest = rest;
                 self.skip_string_body().map(|_| ())
             }
-            Some(b'-' | b'0'..=b'9') => self.skip_number(),
-            Some(b't') => self.skip_literal("true"),
-            Some(b'f') => self.skip_literal("false"),
-            Some(b'n') => self.skip_literal("null"),
+            [b'-' | b'0'..=b'9', ..] => self.skip_number(),
+            [b't', ..] => self.skip_literal("true"),
+            [b'f', ..] => self.skip_literal("false"),
+            [b'n', ..] => self.skip_literal("null"),
             _ => Err(ScanError),
         }
     }
@@ -202,16 +183,13 @@ impl<'a> Scanner<'a> {
     ///
     /// `outer` is the number of brackets that are already open around it.
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
-        let start = self.at;
-        match self.peek() {
-            Some(b'"') => {
-                self.at += 1;
-                self.skip_string_body()?;
-            }
-            Some(b'{' | b'[') => self.skip_nested(outer)?,
-            _ => self.skip_scalar()?,
+        let start = self.position();
+        if let [b'{' | b'[', ..] = self.rest {
+            self.skip_nested(outer)?;
+        } else {
+            self.skip_scalar()?;
         }
-        Ok(&self.text[start..self.at])
+        Ok(self.since(start))
     }
 
     fn skip_nested(&mut self, outer: u32) -> Scanned<()> {
@@ -223,13 +201,18 @@ impl<'a> Scanner<'a> {
             match self.peek() {
                 Some(bracket @ (b'{' | b'[')) => {
                     self.open(bracket, depth)?;
-                    self.skip_white_space();
                     let object = bracket == b'{';
+                    if object && self.compact_name(false).is_some() {
+                        open = open << 1 | 1;
+                        depth += 1;
+                        continue;
+                    }
+                    self.skip_white_space();
                     if !self.eat(if object { b'}' } else { b']' }) {
                         open = open << 1 | u128::from(object);
                         depth += 1;
                         if object {
-                            self.member_name()?;
+                            self.spaced_name()?;
                         }
                         continue;
                     }
@@ -241,12 +224,15 @@ impl<'a> Scanner<'a> {
                 if depth == outer {
                     return Ok(());
                 }
-                self.skip_white_space();
                 let object = open & 1 == 1;
+                if object && self.compact_name(true).is_some() {
+                    break;
+                }
+                self.skip_white_space();
                 if self.eat(b',') {
                     self.skip_white_space();
                     if object {
-                        self.member_name()?;
+                        self.spaced_name()?;
                     }
                     break;
                 }
@@ -257,33 +243,27 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn member_name(&mut self) -> Scanned<()> {
-        if self.compact_name(false).is_some() {
-            return Ok(());
+    /// Takes a name, the comma before it if there should be one, and the colon behind it, if they are written as nearly
+    /// everybody writes them: with nothing between. The name.
+    #[inline(always)]
+    fn compact_name(&mut self, comma: bool) -> Option<&'a [u8]> {
+        let quote = if comma { self.rest.strip_prefix(b",")? } else { self.rest };
+        let (name, behind) = plain::name(quote.strip_prefix(b"\"")?)?;
+        match behind {
+            [b':', value @ ..] if !matches!(value, [0..=b' ', ..] | []) => {
+                self.rest = value;
+                Some(name)
+            }
+            _ => None,
         }
-        self.expect(b'"')?;
-        self.skip_string_body()?;
-        self.colon()
     }
 
-    /// Takes a name, the comma before it if there should be one, and the colon behind it, if they are written as nearly
-    /// everybody writes them: with nothing between. Where the name is.
-    #[inline]
-    fn compact_name(&mut self, comma: bool) -> Option<Range<usize>> {
-        let bytes = self.text.as_bytes();
-        if comma && *bytes.get(self.at)? != b',' {
-            return None;
-        }
-        let quote = self.at + usize::from(comma);
-        let [b'"', name @ ..] = bytes.get(quote..)? else { return None };
-        let length = plain_name(name)?;
-        let [b'"', b':', next, ..] = name[length..] else { return None };
-        if next <= b' ' {
-            return None;
-        }
-        let start = quote + 1;
-        self.at = start + length + 2;
-        Some(start..start + length)
+    /// Takes a name and the colon behind it, and white space around that.
+    #[inline(never)]
+    fn spaced_name(&mut self) -> Scanned<StringToken<'a>> {
+        let name = self.string()?;
+        self.colon()?;
+        Ok(name)
     }
 
     fn colon(&mut self) -> Scanned<()> {
@@ -296,12 +276,13 @@ impl<'a> Scanner<'a> {
     /// The next member of the object that the scanner is in, or `None` behind its closing brace.
     ///
     /// `first` is true directly behind the opening brace. Leaves the scanner behind the colon.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
-        if let Some(name) = self.compact_name(!first) {
-            return Ok(Some(StringToken { inner: &self.text[name], escaped: false }));
+        match self.compact_name(!first) {
+            Some(inner) => Ok(Some(StringToken { inner, escaped: false })),
+            None if self.eat(b'}') => Ok(None),
+            None => self.spaced_member(first),
         }
-        self.spaced_member(first)
     }
 
     #[inline(never)]
@@ -314,9 +295,20 @@ impl<'a> Scanner<'a> {
             self.expect(b',')?;
             self.skip_white_space();
         }
-        let name = self.string()?;
-        self.colon()?;
-        Ok(Some(name))
+        self.spaced_name().map(Some)
+    }
+
+    /// Takes a member's beginning that is written exactly so, with the comma before it if there should be one.
+    #[inline(always)]
+    pub(crate) fn eat_member(&mut self, first: bool, beginning: &[u8]) -> bool {
+        let rest = if first { Some(self.rest) } else { self.rest.strip_prefix(b",") };
+        match rest.and_then(|rest| rest.strip_prefix(beginning)) {
+            Some(rest) if !matches!(rest, [0..=b' ', ..]) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The next element of the array that the scanner is in, or `None` behind its closing bracket.
@@ -339,12 +331,12 @@ impl<'a> Scanner<'a> {
 
     /// Byte offset from the start of the text: where it goes on, or what was wrong.
     pub(crate) const fn position(&self) -> usize {
-        self.at
+        self.text.len() - self.rest.len()
     }
 
     /// The text from `start` to here.
     pub(crate) fn since(&self, start: usize) -> &'a str {
-        &self.text[start..self.at]
+        &self.text[start..self.position()]
     }
 }
 

@@ -2,11 +2,11 @@
 
 use core::str::Utf8Error;
 
-/// The text that `bytes` are.
+/// The text that `bytes` are, such as the text of a frame. With the feature `simd` it looks at vectors of them at a time.
 ///
 /// # Errors
 /// If they are not UTF-8.
-pub(crate) fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
+pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
     // It does not say where the first error is, so that is for the one below, who is seldom asked.
     #[cfg(feature = "simd")]
     if let Ok(text) = simdutf8::basic::from_utf8(bytes) {
