@@ -6,7 +6,7 @@ mod yaml;
 
 use std::fmt::Write;
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 pub(crate) use frontmatter::parse;
 pub use verify::{SkillFault, SkillFile};
@@ -18,7 +18,7 @@ pub(crate) const MANIFEST: &str = "SKILL.md";
 /// The SHA-256 of some bytes, as skills write it.
 pub(crate) fn digest(bytes: &[u8]) -> String {
     let mut text = String::from("sha256:");
-    for byte in Sha256::digest(bytes) {
+    for byte in Hash::hash(bytes) {
         // Nothing can go wrong with a text.
         let _ = write!(text, "{byte:02x}");
     }
