@@ -29,11 +29,15 @@ impl Pair {
             now,
             out: Vec::new(),
         };
-        pair.up(|_, _| {});
-        pair.down(|_, _| {});
-        pair.up(|_, _| {});
-        assert!(pair.client.is_ready() && pair.server.is_ready());
+        pair.shake_hands();
         pair
+    }
+
+    fn shake_hands(&mut self) {
+        self.up(|_, _| {});
+        self.down(|_, _| {});
+        self.up(|_, _| {});
+        assert!(self.client.is_ready() && self.server.is_ready());
     }
 
     /// Carries everything to the server.
@@ -297,7 +301,7 @@ fn idle_server(config: &Arc<ServerConfig>, out: &mut Vec<u8>) -> Server {
 #[test]
 fn as_many_idle_servers_fit_into_one_process() {
     /// The goal is 1 KiB.
-    const EACH: u64 = 3 << 10;
+    const EACH: u64 = 1 << 10;
     let (config, mut out) = (Arc::new(full_server()), Vec::new());
     drop(idle_server(&config, &mut out));
     let mut servers = Vec::new();
@@ -308,4 +312,37 @@ fn as_many_idle_servers_fit_into_one_process() {
     assert!(servers.iter().all(Server::is_ready));
     let each = held.bytes_current as u64 / MANY as u64;
     assert!(each < EACH, "an idle server takes {each} bytes, and {} of them itself", size_of::<Server>());
+}
+
+#[test]
+fn a_request_in_flight_takes_no_more_than_it_has_to() {
+    /// Those of the peer, and those of ours.
+    const EACH: (u64, u64) = (256, 256);
+    // However many there are: tables grow by steps.
+    for count in [1000, 10_000, 13_000] {
+        let mut config = full_client();
+        config.settings.limits.calls = count;
+        let mut server = full_server();
+        server.settings.limits.requests = count;
+        let now = Timestamp::ZERO;
+        let mut pair =
+            Pair { client: Client::new(config, now), server: Server::new(server, now), now, out: Vec::new() };
+        pair.shake_hands();
+        let mut held = (0, 0);
+        for _ in 0..count {
+            held.1 += measure(|| {
+                pair.client.request_raw(now, "vendor/a", None, RequestOptions::default()).expect("it is ready");
+                pair.out.clear();
+                pair.client.poll_transmit(&mut pair.out).expect("it asks");
+            })
+            .bytes_current;
+            held.0 += measure(|| {
+                let event = pair.server.handle_frame(now, Frame::new(&pair.out));
+                assert!(matches!(event, Some(Event::Request { .. })), "{event:?}");
+            })
+            .bytes_current;
+        }
+        let each = (held.0 as u64 / count as u64, held.1 as u64 / count as u64);
+        assert!(each.0 < EACH.0 && each.1 < EACH.1, "{count} requests take {each:?} each");
+    }
 }

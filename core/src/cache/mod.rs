@@ -16,7 +16,7 @@ pub use key::CacheKey;
 
 use crate::{
     protocol::Method,
-    rpc::Timestamp,
+    rpc::{Empty, Timestamp},
     schema::{CacheHints, ResultType},
     wire::RawJson,
 };
@@ -72,6 +72,10 @@ struct Entry {
     result: Box<str>,
     stale_at: Timestamp,
     used: u64,
+}
+
+impl Empty for Cache {
+    const EMPTY: &'static Self = &Self::new(0, 0);
 }
 
 impl Cache {

@@ -1,10 +1,6 @@
 //! What a binding with several streams asks of a connection, and a pipe does not.
 
-use alloc::{
-    collections::{BTreeSet, VecDeque},
-    string::ToString,
-    sync::Arc,
-};
+use alloc::{collections::BTreeSet, string::ToString, sync::Arc};
 use core::{marker::PhantomData, time::Duration};
 
 use super::{
@@ -25,10 +21,7 @@ impl Connection<ServerEnd> {
 
     /// Nothing is going on for now: gives back the space of buffers that are empty.
     pub(crate) fn shrink(&mut self) {
-        self.engine.outbox.shrink();
-        if self.engine.events.is_empty() {
-            self.engine.events = VecDeque::new();
-        }
+        self.engine.shrink();
     }
 
     /// Whether an answer to anything that came in on this stream is still to be sent.
@@ -139,7 +132,7 @@ impl Engine {
             return;
         }
         self.stop_listening(call);
-        self.repeats.end(call);
+        self.keep_no_more(call);
         let Some(entry) = self.calls.retire(call) else { return };
         match entry.tag {
             CallTag::User { .. } => {

@@ -3,7 +3,10 @@
 
 use alloc::{string::String, sync::Arc};
 
-use super::{ClientEnd, Connection, Event, Outcome, SendError, engine::Engine};
+use super::{
+    ClientEnd, Connection, Event, Limits, Outcome, SendError,
+    engine::{Engine, Side},
+};
 use crate::{
     cache::{Cache, CacheKey},
     protocol::{Method, ProtocolVersion},
@@ -15,23 +18,31 @@ use crate::{
 impl Connection<ClientEnd> {
     /// The results that may be used again. What changes is made stale without being asked.
     #[must_use]
-    pub const fn cache(&self) -> &Cache {
+    pub fn cache(&self) -> &Cache {
         &self.engine.cache
     }
 
     /// Drops every result that may be used again.
     pub fn clear_cache(&mut self) {
-        self.engine.cache.clear();
+        self.engine.cache().clear();
     }
 
     /// As whom requests are made from now on, where the server knows that from something outside of the messages, such as
     /// a token. Results that are private to one are not used for another.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
-        self.engine.principal = principal;
+        if let Side::Client { principal: own, .. } = &mut self.engine.side {
+            *own = principal;
+        }
     }
 }
 
 impl Engine {
+    /// The results that are kept.
+    pub(super) fn cache(&mut self) -> &mut Cache {
+        let Limits { cache_entries, cache_bytes, .. } = self.side.settings().limits;
+        self.cache.or_make(|| Cache::new(cache_entries, cache_bytes))
+    }
+
     /// Whether results of this method may be used again.
     pub(super) fn remembers(&self, method: Option<Method>) -> Option<Method> {
         method.filter(|method| method.is_cacheable() && self.is_modern_client() && self.limits().cache_entries > 0)
@@ -64,12 +75,13 @@ impl Engine {
     fn cache_key(&self, method: Method, params: &[u8]) -> Option<CacheKey> {
         let text = core::str::from_utf8(params).ok()?;
         let params = (!text.is_empty()).then(|| RawJson::trusted(text));
-        CacheKey::new(method, self.version?, params.as_ref(), self.principal.clone())
+        CacheKey::new(method, self.version?, params.as_ref(), self.side.principal())
     }
 
     /// Ends a call before it has begun, if there is an answer to it that is still good.
     fn remember(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
-        let result = self.cache.get(self.clock.max(now), key)?;
+        let now = self.clock.max(now);
+        let result = self.cache.made()?.get(now, key)?;
         let result = RawJson::trusted(result).into_owned();
         self.stats.cache_hits += 1;
         let call = self.calls.skip();
@@ -79,18 +91,22 @@ impl Engine {
 
     /// The server has said what it is before anybody has asked for it.
     pub(super) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
-        if let Some(key) = CacheKey::new(Method::Discover, version, None, self.principal.clone()) {
+        if let Some(key) = CacheKey::new(Method::Discover, version, None, self.side.principal()) {
             let asked = self.cache.ask(&key);
-            self.cache.put(self.clock, asked, &key, result);
+            let now = self.clock;
+            self.cache().put(now, asked, &key, result);
         }
     }
 
     /// A final result has come in.
     pub(super) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // What has come of an exchange is nobody else's.
-        let asked = self.repeats.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun()));
+        let repeats = self.repeats.made();
+        let asked = repeats
+            .and_then(|repeats| repeats.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));
         if let Some((asked, key)) = asked.flatten() {
-            self.cache.put(self.clock, asked, &key, result);
+            let now = self.clock;
+            self.cache().put(now, asked, &key, result);
         }
     }
 
@@ -99,7 +115,7 @@ impl Engine {
         let asked = self.repeats.get(call).and_then(|kept| kept.asked.as_ref());
         if let Some((_, key)) = asked.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor()) {
             let method = key.method();
-            self.cache.forget(method);
+            self.cache().forget(method);
         }
     }
 
@@ -107,7 +123,7 @@ impl Engine {
     pub(super) fn hear_of_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
         if self.is_modern_client() && !change.makes_stale().is_empty() {
             let uri: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
-            self.cache.changed(change, uri.as_deref());
+            self.cache().changed(change, uri.as_deref());
         }
     }
 
@@ -115,11 +131,11 @@ impl Engine {
     pub(super) fn may_have_missed(&mut self, filter: &SubscriptionFilter) {
         for change in Method::SUBSCRIBED {
             if filter.wants(change, None) {
-                self.cache.changed(change, None);
+                self.cache().changed(change, None);
             }
         }
         for uri in filter.resource_subscriptions.iter().flatten() {
-            self.cache.changed(Method::ResourceUpdated, Some(uri));
+            self.cache().changed(Method::ResourceUpdated, Some(uri));
         }
     }
 }

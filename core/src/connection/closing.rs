@@ -1,6 +1,6 @@
 //! How a connection ends.
 
-use alloc::string::String;
+use alloc::{boxed::Box, string::String};
 
 use super::{
     CancelCause, CloseReason, Event, Outcome,
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     protocol::{Phase, Role},
-    rpc::{Lane, Owner, State, Timestamp},
+    rpc::{Lane, Owner, Rare, State, Timestamp},
 };
 
 impl Engine {
@@ -30,7 +30,7 @@ impl Engine {
     pub(super) fn break_off(&mut self, reason: CloseReason) {
         self.end(reason);
         self.outbox.clear();
-        self.batches.clear();
+        self.batches = Rare::default();
         self.batch_bytes = 0;
         for key in self.requests.keys(State::Answered) {
             self.release(key);
@@ -50,7 +50,7 @@ impl Engine {
         self.pings = None;
         self.aborted = self.phase < Phase::Ready;
         self.phase = Phase::Draining;
-        self.drain = Some((now + self.limits().drain, reason));
+        self.drain = Some(Box::new((now + self.limits().drain, reason)));
         self.check_drained();
     }
 
@@ -62,8 +62,8 @@ impl Engine {
     }
 
     pub(super) fn finish_draining(&mut self) {
-        if let Some((_, reason)) = self.drain.take() {
-            self.end(reason);
+        if let Some(drain) = self.drain.take() {
+            self.end(drain.1);
         }
     }
 
@@ -75,7 +75,9 @@ impl Engine {
         self.note_exit(&reason);
         self.end_calls(&reason);
         self.end_subscriptions();
-        self.subscriptions.clear();
+        if let Some(subscriptions) = self.subscriptions.made() {
+            subscriptions.clear();
+        }
         for key in self.requests.keys(State::Open) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });
@@ -85,7 +87,7 @@ impl Engine {
         self.pings = None;
         self.changes.clear();
         self.followed.clear();
-        self.ended = Some(reason);
+        self.ended = Some(Box::new(reason));
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {
@@ -94,7 +96,7 @@ impl Engine {
         }
         for id in self.calls.ids() {
             self.drop_questions(id);
-            self.repeats.end(id);
+            self.keep_no_more(id);
             let call = self.calls.retire(id);
             if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });

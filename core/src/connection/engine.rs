@@ -21,7 +21,7 @@ use super::{
 use crate::{
     cache::Cache,
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, Slots, State, Timestamp},
+    rpc::{CallId, Empty, Entry, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, Slots, State, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
     wire::{Json, RequestId},
 };
@@ -47,10 +47,39 @@ pub(super) enum CallTag {
     },
 }
 
+/// The progress token of a request of the peer. Most peers have it be the request's id, and it takes no room then.
+#[derive(Clone, Debug)]
+pub(super) enum Token {
+    None,
+    Id,
+    Other(Box<RequestId>),
+}
+
+impl Token {
+    pub(super) fn new(token: Option<RequestId>, id: &RequestId) -> Self {
+        match token {
+            None => Self::None,
+            // Spelled alike: it is repeated as it came.
+            Some(token) if token.as_json() == id.as_json() => Self::Id,
+            Some(token) => Self::Other(Box::new(token)),
+        }
+    }
+}
+
+impl Entry<RequestTag> {
+    pub(super) fn token(&self) -> Option<&RequestId> {
+        match &self.tag.token {
+            Token::None => None,
+            Token::Id => Some(&self.id),
+            Token::Other(token) => Some(token),
+        }
+    }
+}
+
 /// What is remembered of a request of the peer.
 #[derive(Clone, Debug)]
 pub(super) struct RequestTag {
-    pub(super) token: Option<RequestId>,
+    pub(super) token: Token,
     pub(super) last_progress: Option<f64>,
     /// Frames that belong to it and wait to be written.
     pub(super) queued: u32,
@@ -71,7 +100,7 @@ pub(super) struct RequestTag {
 }
 
 impl RequestTag {
-    pub(super) fn new(token: Option<RequestId>, origin: Origin) -> Self {
+    pub(super) fn new(token: Token, origin: Origin) -> Self {
         let Origin { batch, bytes } = origin;
         Self {
             token,
@@ -95,23 +124,32 @@ impl RequestTag {
 
 /// What only one of the roles has.
 #[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "of servers there are many in one process, and they need all of it")]
 pub(super) enum Side {
-    Client { config: Arc<ClientConfig>, begun: Beginning, server: Option<InitializeResult>, identity: Option<Identity> },
-    Server { config: Arc<ServerConfig>, client: Option<InitializeParams>, initialized_early: bool },
+    Client {
+        config: Arc<ClientConfig>,
+        begun: Beginning,
+        server: Option<Box<InitializeResult>>,
+        identity: Option<Identity>,
+        /// As whom requests are made, where that is known.
+        principal: Option<Arc<str>>,
+    },
+    Server {
+        config: Arc<ServerConfig>,
+        client: Option<InitializeParams>,
+    },
 }
 
 /// Without the configuration, which never changes.
 impl fmt::Debug for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client { config: _, begun, server, identity: _ } => {
+            Self::Client { config: _, begun, server, identity: _, principal: _ } => {
                 f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
             }
-            Self::Server { config: _, client, initialized_early } => f
-                .debug_struct("Server")
-                .field("client", client)
-                .field("initialized_early", initialized_early)
-                .finish_non_exhaustive(),
+            Self::Server { config: _, client } => {
+                f.debug_struct("Server").field("client", client).finish_non_exhaustive()
+            }
         }
     }
 }
@@ -125,13 +163,34 @@ impl Side {
             let capabilities = Json::new(&At(&config.capabilities, Some(newest))).ok()?;
             Some(Identity { info, capabilities })
         });
-        Self::Client { config, begun: Beginning::new(opening), server: None, identity: identity.flatten() }
+        Self::Client {
+            config,
+            begun: Beginning::new(opening),
+            server: None,
+            identity: identity.flatten(),
+            principal: None,
+        }
+    }
+
+    pub(super) fn settings(&self) -> &Settings {
+        match self {
+            Self::Client { config, .. } => &config.settings,
+            Self::Server { config, .. } => &config.settings,
+        }
     }
 
     /// Who a client says it is.
     pub(super) const fn identity(&self) -> Option<&Identity> {
         match self {
             Self::Client { identity, .. } => identity.as_ref(),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// As whom a client makes its requests.
+    pub(super) fn principal(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Client { principal, .. } => principal.clone(),
             Self::Server { .. } => None,
         }
     }
@@ -145,6 +204,9 @@ impl Side {
     }
 }
 
+/// Requests whose streams the binding is to close for now, and when the peer may come back.
+type LetGo = VecDeque<(ReplyKey, Option<Duration>)>;
+
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
     pub(super) side: Side,
@@ -153,33 +215,32 @@ pub(super) struct Engine {
     pub(super) version: Option<ProtocolVersion>,
     pub(super) local: CapabilitySet,
     pub(super) peer: CapabilitySet,
-    pub(super) calls: Outgoing<CallTag>,
+    pub(super) calls: Rare<Outgoing<CallTag>>,
     pub(super) requests: Incoming<RequestTag>,
     pub(super) request_bytes: usize,
     pub(super) outbox: Outbox,
-    pub(super) batches: Slots<Batch>,
+    pub(super) batches: Rare<Slots<Batch>>,
     pub(super) batch_bytes: usize,
     pub(super) events: VecDeque<Event<'static>>,
     /// Why it has ended, until the application knows. It comes behind all other events.
-    pub(super) ended: Option<CloseReason>,
+    pub(super) ended: Option<Box<CloseReason>>,
     pub(super) changes: Changes,
     pub(super) log_level: Option<LoggingLevel>,
-    pub(super) pings: Option<Pings>,
+    pub(super) pings: Option<Box<Pings>>,
     pub(super) followed: Followed,
-    pub(super) subscriptions: Subscriptions,
-    pub(super) repeats: Repeats,
-    pub(super) cache: Cache,
-    /// As whom requests are made, where that is known.
-    pub(super) principal: Option<Arc<str>>,
+    pub(super) subscriptions: Rare<Subscriptions>,
+    pub(super) repeats: Rare<Repeats>,
+    pub(super) cache: Rare<Cache>,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
-    pub(super) drain: Option<(Timestamp, CloseReason)>,
+    pub(super) drain: Option<Box<(Timestamp, CloseReason)>>,
     /// How the frame that is being taken in has come.
     pub(super) arrival: Option<Box<Arrival>>,
-    /// Requests whose streams the binding is to close for now.
-    pub(super) let_go: VecDeque<(ReplyKey, Option<Duration>)>,
+    pub(super) let_go: Rare<LetGo>,
     /// The end began before the handshake was over.
     pub(super) aborted: bool,
+    /// The client has said that it is ready before it has begun (servers).
+    pub(super) initialized_early: bool,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
     pub(super) stats: Stats,
@@ -187,6 +248,16 @@ pub(super) struct Engine {
 
 /// The first id of ours. Some peers take 0 for no id at all.
 pub(super) const FIRST_ID: u64 = 1;
+
+impl Empty for Outgoing<CallTag> {
+    const EMPTY: &'static Self = &Self::new(FIRST_ID);
+}
+
+impl Default for Outgoing<CallTag> {
+    fn default() -> Self {
+        Self::new(FIRST_ID)
+    }
+}
 
 impl Engine {
     pub(super) fn new(side: Side, now: Timestamp) -> Self {
@@ -199,27 +270,27 @@ impl Engine {
             version: None,
             local,
             peer: CapabilitySet::EMPTY,
-            calls: Outgoing::new(FIRST_ID, settings.hash_seed),
+            calls: Rare::default(),
             requests: Incoming::new(settings.hash_seed),
             request_bytes: 0,
             outbox: Outbox::default(),
-            batches: Slots::default(),
+            batches: Rare::default(),
             batch_bytes: 0,
             events: VecDeque::new(),
             ended: None,
             changes: Changes::default(),
             log_level: None,
-            pings: settings.keepalive.map(|keepalive| Pings::new(keepalive, now)),
-            followed: Followed::new(settings.hash_seed),
-            subscriptions: Subscriptions::default(),
-            repeats: Repeats::new(settings.hash_seed),
-            cache: Cache::new(settings.limits.cache_entries, settings.limits.cache_bytes),
-            principal: None,
+            pings: Pings::of(settings, now),
+            followed: Followed::default(),
+            subscriptions: Rare::default(),
+            repeats: Rare::default(),
+            cache: Rare::default(),
             clock: now,
             drain: None,
             arrival: None,
-            let_go: VecDeque::new(),
+            let_go: Rare::default(),
             aborted: false,
+            initialized_early: false,
             noise: 0,
             stats: Stats::default(),
             side,
@@ -227,10 +298,7 @@ impl Engine {
     }
 
     pub(super) fn settings(&self) -> &Settings {
-        match &self.side {
-            Side::Client { config, .. } => &config.settings,
-            Side::Server { config, .. } => &config.settings,
-        }
+        self.side.settings()
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -267,7 +335,7 @@ impl Engine {
     }
 
     pub(super) fn poll_event(&mut self) -> Option<Event<'static>> {
-        self.events.pop_front().or_else(|| self.ended.take().map(Event::Closed))
+        self.events.pop_front().or_else(|| self.ended.take().map(|reason| Event::Closed(*reason)))
     }
 
     pub(super) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
@@ -289,7 +357,7 @@ impl Engine {
         if let Some(stream) = self.pop_batch(out) {
             return Some((Route::Connection, stream));
         }
-        while let Some((key, retry)) = self.let_go.pop_front() {
+        while let Some((key, retry)) = self.let_go.made().and_then(VecDeque::pop_front) {
             if let Some((entry, State::Open)) = self.requests.get(key) {
                 return Some((Route::LetGo { key, retry }, entry.tag.stream()));
             }
@@ -330,8 +398,8 @@ impl Engine {
 
     pub(super) fn poll_timeout(&self) -> Option<Deadline> {
         let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
-        let ping = self.pings.as_ref().and_then(Pings::due).map(|at| Deadline { at, wake: Wake::Keepalive });
-        let drain = self.drain.as_ref().map(|(at, _)| Deadline { at: *at, wake: Wake::Drain });
+        let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
+        let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
         let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
         [call, retry, ping, drain].into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
@@ -343,7 +411,7 @@ impl Engine {
         }
         self.send_due(now);
         self.keep_alive(now);
-        if self.drain.as_ref().is_some_and(|(at, _)| *at <= now) {
+        if self.drain.as_ref().is_some_and(|drain| drain.0 <= now) {
             self.finish_draining();
         }
     }
@@ -383,6 +451,15 @@ impl Engine {
         });
         if waits && self.let_go.iter().all(|(known, _)| *known != key) {
             self.let_go.push_back((key, retry));
+        }
+    }
+
+    /// Nothing is going on: gives back the room of what is empty.
+    pub(super) fn shrink(&mut self) {
+        self.outbox.shrink();
+        self.requests.shrink();
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
         }
     }
 

@@ -1,6 +1,9 @@
 //! `initialize`, from both ends (specification, lifecycle).
 
-use alloc::string::{String, ToString};
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+};
 
 use super::{
     CloseReason, Event, RequestOptions, Violation,
@@ -58,7 +61,7 @@ impl Engine {
         self.version = Some(version);
         self.peer = result.capabilities.set();
         if let Side::Client { server, .. } = &mut self.side {
-            *server = Some(result);
+            *server = Some(Box::new(result));
         }
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
@@ -103,13 +106,13 @@ impl Engine {
             self.refuse(origin, Some(id), &error);
             return self.violation(Violation::NotSupported(Method::Initialize));
         };
-        let Side::Server { config, client, initialized_early } = &mut self.side else { return None };
+        let Side::Server { config, client } = &mut self.side else { return None };
         let config = config.clone();
         let result = InitializeResult {
             instructions: config.instructions.clone(),
             ..InitializeResult::new(version.as_str().to_string(), config.capabilities.clone(), config.info.clone())
         };
-        let early = *initialized_early;
+        let early = self.initialized_early;
         self.peer = params.capabilities.set();
         *client = Some(params);
         self.version = Some(version);

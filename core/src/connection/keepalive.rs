@@ -1,7 +1,9 @@
 //! Pings for a peer that has been quiet.
 
+use alloc::boxed::Box;
+
 use super::{
-    CloseReason, Keepalive, RequestOptions,
+    CloseReason, Keepalive, RequestOptions, Settings,
     engine::{CallTag, Engine},
 };
 use crate::{
@@ -19,8 +21,10 @@ pub(super) struct Pings {
 }
 
 impl Pings {
-    pub(super) const fn new(keepalive: Keepalive, now: Timestamp) -> Self {
-        Self { keepalive, heard: now, missed: 0, in_flight: false }
+    /// Those that are configured.
+    pub(super) fn of(settings: &Settings, now: Timestamp) -> Option<Box<Self>> {
+        let keepalive = settings.keepalive?;
+        Some(Box::new(Self { keepalive, heard: now, missed: 0, in_flight: false }))
     }
 
     /// When the next ping is due. The one in flight has a deadline of its own.

@@ -132,9 +132,9 @@ impl Connection<ClientEnd> {
 
     /// What the server said of itself in the handshake.
     #[must_use]
-    pub const fn server(&self) -> Option<&InitializeResult> {
+    pub fn server(&self) -> Option<&InitializeResult> {
         match &self.engine.side {
-            Side::Client { server, .. } => server.as_ref(),
+            Side::Client { server, .. } => server.as_deref(),
             Side::Server { .. } => None,
         }
     }
@@ -144,7 +144,7 @@ impl Connection<ServerEnd> {
     /// A server that waits for `initialize`. A configuration can be shared by any number of them.
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
-        let side = Side::Server { config: config.into(), client: None, initialized_early: false };
+        let side = Side::Server { config: config.into(), client: None };
         Self { engine: Engine::new(side, now), end: PhantomData }
     }
 
@@ -201,7 +201,7 @@ impl Connection<ServerEnd> {
     #[must_use]
     pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
         let (entry, _) = self.engine.requests.get(key)?;
-        let (progress_token, trace) = (entry.tag.token.as_ref(), entry.tag.trace.as_deref());
+        let (progress_token, trace) = (entry.token(), entry.tag.trace.as_deref());
         let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
         if let Some(modern) = &entry.tag.modern {
             return Some(RequestContext {
@@ -460,7 +460,7 @@ impl<E> Connection<E> {
     /// As [`respond`](Self::respond).
     pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
         let (token, last) = match self.engine.requests.get(key) {
-            Some((entry, State::Open)) => (entry.tag.token.clone(), entry.tag.last_progress),
+            Some((entry, State::Open)) => (entry.token().cloned(), entry.tag.last_progress),
             _ => (None, None),
         };
         self.respond(key, task)?;

@@ -8,7 +8,7 @@ use alloc::{
 
 use super::{
     Event, SendError, Violation,
-    engine::{Engine, RequestTag, Side},
+    engine::{Engine, RequestTag, Side, Token},
     receive::Origin,
     splice,
 };
@@ -159,7 +159,8 @@ impl Engine {
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
         let token = meta.member(keys::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
         let trace = TraceContext::of(meta).map(Box::new);
-        let tag = RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(token, origin) };
+        let tag =
+            RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(Token::new(token, &id), origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, origin);
         }

@@ -1,6 +1,7 @@
 //! How a client finds out which era a server is of: it asks `server/discover`, and what comes back decides.
 
 use alloc::{
+    boxed::Box,
     string::{String, ToString},
     vec::Vec,
 };
@@ -87,10 +88,10 @@ impl Engine {
         self.pings = None;
         let info = discovered.meta.as_ref().and_then(server_info).unwrap_or_else(|| Implementation::new("", ""));
         if let Side::Client { server, .. } = &mut self.side {
-            *server = Some(InitializeResult {
+            *server = Some(Box::new(InitializeResult {
                 instructions: discovered.instructions,
                 ..InitializeResult::new(version.as_str().to_string(), discovered.capabilities, info)
-            });
+            }));
         }
         Some(Event::Ready)
     }

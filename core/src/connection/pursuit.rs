@@ -11,7 +11,7 @@ use core::time::Duration;
 
 use super::{
     CancelCause, Event, Outcome, RequestOptions, SendError,
-    engine::{CallTag, Engine, RequestTag},
+    engine::{CallTag, Engine, RequestTag, Token},
     receive::Origin,
     rounds::{Asked, Question, questions},
 };
@@ -383,7 +383,7 @@ impl Engine {
             let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
             let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
             let origin = Origin { bytes, ..Origin::default() };
-            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(None, origin) };
+            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
             // If there is no room for it now, it is new again at the next look.
             let Ok(key) = self.admit(id, tag, origin) else { break };
             self.change_pursuit(call, |pursuit| {

@@ -4,7 +4,7 @@ use alloc::{borrow::Cow, boxed::Box, string::String};
 
 use super::{
     CancelCause, CloseReason, Event, Outcome, Progress, Violation,
-    engine::{CallTag, Engine, FIRST_ID, RequestTag, Side},
+    engine::{CallTag, Engine, FIRST_ID, RequestTag, Side, Token},
     error::syntax_at,
 };
 use crate::{
@@ -276,7 +276,7 @@ impl Engine {
         }
         let token = meta.as_ref().and_then(|meta| id_in(meta, "progressToken"));
         let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
-        let tag = RequestTag { level, trace, ..RequestTag::new(token, origin) };
+        let tag = RequestTag { level, trace, ..RequestTag::new(Token::new(token, &id), origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
@@ -427,7 +427,7 @@ impl Engine {
             self.stats.cancelled += u64::from(taken_back);
             return None;
         };
-        if self.subscriptions.end(key) {
+        if self.end_subscription(key) {
             self.cancel_request(key);
             self.release(key);
             return None;
@@ -551,7 +551,7 @@ impl Engine {
             self.note_refusal(call, error);
         }
         self.stop_listening(call);
-        self.repeats.end(call);
+        self.keep_no_more(call);
         match (entry.tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
                 self.probe_refused(self.clock, again, error);
@@ -579,14 +579,16 @@ impl Engine {
     }
 
     fn receive_initialized(&mut self) -> Option<Event<'static>> {
-        match (&mut self.side, self.phase) {
+        match (&self.side, self.phase) {
             (_, Phase::Initializing) => {
                 self.phase = Phase::Ready;
+                // What the handshake took is more than most of what is to come needs.
+                self.shrink();
                 Some(Event::Ready)
             }
             // It has overtaken `initialize`, as it may over HTTP.
-            (Side::Server { initialized_early, .. }, Phase::Opening) => {
-                *initialized_early = true;
+            (Side::Server { .. }, Phase::Opening) => {
+                self.initialized_early = true;
                 self.violation(Violation::NotReady(Method::Initialized.into()))
             }
             _ => None,

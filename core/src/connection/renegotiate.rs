@@ -60,14 +60,16 @@ impl Engine {
         self.calls.suspend(call);
         self.repeats.park(call, error.clone());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
-        self.cache.clear();
-        self.pings = self.settings().keepalive.map(|keepalive| Pings::new(keepalive, now));
+        self.cache().clear();
+        self.pings = Pings::of(self.settings(), now);
         self.shake_hands(now, Some(version));
     }
 
     /// The session has begun: the request that it was begun for is sent, if the server has what it asks for.
     pub(super) fn session_started(&mut self) -> Option<Event<'static>> {
-        let Some((call, error)) = self.repeats.take_parked() else { return Some(Event::Ready) };
+        let Some((call, error)) = self.repeats.made().and_then(|repeats| repeats.take_parked()) else {
+            return Some(Event::Ready);
+        };
         let method = self.repeats.get(call).and_then(|kept| kept.method.known());
         let allowed = self.version.is_some_and(|version| {
             method.is_none_or(|method| check(method, version, Role::Client, self.declared()).is_ok())

@@ -9,7 +9,6 @@ use alloc::{
     vec::Vec,
 };
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use super::{
@@ -24,7 +23,7 @@ use super::{
 use crate::{
     cache::{Asked, CacheKey},
     protocol::{MethodName, ProtocolVersion},
-    rpc::{CallId, Lane, Owner, Timestamp},
+    rpc::{CallId, Empty, InARow, Lane, Owner, Timestamp},
     schema::{LoggingLevel, TraceContext, keys},
     wire::{ErrorObject, RequestId, encode},
 };
@@ -106,7 +105,7 @@ impl Extra {
 /// The requests that are kept.
 #[derive(Clone, Debug)]
 pub(super) struct Repeats {
-    calls: HashMap<CallId, Kept, FixedState>,
+    calls: HashMap<CallId, Kept, InARow>,
     /// What is sent again as soon as there is a session, and what it ends with if there is none.
     parked: Option<(CallId, ErrorObject)>,
     /// What is to be sent again, and when.
@@ -120,11 +119,20 @@ pub(super) struct Repeats {
     pub(super) was_deaf: bool,
 }
 
+impl Default for Repeats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Empty for Repeats {
+    const EMPTY: &'static Self = &Self::new();
+}
+
 impl Repeats {
-    pub(super) fn new(seed: u64) -> Self {
-        let calls = HashMap::with_hasher(FixedState::with_seed(seed));
+    const fn new() -> Self {
         Self {
-            calls,
+            calls: HashMap::with_hasher(InARow),
             parked: None,
             due: BTreeSet::new(),
             tasks: BTreeSet::new(),
@@ -163,7 +171,7 @@ impl Repeats {
         self.calls.insert(call, kept);
     }
 
-    pub(super) fn end(&mut self, call: CallId) {
+    fn end(&mut self, call: CallId) {
         let Some(kept) = self.calls.remove(&call) else { return };
         self.bytes -= kept.weight();
         if let Some(due) = kept.due {
@@ -267,6 +275,13 @@ impl Repeats {
 }
 
 impl Engine {
+    /// A call has ended, and is not sent again.
+    pub(super) fn keep_no_more(&mut self, call: CallId) {
+        if let Some(repeats) = self.repeats.made() {
+            repeats.end(call);
+        }
+    }
+
     /// The peer has put a call off: it is sent again after the `n`th pause.
     pub(super) fn send_later(&mut self, call: CallId, n: u32) {
         self.calls.suspend(call);
@@ -278,7 +293,7 @@ impl Engine {
 
     /// Sends again what is due.
     pub(super) fn send_due(&mut self, now: Timestamp) {
-        while let Some(call) = self.repeats.take_due(now) {
+        while let Some(call) = self.repeats.made().and_then(|repeats| repeats.take_due(now)) {
             self.send_again(call);
         }
     }

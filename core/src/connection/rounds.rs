@@ -9,7 +9,7 @@ use alloc::{
 
 use super::{
     CancelCause, Event, Outcome,
-    engine::{Engine, RequestTag},
+    engine::{Engine, RequestTag, Token},
     receive::Origin,
     splice,
 };
@@ -158,7 +158,7 @@ impl Engine {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
             let origin =
                 Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
-            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(None, origin) };
+            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
             let key = self.admit(id, tag, origin).map_err(|_| ())?;
             self.events.push_back(Event::Request {
                 key,

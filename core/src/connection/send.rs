@@ -242,7 +242,7 @@ impl Engine {
         let task = self.own_task(id);
         self.drop_questions(id);
         self.stop_listening(id);
-        self.repeats.end(id);
+        self.keep_no_more(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {
             return self.say_farewell(&task);
@@ -350,7 +350,7 @@ impl Engine {
             self.requests.answered(key);
             self.count_queued(key);
         }
-        self.subscriptions.end(key);
+        self.end_subscription(key);
         self.log_level = level.or(self.log_level);
         self.check_drained();
         Ok(())
@@ -396,7 +396,7 @@ impl Engine {
             State::Cancelled => return Ok(()),
             State::Open => {}
         }
-        let Some(token) = entry.tag.token.clone() else { return Ok(()) };
+        let Some(token) = entry.token().cloned() else { return Ok(()) };
         if !progress.is_finite() || entry.tag.last_progress.is_some_and(|last| progress <= last) {
             return Err(SendError::ProgressNotGrowing);
         }

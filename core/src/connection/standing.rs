@@ -45,7 +45,6 @@ impl Connection<ServerEnd> {
         if version.era() != Era::Legacy || !config.settings.versions.contains(*version) {
             return None;
         }
-        let seed = config.settings.hash_seed;
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
         if let Side::Server { client: known, .. } = &mut engine.side {
@@ -54,7 +53,9 @@ impl Connection<ServerEnd> {
         engine.peer = client.capabilities.set();
         engine.version = Some(*version);
         engine.phase = Phase::Initializing;
-        engine.calls = Outgoing::new(FIRST_ID.saturating_add(calls), seed);
+        if calls > 0 {
+            *engine.calls = Outgoing::new(FIRST_ID.saturating_add(calls));
+        }
         resumed.catch_up(standing);
         Some(resumed)
     }

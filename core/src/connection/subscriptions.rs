@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     protocol::{Capability, Method, Phase, ProtocolVersion},
-    rpc::{Owner, ReplyKey, State},
+    rpc::{Empty, Owner, ReplyKey, State},
     schema::{
         At, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult,
         keys,
@@ -27,6 +27,10 @@ pub(super) struct Subscriptions {
     asked: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
 }
 
+impl Empty for Subscriptions {
+    const EMPTY: &'static Self = &Self { active: BTreeMap::new(), asked: BTreeMap::new() };
+}
+
 impl Subscriptions {
     pub(super) fn len(&self) -> usize {
         self.active.len() + self.asked.len()
@@ -38,7 +42,7 @@ impl Subscriptions {
     }
 
     /// Forgets a subscription; whether it was in force.
-    pub(super) fn end(&mut self, key: ReplyKey) -> bool {
+    fn end(&mut self, key: ReplyKey) -> bool {
         self.asked.remove(&key);
         self.active.remove(&key).is_some()
     }
@@ -276,9 +280,15 @@ impl Engine {
         }
     }
 
+    /// Forgets a subscription; whether it was in force.
+    pub(super) fn end_subscription(&mut self, key: ReplyKey) -> bool {
+        self.subscriptions.made().is_some_and(|subscriptions| subscriptions.end(key))
+    }
+
     /// Ends every subscription: its result, and then the cancellation that some clients wait for.
     pub(super) fn end_subscriptions(&mut self) {
-        for (key, (id, _)) in core::mem::take(&mut self.subscriptions.active) {
+        let Some(subscriptions) = self.subscriptions.made() else { return };
+        for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
             let told = SubscriptionsListenResult::of(&id)
                 .map_err(SendError::from)

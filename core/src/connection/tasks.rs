@@ -6,40 +6,34 @@ use core::hash::BuildHasher;
 use foldhash::quality::FixedState;
 
 use super::engine::Engine;
-use crate::{protocol::Method, rpc::CallId, wire::RawJson};
+use crate::{
+    protocol::Method,
+    rpc::{CallId, Rare},
+    wire::RawJson,
+};
 
 /// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
 /// should two of them ever have the same, one is not followed to its end.
-#[derive(Clone, Debug)]
-pub(super) struct Followed {
-    tasks: VecDeque<(CallId, u64)>,
-    hasher: FixedState,
-}
+#[derive(Clone, Debug, Default)]
+pub(super) struct Followed(Rare<VecDeque<(CallId, u64)>>);
 
 impl Followed {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { tasks: VecDeque::new(), hasher: FixedState::with_seed(seed) }
-    }
-
-    fn begin(&mut self, call: CallId, task: &str) {
-        self.tasks.push_back((call, self.hasher.hash_one(task)));
-    }
-
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.tasks.iter().any(|(followed, _)| *followed == call)
+        self.0.iter().any(|(followed, _)| *followed == call)
     }
 
-    fn end(&mut self, task: &str) {
-        let task = self.hasher.hash_one(task);
-        self.tasks.retain(|(_, followed)| *followed != task);
+    fn end(&mut self, task: u64) {
+        if let Some(tasks) = self.0.made() {
+            tasks.retain(|(_, followed)| *followed != task);
+        }
     }
 
     pub(super) fn clear(&mut self) {
-        self.tasks.clear();
+        self.0 = Rare::default();
     }
 
     pub(super) fn len(&self) -> usize {
-        self.tasks.len()
+        self.0.len()
     }
 }
 
@@ -54,10 +48,11 @@ impl Engine {
             && let Some(started) = result.member("task")
             && let Some(id) = text(started.member("taskId"))
         {
+            let number = self.number_of(&id);
             if self.followed.len() >= self.limits().tasks {
-                self.followed.tasks.pop_front();
+                self.followed.0.pop_front();
             }
-            self.followed.begin(call, &id);
+            self.followed.0.push_back((call, number));
             // It may be over already.
             self.watch_task(&started);
         }
@@ -68,7 +63,7 @@ impl Engine {
                 let meta = result.member("_meta");
                 let related = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/related-task"));
                 if let Some(id) = related.as_ref().and_then(|related| text(related.member("taskId"))) {
-                    self.followed.end(&id);
+                    self.followed.end(self.number_of(&id));
                 }
             }
             _ => {}
@@ -81,7 +76,11 @@ impl Engine {
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled"))
             && let Some(id) = text(task.member("taskId"))
         {
-            self.followed.end(&id);
+            self.followed.end(self.number_of(&id));
         }
+    }
+
+    fn number_of(&self, task: &str) -> u64 {
+        FixedState::with_seed(self.settings().hash_seed).hash_one(task)
     }
 }

@@ -19,6 +19,10 @@ impl Deadlines {
     /// Below this size, stale entries are not worth a sweep.
     const SLACK: usize = 64;
 
+    pub(crate) const fn new() -> Self {
+        Self { heap: BinaryHeap::new() }
+    }
+
     pub(crate) fn set(&mut self, at: Timestamp, key: u64) {
         self.heap.push(Reverse((at, key)));
     }

@@ -5,7 +5,7 @@ use core::hash::BuildHasher;
 use foldhash::quality::FixedState;
 use hashbrown::{HashTable, hash_table};
 
-use super::Slots;
+use super::{Empty, Rare, Slots};
 use crate::wire::RequestId;
 
 /// A request of the peer, which is owed exactly one answer.
@@ -58,48 +58,76 @@ pub(crate) enum Inserted {
 ///
 /// Ids are the peer's choice, so they are hashed with a seed that the peer does not know.
 #[derive(Clone, Debug)]
-pub(crate) struct Incoming<T> {
-    slots: Slots<Entry<T>>,
-    by_id: HashTable<u32>,
+pub(crate) struct Incoming<T: 'static> {
+    tables: Rare<Tables<T>>,
     hasher: FixedState,
     next_serial: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Tables<T> {
+    slots: Slots<Entry<T>>,
+    by_id: HashTable<u32>,
     open: usize,
 }
 
-impl<T> Incoming<T> {
+impl<T> Tables<T> {
+    const fn new() -> Self {
+        Self { slots: Slots::new(), by_id: HashTable::new(), open: 0 }
+    }
+}
+
+impl<T> Default for Tables<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: 'static> Empty for Tables<T> {
+    const EMPTY: &'static Self = &Self::new();
+}
+
+impl<T: 'static> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self {
-            slots: Slots::default(),
-            by_id: HashTable::new(),
-            hasher: FixedState::with_seed(seed),
-            next_serial: 0,
-            open: 0,
+        Self { tables: Rare::default(), hasher: FixedState::with_seed(seed), next_serial: 0 }
+    }
+
+    /// Gives back the room for requests, if there are none.
+    pub(crate) fn shrink(&mut self) {
+        if self.len() == 0 {
+            self.tables = Rare::default();
         }
     }
 
     /// Requests that hold a slot, cancelled ones included.
     pub(crate) fn len(&self) -> usize {
-        self.slots.len()
+        self.tables.slots.len()
     }
 
     /// Requests that are owed an answer.
-    pub(crate) const fn open(&self) -> usize {
-        self.open
+    pub(crate) fn open(&self) -> usize {
+        self.tables.open
     }
 
     /// Requests whose id is taken.
     pub(crate) fn live_ids(&self) -> usize {
-        self.by_id.len()
+        self.tables.by_id.len()
     }
 
     pub(crate) fn insert(&mut self, id: RequestId, tag: T) -> Inserted {
-        let Self { slots, by_id, hasher, next_serial, open } = self;
+        let Self { tables, hasher, next_serial } = self;
+        let Tables { slots, by_id, open } = &mut **tables;
         let is_same = |slot: &u32| slots[*slot as usize].id == id;
         let place = by_id.entry(hasher.hash_one(&id), is_same, |slot| hasher.hash_one(&slots[*slot as usize].id));
         let hash_table::Entry::Vacant(place) = place else { return Inserted::Duplicate };
         let serial = *next_serial;
         *next_serial += 1;
         *open += 1;
+        if slots.len() == slots.capacity() {
+            // Entries are large: doubling the room for them would leave much of it empty.
+            let more = (slots.len() / 4).max(4);
+            slots.reserve_exact(more);
+        }
         // A table is bounded far below this by the limits of its owner.
         let slot = u32::try_from(slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
         place.insert(slot);
@@ -107,27 +135,28 @@ impl<T> Incoming<T> {
     }
 
     pub(crate) fn get(&self, key: ReplyKey) -> Option<(&Entry<T>, State)> {
-        self.slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial).map(|entry| (entry, entry.state))
+        let entry = self.tables.slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
+        Some((entry, entry.state))
     }
 
     pub(crate) fn get_mut(&mut self, key: ReplyKey) -> Option<(&mut Entry<T>, State)> {
-        self.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial).map(|entry| {
-            let state = entry.state;
-            (entry, state)
-        })
+        let entry = self.tables.made()?.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
+        let state = entry.state;
+        Some((entry, state))
     }
 
     /// The live request with this id.
     pub(crate) fn find(&self, id: &RequestId) -> Option<ReplyKey> {
-        let slot = *self.by_id.find(self.hasher.hash_one(id), |slot| self.slots[*slot as usize].id == *id)?;
-        Some(ReplyKey { serial: self.slots[slot as usize].serial, slot })
+        let Tables { slots, by_id, .. } = &*self.tables;
+        let slot = *by_id.find(self.hasher.hash_one(id), |slot| slots[*slot as usize].id == *id)?;
+        Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
     /// The answer of an open request has been queued.
     pub(crate) fn answered(&mut self, key: ReplyKey) {
         if let Some((entry, State::Open)) = self.get_mut(key) {
             entry.state = State::Answered;
-            self.open -= 1;
+            self.tables.open -= 1;
         }
     }
 
@@ -136,7 +165,7 @@ impl<T> Incoming<T> {
         self.release_id(key);
         if let Some((entry, State::Open)) = self.get_mut(key) {
             entry.state = State::Cancelled;
-            self.open -= 1;
+            self.tables.open -= 1;
         }
     }
 
@@ -144,14 +173,17 @@ impl<T> Incoming<T> {
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
         let (_, state) = self.get(key)?;
-        self.open -= usize::from(state == State::Open);
-        Some(self.slots.remove(key.slot as usize).tag)
+        let tables = self.tables.made()?;
+        tables.open -= usize::from(state == State::Open);
+        Some(tables.slots.remove(key.slot as usize).tag)
     }
 
     fn release_id(&mut self, key: ReplyKey) {
         let Some((entry, State::Open | State::Answered)) = self.get(key) else { return };
         let hash = self.hasher.hash_one(&entry.id);
-        if let Ok(found) = self.by_id.find_entry(hash, |slot| *slot == key.slot) {
+        if let Some(tables) = self.tables.made()
+            && let Ok(found) = tables.by_id.find_entry(hash, |slot| *slot == key.slot)
+        {
             found.remove();
         }
     }
@@ -159,6 +191,7 @@ impl<T> Incoming<T> {
     /// Every request in this state, in the order of arrival.
     pub(crate) fn keys(&self, state: State) -> alloc::vec::Vec<ReplyKey> {
         let mut keys: alloc::vec::Vec<_> = self
+            .tables
             .slots
             .iter()
             .filter(|(_, entry)| entry.state == state)

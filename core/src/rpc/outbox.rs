@@ -3,7 +3,7 @@
 use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::fmt;
 
-use super::{CallId, ReplyKey};
+use super::{CallId, Empty, Rare, ReplyKey};
 use crate::wire::{Message, RequestId, encode::one_line};
 
 /// Which queue a frame waits in.
@@ -46,6 +46,10 @@ struct Queue {
     /// How many of them are not dead.
     live: usize,
     dead_bytes: usize,
+}
+
+impl Empty for Queue {
+    const EMPTY: &'static Self = &Self { bytes: Vec::new(), head: 0, frames: VecDeque::new(), live: 0, dead_bytes: 0 };
 }
 
 impl Queue {
@@ -157,7 +161,8 @@ impl Queue {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outbox {
     control: Queue,
-    requests: Queue,
+    /// Most servers never ask anything.
+    requests: Rare<Queue>,
     /// How many frames are [`Owner::Answered`].
     answered: usize,
 }
@@ -185,12 +190,12 @@ impl Outbox {
     }
 
     /// Gives back the space of queues in which nothing waits.
-    #[cfg(feature = "http")]
     pub(crate) fn shrink(&mut self) {
-        for queue in [&mut self.control, &mut self.requests] {
-            if queue.frames.is_empty() && queue.bytes.is_empty() {
-                *queue = Queue::default();
-            }
+        if self.control.frames.is_empty() {
+            self.control = Queue::default();
+        }
+        if self.requests.frames.is_empty() {
+            self.requests = Rare::default();
         }
     }
 
@@ -227,19 +232,25 @@ impl Outbox {
 
     /// Moves the next frame of a lane to the end of `out`.
     pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
-        let owner = self.queue(lane).pop(out)?;
+        let owner = match lane {
+            Lane::Control => self.control.pop(out)?,
+            Lane::Request => self.requests.made()?.pop(out)?,
+        };
         self.answered -= usize::from(matches!(owner, Owner::Answered(_)));
         Some(owner)
     }
 
     /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
     pub(crate) fn take_back(&mut self, lane: Lane, matches: impl Fn(Owner) -> bool) -> usize {
-        self.queue(lane).take_back(matches)
+        match lane {
+            Lane::Control => self.control.take_back(matches),
+            Lane::Request => self.requests.made().map_or(0, |queue| queue.take_back(matches)),
+        }
     }
 
     /// Takes back the frame of a call that waits in the lane of requests; whether it was there.
     pub(crate) fn take_back_call(&mut self, id: CallId) -> bool {
-        self.requests.take_back_call(id)
+        self.requests.made().is_some_and(|queue| queue.take_back_call(id))
     }
 
     /// Takes back the connection's own answer to the request with this id; whether there was one.
@@ -255,7 +266,7 @@ impl Outbox {
     }
 
     /// Frames that wait.
-    pub(crate) const fn frames(&self) -> usize {
+    pub(crate) fn frames(&self) -> usize {
         self.control.live + self.requests.live
     }
 

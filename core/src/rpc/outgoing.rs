@@ -3,10 +3,9 @@
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
-use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
-use super::{Deadlines, Timestamp};
+use super::{Deadlines, InARow, Timestamp};
 
 /// A request of ours. Never reused within a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,7 +52,7 @@ impl<T> Call<T> {
 /// The table of our requests. The key is the id on the wire: a number that only grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing<T> {
-    calls: HashMap<u64, Call<T>, FixedState>,
+    calls: HashMap<u64, Call<T>, InARow>,
     /// Calls that were sent again, by their latest id on the wire.
     aliases: BTreeMap<u64, u64>,
     deadlines: Deadlines,
@@ -62,11 +61,11 @@ pub(crate) struct Outgoing<T> {
 }
 
 impl<T> Outgoing<T> {
-    pub(crate) fn new(first_id: u64, seed: u64) -> Self {
+    pub(crate) const fn new(first_id: u64) -> Self {
         Self {
-            calls: HashMap::with_hasher(FixedState::with_seed(seed)),
+            calls: HashMap::with_hasher(InARow),
             aliases: BTreeMap::new(),
-            deadlines: Deadlines::default(),
+            deadlines: Deadlines::new(),
             with_deadline: 0,
             next_id: first_id,
         }

@@ -7,14 +7,26 @@ use core::{
 
 use slab::Slab;
 
+use super::Empty;
+
 /// Slots that are reused. It prints as a map of what they hold; a bare [`Slab`] prints how many there are.
 #[derive(Clone)]
 pub(crate) struct Slots<T>(Slab<T>);
 
-impl<T> Default for Slots<T> {
-    fn default() -> Self {
+impl<T> Slots<T> {
+    pub(crate) const fn new() -> Self {
         Self(Slab::new())
     }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T: 'static> Empty for Slots<T> {
+    const EMPTY: &'static Self = &Self::new();
 }
 
 impl<T> Deref for Slots<T> {

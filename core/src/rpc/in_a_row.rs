@@ -1,0 +1,55 @@
+//! Hashes of numbers that grow by one.
+
+use core::hash::{BuildHasher, Hasher};
+
+/// Makes tables keep what is known of the ids of ours in the order of the ids. Those that are in flight are mostly
+/// consecutive, so what is looked at next lies beside what was looked at last, however large the table is.
+///
+/// It is for keys that no peer chooses. Which of them stay for long is up to peers, but not where these go: all that one could
+/// gain is a longer way to them, of as many steps as there are groups of such ids.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InARow;
+
+/// A number, once.
+pub(crate) struct Number(u64);
+
+impl BuildHasher for InARow {
+    type Hasher = Number;
+
+    fn build_hasher(&self) -> Number {
+        Number(0)
+    }
+}
+
+impl Hasher for Number {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = self.0.rotate_left(8) ^ number;
+    }
+
+    /// The lower bits say where to look; by the upper seven, neighbours there are told apart.
+    fn finish(&self) -> u64 {
+        const UPPER: u64 = 0x7f << 57;
+        self.0 & !UPPER | self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & UPPER
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn consecutive_numbers_are_neighbours_that_differ() {
+        for first in [0_u64, 1, 1 << 16, (1 << 40) + 7] {
+            let hashes: std::vec::Vec<_> = (first..first + 16).map(|number| InARow.hash_one(number)).collect();
+            assert!(hashes.windows(2).all(|pair| pair[1] & 0xffff == (pair[0] + 1) & 0xffff), "{hashes:x?}");
+            let tags: alloc::collections::BTreeSet<_> = hashes.iter().map(|hash| hash >> 57).collect();
+            assert!(tags.len() > 8, "{tags:?}");
+        }
+    }
+}
