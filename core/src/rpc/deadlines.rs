@@ -1,6 +1,9 @@
 //! Which request runs out of time next.
 
-use alloc::collections::BinaryHeap;
+use alloc::{
+    collections::{BinaryHeap, VecDeque},
+    vec::Vec,
+};
 use core::cmp::Reverse;
 
 use super::Timestamp;
@@ -8,10 +11,12 @@ use super::Timestamp;
 /// Deadlines by key, the earliest first.
 ///
 /// Entries are not removed when a request ends or its deadline moves: the owner knows the truth, and says so when an
-/// entry comes to the top. Deadlines are mostly set in rising order, so setting one costs next to nothing however many
-/// there are. The heap is rebuilt when most of it is stale, so it stays as large as what is alive.
+/// entry comes to the top. Deadlines are mostly set in rising order, and those that are stand in a row, which costs the same
+/// however many there are; a heap is only for the others. Both are swept when most of them is stale, so they stay as large as
+/// what is alive.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deadlines {
+    row: VecDeque<(Timestamp, u64)>,
     heap: BinaryHeap<Reverse<(Timestamp, u64)>>,
 }
 
@@ -20,32 +25,42 @@ impl Deadlines {
     const SLACK: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { heap: BinaryHeap::new() }
+        Self { row: VecDeque::new(), heap: BinaryHeap::new() }
     }
 
     pub(crate) fn set(&mut self, at: Timestamp, key: u64) {
-        self.heap.push(Reverse((at, key)));
+        if self.row.back().is_none_or(|last| *last <= (at, key)) {
+            self.row.push_back((at, key));
+        } else {
+            self.heap.push(Reverse((at, key)));
+        }
     }
 
     /// Drops what is stale at the top, so that [`next`](Self::next) tells the truth.
     ///
     /// `truth` is the deadline of a key as it is now, `None` if it has ended; `alive` the number of keys that have one.
     pub(crate) fn settle(&mut self, alive: usize, truth: impl Fn(u64) -> Option<Timestamp>) {
-        if self.heap.len() > 2 * alive + Self::SLACK {
+        if self.len() > 2 * alive + Self::SLACK {
             // A key whose deadline moved can be in here more than once, so the duplicates are dropped too.
-            let mut entries = core::mem::take(&mut self.heap).into_vec();
-            entries.retain_mut(|Reverse((at, key))| truth(*key).map(|now| *at = now).is_some());
+            let mut entries = core::mem::take(&mut self.row);
+            entries.extend(self.heap.drain().map(|Reverse(entry)| entry));
+            entries.retain_mut(|(at, key)| truth(*key).map(|now| *at = now).is_some());
+            let mut entries = Vec::from(entries);
             entries.sort_unstable();
             entries.dedup();
-            self.heap = entries.into();
+            self.row = entries.into();
         }
-        while let Some(Reverse((at, key))) = self.heap.peek().copied() {
+        while let Some((at, key)) = self.next() {
             match truth(key) {
                 Some(now) if now <= at => break,
                 moved => {
-                    self.heap.pop();
+                    if self.row.front() == Some(&(at, key)) {
+                        self.row.pop_front();
+                    } else {
+                        self.heap.pop();
+                    }
                     if let Some(moved) = moved {
-                        self.heap.push(Reverse((moved, key)));
+                        self.set(moved, key);
                     }
                 }
             }
@@ -54,11 +69,12 @@ impl Deadlines {
 
     /// The earliest deadline and its key, true after [`settle`](Self::settle).
     pub(crate) fn next(&self) -> Option<(Timestamp, u64)> {
-        self.heap.peek().map(|Reverse(entry)| *entry)
+        let (row, heap) = (self.row.front().copied(), self.heap.peek().map(|Reverse(entry)| *entry));
+        row.into_iter().chain(heap).min()
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.row.len() + self.heap.len()
     }
 }
 
