@@ -138,9 +138,11 @@
 //!
 //! # Features
 //!
-//! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against schemas (`jsonschema`): draft 4,
-//!   6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it, tools bring their
-//!   schema as text, and arguments only have to be readable.
+//! - `schemas` (default): JSON Schemas from types (`schemars`), and values checked against all that schemas can say
+//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, of which the last is meant where a schema does not say. Without it,
+//!   tools bring their schema as text, and it can say which types the members of an object have, which of them are required,
+//!   and whether there may be others. That is checked; a tool whose schema says more is refused with
+//!   [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and their files checked by clients.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from when it comes in until it is answered, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with `outcome`
@@ -162,7 +164,6 @@ mod failure;
 mod form;
 pub mod handler;
 mod host;
-#[cfg(feature = "schemas")]
 mod json_schema;
 mod later;
 mod link;
@@ -198,7 +199,6 @@ pub use custom::Fault;
 pub use error::CallError;
 pub use failure::Failure;
 pub use host::{Host, HostBuilder, InvalidRoot, Listening, PageLimits, Pages, Roots, Subscriptions};
-#[cfg(feature = "schemas")]
 pub use json_schema::{OutputSchema, SchemaError};
 pub use later::{Later, block_on};
 pub use link::{Application, Function, Job, Link, Order, Run, Running};

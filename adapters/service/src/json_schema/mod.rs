@@ -2,59 +2,38 @@
 //!
 //! Schemas are understood in the dialects draft 4, 6, 7, 2019-09 and 2020-12, of which the last one is meant where a
 //! schema does not say. References lead to places in the same schema only: nothing is fetched.
+//!
+//! What most tools need, the types of members and which of them have to be there, is checked here. The rest takes the feature
+//! `schemas`; without it, a schema that says more is refused.
 
+#[cfg(feature = "schemas")]
+mod derive;
+#[cfg(feature = "schemas")]
+mod full;
 mod simple;
 
 use std::{fmt, sync::Arc};
 
-use jsonschema::{Draft, PatternOptions, Validator};
 use mcp_proto::{
     schema::{CallToolResult, Tool},
     wire::{JsonObject, RawJson},
 };
-use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
 use serde_json::Value;
 
+#[cfg(feature = "schemas")]
+pub(crate) use self::derive::{of, of_written};
 use self::simple::Simple;
 use crate::{CallError, Pending};
-
-/// The schema of a type as it is read, in 2020-12.
-pub(crate) fn of<T: JsonSchema>() -> Value {
-    make::<T>(SchemaSettings::draft2020_12().for_deserialize())
-}
-
-/// The schema of a type as it is written, in 2020-12.
-pub(crate) fn of_written<T: JsonSchema>() -> Value {
-    make::<T>(SchemaSettings::draft2020_12().for_serialize())
-}
-
-fn make<T: JsonSchema>(settings: SchemaSettings) -> Value {
-    let mut schema = settings.into_generator().into_root_schema_for::<T>();
-    tidy(&mut schema);
-    // The name of a Rust type is nobody's business. Arguments and structured results are objects, so it is always true to say
-    // so, and it has to be said at the root.
-    schema.remove("title");
-    if let Some(root) = schema.as_object_mut() {
-        root.entry("type").or_insert_with(|| "object".into());
-    }
-    schema.to_value()
-}
-
-/// Removes the formats that are names of Rust's number types: no dialect knows them.
-fn tidy(schema: &mut Schema) {
-    const OURS: [&str; 14] = [
-        "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128", "uint",
-        "float", "double",
-    ];
-    if schema.get("format").and_then(Value::as_str).is_some_and(|format| OURS.contains(&format)) {
-        schema.remove("format");
-    }
-    transform_subschemas(&mut tidy, schema);
-}
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError(String);
+
+impl SchemaError {
+    fn new(why: impl fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+}
 
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -66,44 +45,78 @@ impl std::error::Error for SchemaError {}
 
 /// A schema that is ready to be held against values.
 #[derive(Clone, Debug)]
-pub(crate) struct Checker(Arc<(Option<Simple>, Validator)>);
+pub(crate) struct Checker(Arc<Rules>);
 
-impl Checker {
-    pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
-        let error = |what: &dyn fmt::Display| SchemaError(what.to_string());
-        let schema: Value = schema.decode().map_err(|why| error(&why))?;
-        if let Some(dialect) = schema.get("$schema") {
-            let known = dialect.as_str().is_some_and(|dialect| DIALECTS.contains(&dialect.trim_end_matches('#')));
-            if !known {
-                return Err(error(&format_args!("the schema dialect {dialect} is not supported")));
-            }
-        }
-        jsonschema::meta::validate(&schema).map_err(|why| error(&format_args!("not a valid schema: {why}")))?;
-        // Patterns may come from a peer, so they run on an engine that cannot be made to take forever.
-        let mut options = jsonschema::options().with_pattern_options(PatternOptions::regex());
-        if schema.get("$schema").is_none() {
-            options = options.with_draft(Draft::Draft202012);
-        }
-        let validator = options.build(&schema).map_err(|why| error(&why))?;
-        Ok(Self(Arc::new((Simple::of(&schema), validator))))
+#[derive(Debug)]
+struct Rules {
+    #[cfg(feature = "schemas")]
+    simple: Option<Simple>,
+    #[cfg(feature = "schemas")]
+    full: full::Full,
+    #[cfg(not(feature = "schemas"))]
+    simple: Simple,
+}
+
+impl Rules {
+    #[cfg(feature = "schemas")]
+    fn new(schema: &Value) -> Result<Self, SchemaError> {
+        Ok(Self { simple: Simple::of(schema), full: full::Full::new(schema)? })
+    }
+
+    #[cfg(not(feature = "schemas"))]
+    fn new(schema: &Value) -> Result<Self, SchemaError> {
+        let simple = Simple::of(schema).ok_or_else(|| SchemaError::new(BEYOND))?;
+        Ok(Self { simple })
+    }
+
+    /// Whether a text fits for sure.
+    fn fits(&self, text: &RawJson<'_>) -> bool {
+        #[cfg(feature = "schemas")]
+        let simple = self.simple.as_ref();
+        #[cfg(not(feature = "schemas"))]
+        let simple = Some(&self.simple);
+        simple.is_some_and(|simple| simple.fits(text))
     }
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
-    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        self.0.1.validate(value).map_err(|error| {
-            let place = error.instance_path().to_string();
-            let what = error.masked_with("the value");
-            if place.is_empty() { what.to_string() } else { format!("{what} at {place}") }
-        })
+    fn check(&self, value: &Value) -> Result<(), String> {
+        #[cfg(feature = "schemas")]
+        return self.full.check(value);
+        #[cfg(not(feature = "schemas"))]
+        self.simple.check(value)
+    }
+}
+
+/// Why a schema is refused by who cannot check all of it.
+#[cfg(not(feature = "schemas"))]
+const BEYOND: &str = "it says more than which types the members of an object have and which of them are required: checking \
+                      that takes the feature `schemas` of mcp-service";
+
+impl Checker {
+    pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
+        let schema: Value = schema.decode().map_err(SchemaError::new)?;
+        if let Some(dialect) = schema.get("$schema") {
+            let known = dialect.as_str().is_some_and(|dialect| DIALECTS.contains(&dialect.trim_end_matches('#')));
+            if !known {
+                return Err(SchemaError::new(format_args!("the schema dialect {dialect} is not supported")));
+            }
+        }
+        Rules::new(&schema).map(|rules| Self(Arc::new(rules)))
     }
 
-    /// [`check`](Self::check) for a value that was not read yet.
+    /// Whether a value fits. The text says where it does not, and does not repeat the value.
+    #[cfg(test)]
+    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
+        self.0.check(value)
+    }
+
+    /// Whether a value that was not read yet fits. The text says where it does not, and does not repeat the value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
-        if self.0.0.as_ref().is_some_and(|simple| simple.fits(text)) {
+        if self.0.fits(text) {
             return Ok(());
         }
         let value: Value = text.decode().map_err(|error| error.to_string())?;
-        self.check(&value)
+        self.0.check(&value)
     }
 }
 
@@ -121,7 +134,8 @@ const DIALECTS: [&str; 8] = [
 /// What a tool says its structured results look like, ready to be held against them.
 ///
 /// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Patterns with look-around
-/// are refused: they could keep a client busy forever.
+/// are refused: they could keep a client busy forever. Without the feature `schemas`, so is every schema that says more than
+/// which types the members of an object have and which of them are required.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 
@@ -129,7 +143,7 @@ impl OutputSchema {
     /// The output schema of a tool. Anything fits if it has none.
     ///
     /// # Errors
-    /// If the schema is not valid, or in a dialect that is not supported.
+    /// If the schema is not valid, in a dialect that is not supported, or cannot be checked without the feature `schemas`.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
         tool.output_schema.as_ref().map(Checker::new).transpose().map(Self)
     }

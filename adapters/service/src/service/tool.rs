@@ -12,12 +12,10 @@ use super::{IntoToolResult, RegisterError, ToolAnswer, tasks::Beginning};
 use crate::{
     Context, Failure, Later,
     handler::{Arguments, BadArguments, Call, Described, Handler},
+    json_schema::Checker,
     link::Kind,
     reply::Answer,
 };
-
-#[cfg(feature = "schemas")]
-use crate::json_schema::Checker;
 
 /// A tool and the code that runs it.
 ///
@@ -33,12 +31,10 @@ pub struct Tool {
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
     call: Call<ToolAnswer>,
-    #[cfg(feature = "schemas")]
     checks: Checks,
 }
 
 /// The schemas of a tool, once it is registered.
-#[cfg(feature = "schemas")]
 #[derive(Default)]
 struct Checks {
     input: Option<Checker>,
@@ -91,7 +87,9 @@ impl Tool {
     /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for whoever
     /// routes requests. A call whose headers say something else is refused.
     ///
-    /// With the feature `schemas` arguments are held against it, without it they only have to be readable.
+    /// Arguments are held against it. Without the feature `schemas` it can only say which types the members of an object have,
+    /// which of them are required, and whether there may be others: a tool whose schema says more is refused when it is
+    /// registered.
     #[must_use]
     pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
         name: impl Into<String>,
@@ -124,7 +122,6 @@ impl Tool {
             beginning: Beginning::AtOnce,
             headers: Vec::new(),
             call,
-            #[cfg(feature = "schemas")]
             checks: Checks::default(),
         }
     }
@@ -181,7 +178,8 @@ impl Tool {
     /// them were objects: clients of a session see neither a schema that does not say `"type": "object"` at its root nor
     /// results that are none, and have the text.
     ///
-    /// With the feature `schemas` results are held against it before they leave.
+    /// Results are held against it before they leave. Without the feature `schemas` it can say no more than the schema of
+    /// [arguments](Self::with_schema).
     #[must_use]
     pub fn output_schema(mut self, schema: JsonObject) -> Self {
         self.about.output_schema = Some(schema);
@@ -215,13 +213,10 @@ impl Tool {
         }
         self.headers =
             HeaderParam::of_schema(&RawJson::from(&self.about.input_schema)).map_err(|why| error(why.to_string()))?;
-        #[cfg(feature = "schemas")]
-        {
-            let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
-            let input = Some(checker(&self.about.input_schema)?);
-            let output = self.about.output_schema.as_ref().map(checker).transpose()?;
-            self.checks = Checks { input, output };
-        }
+        let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
+        let input = Some(checker(&self.about.input_schema)?);
+        let output = self.about.output_schema.as_ref().map(checker).transpose()?;
+        self.checks = Checks { input, output };
         Ok(())
     }
 
@@ -254,15 +249,8 @@ impl Tool {
         }
     }
 
-    #[cfg(feature = "schemas")]
     fn check_arguments(&self, arguments: &RawJson<'_>) -> Result<(), BadArguments> {
         self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments)).map_err(BadArguments)
-    }
-
-    #[cfg(not(feature = "schemas"))]
-    #[allow(clippy::unused_self, reason = "there is nothing to check")]
-    fn check_arguments(&self, _: &RawJson<'_>) -> Result<(), BadArguments> {
-        Ok(())
     }
 
     /// What a tool has promised, it has to keep.
@@ -283,7 +271,6 @@ impl Tool {
         if !content.is_object() && self.about.output_schema.as_ref().is_some_and(is_object_schema) {
             return Err(ErrorObject::internal("The structured content is no object"));
         }
-        #[cfg(feature = "schemas")]
         if let Some(checker) = &self.checks.output {
             checker
                 .check_text(&content.into())

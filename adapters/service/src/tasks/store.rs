@@ -13,13 +13,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    Link, TaskPolicy,
-    clock::Clock,
-    random::Random,
-    registry::Registry,
-    reply::Answer,
-    sync::lock,
-    work::Work,
+    Link, TaskPolicy, clock::Clock, random::Random, registry::Registry, reply::Answer, sync::lock, work::Work,
 };
 
 /// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.

@@ -154,16 +154,31 @@ fn structured_results_keep_what_they_promise() {
         for broken in ["list", "none"] {
             assert_eq!(code(&call(broken)), -32603, "{broken}");
         }
-        if cfg!(feature = "schemas") {
-            assert_eq!(code(&call("wrong")), -32603);
-        }
+        assert_eq!(code(&call("wrong")), -32603);
         assert_eq!(text(&call("error")), ("no", true));
         let listed = pair.ask("tools/list", json!({})).expect("a list");
         assert_eq!(listed["tools"][0].get("outputSchema").is_some(), has_structure);
     }
 }
 
+/// Nothing is left unchecked quietly.
+#[cfg(not(feature = "schemas"))]
+#[test]
+fn what_cannot_be_checked_is_refused() {
+    let lists = object(&json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}));
+    let tools = [
+        Tool::with_schema("list", lists.clone(), || ()),
+        Tool::new("list", || Structured(json!({}))).output_schema(lists),
+    ];
+    for tool in tools {
+        let refused = Service::builder("test", "1").tool(tool).build().expect_err("it says too much");
+        assert!(matches!(&refused, RegisterError::Schema { tool, .. } if tool == "list"), "{refused}");
+        assert!(refused.to_string().contains("the feature `schemas` of mcp-service"), "{refused}");
+    }
+}
+
 // req: M-TOOL-013 M-TOOL-014 M-TOOL-016
+#[cfg(feature = "schemas")]
 #[test]
 fn structured_results_can_be_anything_once_the_revision_allows_it() {
     let numbers = object(&json!({"type": "array", "items": {"type": "integer"}}));
@@ -186,9 +201,7 @@ fn structured_results_can_be_anything_once_the_revision_allows_it() {
             assert_eq!(result.get("structuredContent"), is_modern.then_some(&content), "{name} {version}");
             assert_eq!(result["content"], json!([{"type": "text", "text": content.to_string()}]));
         }
-        if cfg!(feature = "schemas") {
-            assert_eq!(code(&call("wrong")), -32603);
-        }
+        assert_eq!(code(&call("wrong")), -32603);
     }
 }
 

@@ -1,0 +1,38 @@
+//! Schemas of types.
+
+use schemars::{JsonSchema, Schema, generate::SchemaSettings, transform::transform_subschemas};
+use serde_json::Value;
+
+/// The schema of a type as it is read, in 2020-12.
+pub(crate) fn of<T: JsonSchema>() -> Value {
+    make::<T>(SchemaSettings::draft2020_12().for_deserialize())
+}
+
+/// The schema of a type as it is written, in 2020-12.
+pub(crate) fn of_written<T: JsonSchema>() -> Value {
+    make::<T>(SchemaSettings::draft2020_12().for_serialize())
+}
+
+fn make<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    tidy(&mut schema);
+    // The name of a Rust type is nobody's business. Arguments and structured results are objects, so it is always true to say
+    // so, and it has to be said at the root.
+    schema.remove("title");
+    if let Some(root) = schema.as_object_mut() {
+        root.entry("type").or_insert_with(|| "object".into());
+    }
+    schema.to_value()
+}
+
+/// Removes the formats that are names of Rust's number types: no dialect knows them.
+fn tidy(schema: &mut Schema) {
+    const OURS: [&str; 14] = [
+        "int8", "int16", "int32", "int64", "int128", "int", "uint8", "uint16", "uint32", "uint64", "uint128", "uint",
+        "float", "double",
+    ];
+    if schema.get("format").and_then(Value::as_str).is_some_and(|format| OURS.contains(&format)) {
+        schema.remove("format");
+    }
+    transform_subschemas(&mut tidy, schema);
+}
