@@ -307,7 +307,8 @@ impl<E> Connection<E> {
 
     /// Appends the next message, with a line feed behind it, to `out`. `None` if there is nothing to write.
     ///
-    /// Answers, cancellations and notifications leave before new requests. What has been appended counts as sent.
+    /// Answers, cancellations and notifications leave before new requests. What has been appended counts as sent. A large
+    /// message is not copied if nothing else waits and `out` is empty: it brings a buffer of its own, and takes that of `out`.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         self.engine.poll_transmit(out)
     }

@@ -1,10 +1,16 @@
 //! What waits to be written: frames as bytes, in order, in two lanes.
 
 use alloc::{collections::VecDeque, string::String, vec::Vec};
-use core::fmt;
+use core::{fmt, mem};
 
 use super::{CallId, Empty, Rare, ReplyKey};
 use crate::wire::{Message, RequestId, encode::one_line};
+
+/// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being copied.
+const LARGE: usize = 8 * 1024;
+
+/// What an empty queue keeps of its buffer in any case.
+const SPARE: usize = 64 * 1024;
 
 /// Which queue a frame waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,7 +75,13 @@ impl Queue {
                 self.dead_bytes -= frame.len;
             } else {
                 self.live -= 1;
-                out.extend_from_slice(&self.bytes[range]);
+                if frame.len >= LARGE && out.is_empty() && range == (0..self.bytes.len()) {
+                    // What comes back has space for the next one.
+                    mem::swap(out, &mut self.bytes);
+                    self.head = 0;
+                } else {
+                    out.extend_from_slice(&self.bytes[range]);
+                }
             }
             self.tidy();
             if !frame.dead {
@@ -80,10 +92,16 @@ impl Queue {
     }
 
     /// Gives back the space of what has left, at a cost that is constant for each byte.
+    ///
+    /// The space of large messages is kept for more of them, but not for small ones.
     fn tidy(&mut self) {
+        let used = self.bytes.len();
         if self.head == self.bytes.len() {
             self.bytes.clear();
             self.head = 0;
+            if self.bytes.capacity() > SPARE && 4 * used < self.bytes.capacity() {
+                self.bytes.shrink_to(SPARE.max(2 * used));
+            }
         } else if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
             self.head = 0;
@@ -230,7 +248,7 @@ impl Outbox {
         Ok(Some(len + 1))
     }
 
-    /// Moves the next frame of a lane to the end of `out`.
+    /// Moves the next frame of a lane to the end of `out`, which gets another buffer if it was empty and the frame is large.
     pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
         let owner = match lane {
             Lane::Control => self.control.pop(out)?,
@@ -299,6 +317,39 @@ mod tests {
         let mut out = Vec::new();
         while outbox.pop(Lane::Control, &mut out).or_else(|| outbox.pop(Lane::Request, &mut out)).is_some() {}
         String::from_utf8(out).expect("text went in")
+    }
+
+    #[test]
+    fn what_is_large_and_alone_is_not_copied() {
+        let mut outbox = Outbox::default();
+        let (small, large) = ("s".repeat(LARGE - 2), "l".repeat(LARGE));
+        let mut pushed_at = |text: &str, before: &str| {
+            push(&mut outbox, Lane::Control, Owner::Nobody, text);
+            let (at, mut out) = (outbox.control.bytes.as_ptr(), Vec::from(before));
+            assert!(outbox.pop(Lane::Control, &mut out).is_some());
+            assert_eq!(out, [before, text, "\n"].concat().as_bytes());
+            assert_eq!((outbox.control.head, outbox.control.bytes.len()), (0, 0));
+            out.as_ptr() == at
+        };
+        assert_eq!([pushed_at(&large, ""), pushed_at(&large, "x"), pushed_at(&small, "")], [true, false, false]);
+        // With others behind it, it is copied.
+        for text in [&large, &large] {
+            push(&mut outbox, Lane::Control, Owner::Nobody, text);
+        }
+        assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
+    }
+
+    #[test]
+    fn space_for_large_messages_is_not_kept_for_small_ones() {
+        let mut outbox = Outbox::default();
+        for large in [true, true, false] {
+            let text = if large { "l".repeat(8 * SPARE) } else { "s".repeat(99) };
+            push(&mut outbox, Lane::Request, call(1), "waits");
+            push(&mut outbox, Lane::Request, call(2), &text);
+            drain(&mut outbox);
+            let capacity = outbox.requests.bytes.capacity();
+            assert!(if large { capacity > 8 * SPARE } else { capacity <= SPARE }, "{capacity}");
+        }
     }
 
     fn call(id: u64) -> Owner {

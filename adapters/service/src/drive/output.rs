@@ -48,9 +48,12 @@ impl Output {
 
     /// Nothing can be written any more.
     pub fn clear(&mut self) {
+        let used = self.bytes.len();
         self.written = 0;
         self.bytes.clear();
-        // One large message is no reason to keep its space.
-        self.bytes.shrink_to(2 * HIGH_WATER);
+        // The space of a large message is kept for another one, but not for small ones.
+        if 4 * used < self.bytes.capacity() {
+            self.bytes.shrink_to(2 * used.max(HIGH_WATER));
+        }
     }
 }
