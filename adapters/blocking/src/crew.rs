@@ -93,12 +93,17 @@ impl Crew {
         Arc::new(Self { duty, roster, work, left, size: options.handlers.max(1) + 1 })
     }
 
-    /// Begins, with one thread that reads and one that could take over.
+    /// Begins, with one thread that reads.
     pub(crate) fn begin(self: &Arc<Self>, intake: Intake) -> io::Result<()> {
         let mut roster = lock(&self.roster);
         roster.intake = Some((intake, Instant::now()));
-        self.hire(&mut roster)?;
         self.hire(&mut roster)
+    }
+
+    /// Goes on with one more, that could take over from it.
+    pub(crate) fn relieve(self: &Arc<Self>) -> io::Result<()> {
+        let mut roster = lock(&self.roster);
+        if roster.alive > 1 { Ok(()) } else { self.hire(&mut roster) }
     }
 
     /// Queues a job, or drops it if there is no place for it. Whoever reads comes for it after that; if this is done by

@@ -1,7 +1,7 @@
 //! The thread that looks after a connection: it waits for deadlines, hands out what other threads caused, and closes the
 //! door behind everybody.
 
-use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{io, mem, sync::Arc, thread::JoinHandle, time::Duration};
 
 use mcp_service::{Link, drive::bounds::LAST_JOBS};
 
@@ -42,8 +42,9 @@ impl<E: Send + 'static> Driver<E> {
 
     /// Begins to read and to write. Without threads for that, the connection is broken.
     fn begin(self: &Arc<Self>, input: Input) -> Option<JoinHandle<()>> {
-        let (driver, mut reader) = (self.clone(), Reader::new(self.clone(), input));
-        let began = self.crew.begin(Box::new(move || reader.turn()));
+        let (driver, mut reader, mut first) = (self.clone(), Reader::new(self.clone(), input), true);
+        // The first answer does not wait for the second thread; the first handler does.
+        let began = self.crew.begin(Box::new(move || reader.turn(mem::take(&mut first))));
         let writer = began.and_then(|()| spawn("mcp-writer", move || driver.write()));
         writer.map_err(|error| self.fail(&error)).ok()
     }

@@ -23,12 +23,18 @@ pub(crate) struct Reader<E: Send + 'static> {
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        Self { link: driver.clone(), driver, input, buffer: Vec::new(), lines: LineDecoder::new(limit) }
+        let buffer = vec![0; if matches!(input, Input::Bytes(_)) { CHUNK } else { 0 }];
+        Self { link: driver.clone(), driver, input, buffer, lines: LineDecoder::new(limit) }
     }
 
-    /// Waits for something to read, and takes it in; whether there will be more.
-    pub(crate) fn turn(&mut self) -> bool {
-        self.read().unwrap_or_else(|error| {
+    /// Waits for something to read, and takes it in; whether there will be more. After the `first` time there is one who
+    /// could take over.
+    pub(crate) fn turn(&mut self, first: bool) -> bool {
+        let read = self.read().and_then(|more| {
+            if first { self.driver.crew.relieve() } else { Ok(()) }?;
+            Ok(more)
+        });
+        read.unwrap_or_else(|error| {
             self.driver.fail(&error);
             false
         })
@@ -39,7 +45,6 @@ impl<E: Send + 'static> Reader<E> {
         driver.release();
         let more = match input {
             Input::Bytes(source) => {
-                buffer.resize(CHUNK, 0);
                 let len = source.read(buffer)?;
                 lines.feed(&buffer[..len]);
                 if len == 0 {
