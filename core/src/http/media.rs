@@ -1,35 +1,43 @@
 //! Media types, and whether somebody accepts them (RFC 9110, sections 8.3.1 and 12.5.1).
 
+use core::iter;
+
 use http::{HeaderMap, header};
+use memchr::{memchr, memchr2};
 
 use super::names::single;
 
 /// Whether the body that these headers belong to is of this type, whatever parameters it has.
 pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
     let value = single(headers, &header::CONTENT_TYPE).ok().flatten().and_then(|value| value.to_str().ok());
-    value.is_some_and(|value| essence(value).eq_ignore_ascii_case(media_type))
+    value.is_some_and(|value| parts(value).0.eq_ignore_ascii_case(media_type))
 }
 
-/// The type and subtype, without parameters.
-fn essence(value: &str) -> &str {
-    value.split(';').next().unwrap_or_default().trim_matches([' ', '\t'])
+/// The type and subtype, and the parameters behind them.
+fn parts(value: &str) -> (&str, &str) {
+    let end = memchr(b';', value.as_bytes()).unwrap_or(value.len());
+    let (essence, parameters) = value.split_at(end);
+    (essence.trim_ascii(), parameters)
 }
 
-/// Whether somebody who sends these headers accepts a body of this type. Without `Accept`, anything is.
-pub(super) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+/// Whether somebody who sends these headers accepts bodies of each of these types. Without `Accept`, anything is.
+pub(super) fn accepts<const N: usize>(headers: &HeaderMap, media_types: [&str; N]) -> bool {
     let mut ranges = headers.get_all(header::ACCEPT).iter().peekable();
     if ranges.peek().is_none() {
         return true;
     }
     // The most specific range that matches decides.
-    let mut best = (0, false);
+    let mut best = [(0, false); N];
     for range in ranges.filter_map(|value| value.to_str().ok()).flat_map(elements) {
-        let specific = specificity(essence(range), media_type);
-        if specific > best.0 {
-            best = (specific, !is_zero(range));
+        let (range, parameters) = parts(range);
+        for (best, media_type) in best.iter_mut().zip(media_types) {
+            let specific = specificity(range, media_type);
+            if specific > best.0 {
+                *best = (specific, !is_zero(parameters));
+            }
         }
     }
-    best.1
+    best.iter().all(|(_, accepted)| *accepted)
 }
 
 /// How closely a range describes a type: 0 if it does not.
@@ -37,39 +45,55 @@ fn specificity(range: &str, media_type: &str) -> u8 {
     if range.eq_ignore_ascii_case(media_type) {
         return 3;
     }
-    let main = media_type.split('/').next().unwrap_or_default();
-    match range.split_once('/') {
-        Some((found, "*")) if found.eq_ignore_ascii_case(main) => 2,
-        Some(("*", "*")) => 1,
+    let is_main = |main: &str| {
+        let (found, rest) = media_type.split_at_checked(main.len()).unwrap_or_default();
+        found.eq_ignore_ascii_case(main) && rest.starts_with('/')
+    };
+    match range.strip_suffix("/*") {
+        Some("*") => 1,
+        Some(main) if is_main(main) => 2,
         _ => 0,
     }
 }
 
-/// Whether the weight of a range is 0.
-fn is_zero(range: &str) -> bool {
-    let weight = range.split(';').skip(1).find_map(|parameter| {
+/// Whether the weight among these parameters is 0.
+fn is_zero(parameters: &str) -> bool {
+    let weight = parameters.split(';').skip(1).find_map(|parameter| {
         let (name, value) = parameter.split_once('=')?;
-        name.trim_matches([' ', '\t']).eq_ignore_ascii_case("q").then(|| value.trim_matches([' ', '\t']))
+        name.trim_ascii().eq_ignore_ascii_case("q").then(|| value.trim_ascii())
     });
     weight.is_some_and(|weight| weight.starts_with('0') && weight.bytes().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
 /// The elements of a list, commas in quotes left alone.
 fn elements(list: &str) -> impl Iterator<Item = &str> {
-    let mut quoted = false;
-    let mut escaped = false;
-    list.split(move |character| {
-        if core::mem::take(&mut escaped) {
-            return false;
-        }
-        match character {
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            ',' => return !quoted,
-            _ => {}
-        }
-        false
+    let mut rest = Some(list);
+    iter::from_fn(move || {
+        let list = rest?;
+        let end = end_of_element(list.as_bytes());
+        rest = end.map(|end| &list[end + 1..]);
+        Some(&list[..end.unwrap_or(list.len())])
     })
+}
+
+/// Where the comma behind the first element is.
+fn end_of_element(list: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        at += memchr2(b',', b'"', &list[at..])?;
+        if list[at] == b',' {
+            return Some(at);
+        }
+        // Without a second quote, all the rest is in quotes.
+        loop {
+            at += 1 + memchr2(b'"', b'\\', &list[at + 1..])?;
+            if list[at] == b'"' {
+                break;
+            }
+            at += usize::from(at + 1 < list.len());
+        }
+        at += 1;
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +134,7 @@ mod tests {
 
     #[test]
     fn ranges_are_weighed() {
-        let table: [(&[&str], bool, bool); 16] = [
+        let table: [(&[&str], bool, bool); 20] = [
             (&["application/json, text/event-stream"], true, true),
             (&["application/json", "text/event-stream"], true, true),
             (&["text/event-stream;q=0.5,application/json;q=0.1"], true, true),
@@ -124,14 +148,19 @@ mod tests {
             (&["text/*;q=0.000, */* ; Q=1"], true, false),
             (&["text/*;q=0, text/event-stream;q=0.001"], false, true),
             (&["text/html;a=\"application/json, */*\""], false, false),
+            (&["text/html;a=\"x\\\", application/json, \", text/event-stream"], false, true),
+            (&["a/b;c=\"\\\\\", application/json, a/b;c=\"\", text/event-stream"], true, true),
+            (&["text/html;a=\", application/json"], false, false),
+            (&["text/event-stream, text/html;a=\"\\"], false, true),
             (&["application/jsonp, text/event-streams"], false, false),
             (&["*"], false, false),
             (&[""], false, false),
         ];
         for (values, json, events) in table {
             let headers = headers(header::ACCEPT, values);
-            assert_eq!((accepts(&headers, JSON), accepts(&headers, EVENTS)), (json, events), "{values:?}");
+            assert_eq!((accepts(&headers, [JSON]), accepts(&headers, [EVENTS])), (json, events), "{values:?}");
+            assert_eq!(accepts(&headers, [JSON, EVENTS]), json && events, "{values:?}");
         }
-        assert!(accepts(&HeaderMap::new(), JSON));
+        assert!(accepts(&HeaderMap::new(), [JSON]));
     }
 }

@@ -54,7 +54,7 @@ impl Purpose {
                 return Err(Box::new(answer::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
             }
             (Surface::OldStream, &Verb::GET) => {
-                accepts(&head.headers, &[EVENTS])?;
+                accepts(&head.headers, [EVENTS])?;
                 Self::Bare(Work::OldStream)
             }
             (Surface::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
@@ -169,8 +169,8 @@ pub(super) fn supported(declared: Declared, config: &ServerConfig) -> Result<(),
     }
 }
 
-fn accepts(headers: &HeaderMap, types: &[&str]) -> Result<(), Box<Answer>> {
-    if types.iter().all(|media_type| media::accepts(headers, media_type)) {
+fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), Box<Answer>> {
+    if media::accepts(headers, types) {
         return Ok(());
     }
     let why = alloc::format!("The client has to accept {}", types.join(" and "));
@@ -197,7 +197,7 @@ fn json_body(headers: &HeaderMap, config: &ServerConfig) -> Result<(), Box<Answe
 fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
     let headers = &head.headers;
     json_body(headers, config)?;
-    accepts(headers, &[JSON, EVENTS])?;
+    accepts(headers, [JSON, EVENTS])?;
     let declared = declared(headers);
     // The modern era has no sessions, whatever a header says.
     let session = match declared {
@@ -205,10 +205,11 @@ fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
         Declared::Version(version) if version.era() == Era::Modern => None,
         Declared::Nothing | Declared::Version(_) => session(headers)?,
     };
-    let prefix = HeaderParam::PREFIX.to_ascii_lowercase();
     let params = headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str().strip_prefix(&*prefix)?;
-        Some((name.to_string(), Said::from(Some(value.as_bytes()))))
+        // Names of headers are lower case here.
+        let (prefix, name) = name.as_str().split_at_checked(HeaderParam::PREFIX.len())?;
+        let is_param = prefix.eq_ignore_ascii_case(HeaderParam::PREFIX);
+        is_param.then(|| (name.to_string(), Said::from(Some(value.as_bytes()))))
     });
     let headers = Mirrored {
         version: said(headers, &PROTOCOL_VERSION),
@@ -220,7 +221,7 @@ fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
 }
 
 fn listen(head: &Parts, config: &ServerConfig) -> Result<Work, Box<Answer>> {
-    accepts(&head.headers, &[EVENTS])?;
+    accepts(&head.headers, [EVENTS])?;
     let id = session(&head.headers)?.ok_or_else(missing_session)?;
     supported(declared(&head.headers), config)?;
     let Ok(last) = single(&head.headers, &LAST_EVENT_ID) else {
