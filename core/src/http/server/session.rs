@@ -438,6 +438,9 @@ impl Session {
             if self.queued >= self.options.limits.queued_bytes {
                 return self.settle();
             }
+            if !self.conn.has_output() {
+                break;
+            }
             let mut frame = core::mem::take(&mut self.frame);
             frame.clear();
             let transmit = self.conn.poll_transmit(&mut frame);
