@@ -1,6 +1,9 @@
 //! What was sent on the streams of a session, for a client that has lost one and comes back.
 
-use alloc::{boxed::Box, collections::VecDeque};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeMap, VecDeque},
+};
 use core::{fmt, time::Duration};
 
 use crate::rpc::Timestamp;
@@ -47,6 +50,8 @@ pub struct MemoryReplay {
     time: Duration,
     kept: VecDeque<Kept>,
     bytes: usize,
+    /// How many messages there are of each stream.
+    streams: BTreeMap<u64, usize>,
 }
 
 struct Kept {
@@ -66,12 +71,27 @@ impl MemoryReplay {
     /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
     #[must_use]
     pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
-        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0 }
+        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: BTreeMap::new() }
     }
 
     fn forget_first(&mut self) {
         if let Some(kept) = self.kept.pop_front() {
             self.bytes -= kept.message.len();
+            self.forgotten(kept.stream, 1);
+        }
+    }
+
+    /// So many messages of a stream are gone.
+    fn forgotten(&mut self, stream: u64, messages: usize) {
+        if let Some(left) = self.streams.get_mut(&stream) {
+            *left -= messages;
+            if *left == 0 {
+                self.streams.remove(&stream);
+            }
+        }
+        if self.kept.is_empty() {
+            self.kept.shrink_to(0);
+            self.streams = BTreeMap::new();
         }
     }
 }
@@ -79,6 +99,7 @@ impl MemoryReplay {
 impl Replay for MemoryReplay {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.bytes += message.len();
+        *self.streams.entry(stream).or_default() += 1;
         self.kept.push_back(Kept { until: now + self.time, stream, seq, message: message.into() });
         while self.kept.len() > 1 && (self.kept.len() > self.most || self.bytes > self.most_bytes) {
             self.forget_first();
@@ -92,19 +113,17 @@ impl Replay for MemoryReplay {
     }
 
     fn has(&self, stream: u64) -> bool {
-        self.kept.iter().any(|kept| kept.stream == stream)
+        self.streams.contains_key(&stream)
     }
 
     fn received(&mut self, stream: u64, seq: u64) {
-        let bytes = &mut self.bytes;
+        let (bytes, before) = (&mut self.bytes, self.kept.len());
         self.kept.retain(|kept| {
             let goes = kept.stream == stream && kept.seq <= seq;
             *bytes -= if goes { kept.message.len() } else { 0 };
             !goes
         });
-        if self.kept.is_empty() {
-            self.kept.shrink_to(0);
-        }
+        self.forgotten(stream, before - self.kept.len());
     }
 
     fn expiry(&self) -> Option<Timestamp> {
@@ -114,9 +133,6 @@ impl Replay for MemoryReplay {
     fn expire(&mut self, now: Timestamp) {
         while self.expiry().is_some_and(|until| until <= now) {
             self.forget_first();
-        }
-        if self.kept.is_empty() {
-            self.kept.shrink_to(0);
         }
     }
 
@@ -154,6 +170,8 @@ mod tests {
         store.received(1, 2);
         assert_eq!(after(&store, 1, 0), [(3, "c".to_string())]);
         assert_eq!((store.usage(), store.has(1), store.has(3)), ((3, 3), true, false));
+        store.received(1, 3);
+        assert_eq!((store.usage(), store.has(1), store.has(2)), ((2, 2), false, true));
     }
 
     #[test]
