@@ -19,6 +19,7 @@
 //! [`mcp_service::drive::http`].
 
 use std::{
+    cell::RefCell,
     io::{self, IoSlice, Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     pin::Pin,
@@ -86,15 +87,25 @@ impl Net for Smol {
 /// What is read at once, at most.
 const CHUNK: usize = 16 << 10;
 
+thread_local! {
+    /// What is read goes through this: reading into what is not initialized takes unsafe code. It belongs to the thread, so
+    /// connections that are quiet have none.
+    static READ: RefCell<Box<[u8]>> = RefCell::new(vec![0; CHUNK].into());
+}
+
 /// A connection, for hyper.
 #[derive(Debug)]
-pub struct Stream(Async<TcpStream>);
+pub struct Stream {
+    stream: Async<TcpStream>,
+    /// Nothing was left when it was read last: it is waited for before that is tried again.
+    is_drained: bool,
+}
 
 impl Stream {
     /// Has what is written leave at once.
     fn prompt(stream: Async<TcpStream>) -> Self {
         let _ = stream.get_ref().set_nodelay(true);
-        Self(stream)
+        Self { stream, is_drained: false }
     }
 
     fn poll_with(
@@ -104,8 +115,8 @@ impl Stream {
         mut f: impl FnMut(&TcpStream) -> io::Result<usize>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            match f(self.0.get_ref()) {
-                Err(error) if is_passing(&error) => ready!(poll_ready(&self.0, cx))?,
+            match f(self.stream.get_ref()) {
+                Err(error) if is_passing(&error) => ready!(poll_ready(&self.stream, cx))?,
                 done => return Poll::Ready(done),
             }
         }
@@ -113,13 +124,24 @@ impl Stream {
 }
 
 impl Read for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        // Reading into what is not initialized takes unsafe code.
-        let mut chunk = [0; CHUNK];
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        mut buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        if self.is_drained {
+            ready!(self.stream.poll_readable(cx))?;
+        }
         let limit = buffer.remaining().min(CHUNK);
-        let read = self.poll_with(cx, Async::poll_readable, |mut stream| stream.read(&mut chunk[..limit]));
-        buffer.put_slice(&chunk[..ready!(read)?]);
-        Poll::Ready(Ok(()))
+        let read = self.poll_with(cx, Async::poll_readable, |mut stream| {
+            READ.with_borrow_mut(|chunk| {
+                let read = stream.read(&mut chunk[..limit])?;
+                buffer.put_slice(&chunk[..read]);
+                Ok(read)
+            })
+        });
+        self.is_drained = matches!(read, Poll::Ready(Ok(read)) if read < limit);
+        read.map_ok(|_| ())
     }
 }
 
@@ -146,7 +168,7 @@ impl Write for Stream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         // Whoever has hung up first is not told again.
-        let _ = self.0.get_ref().shutdown(Shutdown::Write);
+        let _ = self.stream.get_ref().shutdown(Shutdown::Write);
         Poll::Ready(Ok(()))
     }
 }
