@@ -55,7 +55,13 @@ pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
 /// What a future comes to, unless that takes longer.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
 pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    let (mut future, mut late) = (pin!(future), pin!(sleep(runtime, time)));
+    before(sleep(runtime, time), future).await
+}
+
+/// What a future comes to, unless it gets `late` before.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+pub(super) async fn before<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut late) = (pin!(future), pin!(late));
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
         Poll::Pending => late.as_mut().poll(cx).map(|()| None),

@@ -3,11 +3,16 @@
 #[cfg(feature = "tower")]
 use std::{
     convert::Infallible,
-    future::Future,
     pin::Pin,
     task::{Context, Poll},
 };
-use std::{fmt, future::poll_fn, io, pin::pin, time::Duration};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    time::Duration,
+};
 
 use bytes::Buf;
 use http::{Request, Response, StatusCode, response::Parts};
@@ -19,7 +24,10 @@ use mcp_proto::http::{
 use super::{Body, Reply, Shared, Web};
 use crate::{
     Later, Service,
-    drive::{Options, Runtime, runtime::within},
+    drive::{
+        Options, Runtime,
+        runtime::{before, sleep},
+    },
 };
 
 /// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
@@ -91,13 +99,22 @@ impl<R: Runtime> Endpoint<R> {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        match self.open(request).await {
+        self.answer_unless(sleep(&self.runtime, self.patience), request).await
+    }
+
+    /// [`answer`](Self::answer), if it does not get `late` before the body has come in.
+    pub(super) async fn answer_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        match self.open(late, request).await {
             Ok((head, reply)) => Response::from_parts(head, Body::streamed(reply)),
             Err(answer) => answer.map(Body::whole),
         }
     }
 
-    async fn open<B>(&self, request: Request<B>) -> Result<(Parts, Reply), Box<Answer>>
+    async fn open<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Result<(Parts, Reply), Box<Answer>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
@@ -120,8 +137,7 @@ impl<R: Runtime> Endpoint<R> {
             }
             Ok(())
         };
-        let read = within(&self.runtime, self.patience, read).await;
-        read.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
+        before(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
         self.web.answer(&intake.end()?).await
     }
 

@@ -4,7 +4,7 @@ use std::{
     convert::Infallible,
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::Mutex,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
     time::{Duration, Instant},
 };
@@ -29,13 +29,17 @@ const BUFFER: usize = 128 << 10;
 ///
 /// How a connection fails is nobody's concern: what it carried hears of it.
 pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoint<R>, stopped: &Watch<bool>) {
-    let answer = service_fn(|request| async { Ok::<_, Infallible>(endpoint.answer(request).await) });
+    let clock = Clock::new(endpoint.runtime());
+    let answer = service_fn(|request| async {
+        let late = async { clock.pause(Instant::now() + endpoint.patience).await };
+        Ok::<_, Infallible>(endpoint.answer_unless(late, request).await)
+    });
     let mut connection = pin!(
         http1::Builder::new()
-            .timer(Clock(endpoint.runtime().clone()))
+            .timer(clock.clone())
             .header_read_timeout(endpoint.patience)
             .max_buf_size(BUFFER)
-            .serve_connection(Linger::new(io, Clock(endpoint.runtime().clone()), stopped), answer)
+            .serve_connection(Linger::new(io, clock.clone(), stopped), answer)
     );
     let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
     let mut stopping = false;
@@ -49,25 +53,39 @@ pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoin
     .await;
 }
 
-/// The time of a runtime, for hyper.
-struct Clock<R>(R);
+/// The time on one connection. It waits for one thing at a time, and all of that with one timer of the runtime: what it waits
+/// for is over long before it is late, mostly, and a timer that goes on running for the next one costs nothing.
+struct Clock<T>(Arc<Mutex<T>>);
 
-/// Nothing in it is pinned in place.
-impl<R> Unpin for Clock<R> {}
+impl<T: Timer> Clock<T> {
+    fn new(runtime: &impl Runtime<Timer = T>) -> Self {
+        Self(Arc::new(Mutex::new(runtime.timer())))
+    }
 
-impl<R: Runtime> HyperTimer for Clock<R> {
+    fn pause(&self, until: Instant) -> Pause<T> {
+        Pause { timer: self.0.clone(), until }
+    }
+}
+
+impl<T> Clone for Clock<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Timer> HyperTimer for Clock<T> {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(Instant::now() + duration)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(Pause { timer: Mutex::new(self.0.timer()), until: deadline })
+        Box::pin(self.pause(deadline))
     }
 }
 
 struct Pause<T> {
-    /// Nobody else is under the lock; it is there because hyper wants to share this.
-    timer: Mutex<T>,
+    /// The task of the connection alone is under the lock; it is there because hyper wants to share this.
+    timer: Arc<Mutex<T>>,
     until: Instant,
 }
 
