@@ -21,10 +21,10 @@ use super::{
     Runtime, Slot, Timer,
     bounds::LAST_JOBS,
     carrier::Carrier,
-    hub::{Asleep, Hub, NEVER},
+    hub::{Asleep, Hub, Left, NEVER},
     weight,
 };
-use crate::{Application, Link, Run, link, sync::lock};
+use crate::{Application, Job, Link, Run, link, sync::lock};
 
 /// Rounds before others on the same thread have their turn.
 const TURNS: usize = 32;
@@ -65,14 +65,14 @@ pub(super) struct Desk<E: Send + 'static, C: Carrier<E>, R: Runtime> {
     pub(super) runtime: R,
     timer: R::Timer,
     /// The handlers that were not done at once.
-    tasks: BTreeMap<u64, Begun<R::Task>>,
+    tasks: BTreeMap<u64, Handler<R::Task>>,
     spawned: u64,
     /// The last to be dropped.
     _over: Over<E, C>,
 }
 
 /// A handler that runs in a task of its own.
-struct Begun<T> {
+struct Handler<T> {
     task: T,
     outlives: bool,
 }
@@ -88,16 +88,10 @@ impl<E, C> Drop for Over<E, C> {
 
 impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
     pub(super) fn new(hub: Arc<Hub<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
-        let link: Arc<dyn Link<E>> = hub.clone();
-        application.begin(&link);
-        Self {
-            _over: Over(hub.clone()),
-            post: Post { hub, link, application },
-            timer: runtime.timer(),
-            runtime,
-            tasks: BTreeMap::new(),
-            spawned: 0,
-        }
+        let over = Over(hub.clone());
+        let post = Post::new(hub, application);
+        post.application.begin(&post.link);
+        Self { _over: over, post, timer: runtime.timer(), runtime, tasks: BTreeMap::new(), spawned: 0 }
     }
 
     /// Goes on until `done`, or for `patience`.
@@ -132,6 +126,7 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
 
     /// Brings the jobs to their end, which takes a bounded time.
     pub(super) async fn end_jobs<M: Mover<E, C>>(&mut self, mover: &mut M) {
+        lock(&self.post.hub.jobs).leaving = true;
         self.until(mover, Some(LAST_JOBS), |desk, _, _| {
             let jobs = &lock(&desk.post.hub.jobs).jobs;
             jobs.running() - jobs.outliving() + jobs.waiting() == 0
@@ -162,7 +157,9 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
             let due = others.fold(hub.due(&state.carrier), Timestamp::min);
             let can_write = mover.can_write();
             let has_output = can_write && state.carrier.has_output();
-            if has_output || !state.events.is_empty() || due <= hub.now() || lock(&hub.jobs).jobs.has_next() {
+            // Whoever hands out events says so when it is done and there are more.
+            let has_events = !state.events.is_empty() && !state.handing;
+            if has_output || has_events || due <= hub.now() || lock(&hub.jobs).has_next() {
                 return false;
             }
             // Most connections are asleep most of the time.
@@ -173,47 +170,35 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
         due == NEVER || self.timer.poll_until(hub.instant(due), cx).is_pending()
     }
 
-    /// Begins the jobs that may begin. A future that is done at once costs nothing more.
+    /// Begins the jobs that may begin, and goes on with those that others have begun.
     fn begin_jobs(&mut self) -> bool {
-        let hub = &self.post.hub;
+        let hub = self.post.hub.clone();
         let (mut moved, mut done) = (false, None);
         loop {
-            let (next, ended) = {
+            let (next, ended, left) = {
                 let mut work = lock(&hub.jobs);
-                if let Some(slot) = done.take() {
-                    work.jobs.ended(slot);
-                }
-                (work.jobs.next(), mem::take(&mut work.ended))
+                (work.next(done.take()), mem::take(&mut work.ended), mem::take(&mut work.left))
             };
             for task in ended {
                 self.tasks.remove(&task);
             }
+            left.into_iter().for_each(|left| self.go_on(left));
             let Some((job, slot)) = next else { return moved };
             moved = true;
-            let outlives = job.outlives_connection();
-            match job.into_run() {
-                Run::Function(run) => {
-                    let ticket = Ticket { hub: hub.clone(), slot: Some(slot), task: None };
-                    self.runtime.spawn_blocking(move || {
-                        let ticket = ticket;
-                        // A panic is the job's own affair.
-                        let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
-                    });
-                }
-                Run::Future(future) => {
-                    self.spawned += 1;
-                    let ticket = Ticket { hub: hub.clone(), slot: Some(slot), task: Some(self.spawned) };
-                    let mut running = Running { future, ticket };
-                    if Pin::new(&mut running).poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-                        let task = self.runtime.spawn(running);
-                        self.tasks.insert(self.spawned, Begun { task, outlives });
-                    } else {
-                        // Nobody sleeps who would have to be told.
-                        done = running.ticket.slot.take();
-                    }
-                }
+            match self.post.begin(&self.runtime, job, slot) {
+                Begun::Done => done = Some(slot),
+                Begun::Elsewhere => {}
+                Begun::Waits(left) => self.go_on(left),
             }
         }
+    }
+
+    /// Has a task go on with a job.
+    fn go_on(&mut self, Left { future, slot, outlives }: Left) {
+        self.spawned += 1;
+        let ticket = Ticket { hub: self.post.hub.clone(), slot, task: Some(self.spawned) };
+        let task = self.runtime.spawn(Running { future, ticket });
+        self.tasks.insert(self.spawned, Handler { task, outlives });
     }
 
     /// Ends the handlers that are not done, except those that may work on something that outlives the connection.
@@ -224,7 +209,63 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
     }
 }
 
+/// What has become of a job that has begun.
+enum Begun {
+    Done,
+    /// A thread that may block has it.
+    Elsewhere,
+    Waits(Left),
+}
+
 impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
+    pub(super) fn new(hub: Arc<Hub<E, C>>, application: Arc<dyn Application<E>>) -> Self {
+        Self { link: hub.clone(), hub, application }
+    }
+
+    /// Begins a job. A future that is done at once costs nothing more.
+    fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: Slot) -> Begun {
+        let (hub, outlives) = (&self.hub, job.outlives_connection());
+        match job.into_run() {
+            Run::Function(run) => {
+                let ticket = Ticket { hub: hub.clone(), slot, task: None };
+                runtime.spawn_blocking(move || {
+                    let ticket = ticket;
+                    // A panic is the job's own affair.
+                    let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
+                });
+                Begun::Elsewhere
+            }
+            Run::Future(mut future) => match poll(hub, &mut future, &mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(()) => Begun::Done,
+                Poll::Pending => Begun::Waits(Left { future, slot, outlives }),
+            },
+        }
+    }
+
+    /// Hands out an event by which somebody else has come in than the driver, and begins what comes of it: most of that is
+    /// done at once, and the driver, which is asleep, never hears of it.
+    ///
+    /// Whoever calls it has found that it is their [turn](State::handing), and is among the visitors.
+    pub(super) fn attend<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
+        let turn = HandsOut(&self.hub);
+        self.hand_out(event);
+        drop(turn);
+        let mut done = None;
+        loop {
+            let next = lock(&self.hub.jobs).next(done.take());
+            let Some((job, slot)) = next else { return };
+            match self.begin(runtime, job, slot) {
+                Begun::Done => done = Some(slot),
+                Begun::Elsewhere => {}
+                Begun::Waits(left) => {
+                    let given_up = lock(&self.hub.jobs).leave(left);
+                    drop(given_up);
+                    self.hub.wake();
+                }
+            }
+        }
+    }
+
     /// Tells the connection what time it is, and the application what others have caused.
     fn tell(&self) -> bool {
         let hub = &self.hub;
@@ -241,7 +282,15 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
     pub(super) fn hand_out_waiting(&self) -> bool {
         let mut moved = false;
         loop {
-            let event = lock(&self.hub.state).events.pop_front();
+            let event = {
+                let mut state = lock(&self.hub.state);
+                if state.handing && !moved {
+                    return false;
+                }
+                let event = state.events.pop_front();
+                state.handing = event.is_some();
+                event
+            };
             let Some(event) = event else { return moved };
             self.hand_out(event);
             moved = true;
@@ -266,6 +315,8 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
 impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Drop for Desk<E, C, R> {
     fn drop(&mut self) {
         self.leave_handlers();
+        let left = lock(&self.post.hub.jobs).close();
+        drop(left);
         // If that is before the end, the runtime has ended first.
         self.post.hub.run(|carrier, now| carrier.connection(now).handle_lost("the runtime has ended"));
         self.post.tell();
@@ -275,16 +326,13 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Drop for Desk<E, C, R> {
 /// What a job takes up, until that is dropped.
 struct Ticket<E: 'static, C: Carrier<E>> {
     hub: Arc<Hub<E, C>>,
-    /// Absent when it was given back.
-    slot: Option<Slot>,
+    slot: Slot,
     task: Option<u64>,
 }
 
 impl<E: 'static, C: Carrier<E>> Drop for Ticket<E, C> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot {
-            self.hub.ended(slot, self.task);
-        }
+        self.hub.ended(self.slot, self.task);
     }
 }
 
@@ -300,8 +348,29 @@ impl<E: 'static, C: Carrier<E>> Future for Running<E, C> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Self { future, ticket } = &mut *self;
-        // A panic is the job's own affair.
-        let polled = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.poll(Pin::new(future), cx)));
-        polled.unwrap_or(Poll::Ready(()))
+        poll(&ticket.hub, future, cx)
+    }
+}
+
+fn poll<E: 'static, C: Carrier<E>>(hub: &Hub<E, C>, future: &mut link::Running, cx: &mut Context<'_>) -> Poll<()> {
+    // A panic is the job's own affair.
+    let polled = catch_unwind(AssertUnwindSafe(|| hub.duty.poll(Pin::new(future), cx)));
+    polled.unwrap_or(Poll::Ready(()))
+}
+
+/// Somebody hands out events, until this is dropped.
+struct HandsOut<'a, E: 'static, C: Carrier<E>>(&'a Hub<E, C>);
+
+impl<E: 'static, C: Carrier<E>> Drop for HandsOut<'_, E, C> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.handing = false;
+        // What has come in meanwhile is for the driver.
+        let has_more = !state.events.is_empty();
+        let asleep = state.asleep.take_if(|_| has_more);
+        drop(state);
+        if let Some(asleep) = asleep {
+            asleep.waker.wake();
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     marker::PhantomData,
+    mem,
     sync::{Arc, Mutex, MutexGuard},
     task::Waker,
     time::{Duration, Instant},
@@ -14,7 +15,7 @@ use mcp_proto::{
 };
 
 use super::{Duty, Jobs, Options, Slot, Watch, carrier::Carrier};
-use crate::{Link, Lobby, sync::lock};
+use crate::{Job, Link, Lobby, link::Running, sync::lock};
 
 /// Until when one sleeps who sleeps until told.
 pub(super) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
@@ -37,6 +38,11 @@ pub(super) struct State<C> {
     pub(super) events: VecDeque<Event<'static>>,
     /// The driver, while it sleeps.
     pub(super) asleep: Option<Asleep>,
+    /// Somebody hands out events. They are handed out in order, so nobody else does meanwhile.
+    pub(super) handing: bool,
+    /// How many bring something that they see to themselves before they leave. The driver need not look meanwhile when it
+    /// has to wake up.
+    pub(super) visitors: u32,
 }
 
 /// A driver that sleeps.
@@ -52,6 +58,51 @@ pub(super) struct Asleep {
 pub(super) struct Work {
     pub(super) jobs: Jobs,
     pub(super) ended: Vec<u64>,
+    /// What visitors have begun and could not end. The driver goes on with it.
+    pub(super) left: Vec<Left>,
+    /// The driver waits for the last jobs to end.
+    pub(super) leaving: bool,
+    /// The driver is gone, and goes on with nothing.
+    pub(super) gone: bool,
+}
+
+/// A job that has begun and waits for something.
+pub(super) struct Left {
+    pub(super) future: Running,
+    pub(super) slot: Slot,
+    pub(super) outlives: bool,
+}
+
+impl Work {
+    /// The next job that may begin, after one is `done`.
+    pub(super) fn next(&mut self, done: Option<Slot>) -> Option<(Job, Slot)> {
+        if let Some(slot) = done {
+            self.jobs.ended(slot);
+        }
+        self.jobs.next()
+    }
+
+    /// Whether the driver has something to begin or to go on with.
+    pub(super) fn has_next(&self) -> bool {
+        self.jobs.has_next() || !self.left.is_empty()
+    }
+
+    /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
+    #[must_use = "dropping it answers a request"]
+    pub(super) fn leave(&mut self, left: Left) -> Option<Left> {
+        if self.gone {
+            return Some(left);
+        }
+        self.left.push(left);
+        None
+    }
+
+    /// There is no driver any more. What was left to it is to be dropped outside of any lock.
+    #[must_use = "dropping it answers requests"]
+    pub(super) fn close(&mut self) -> Vec<Left> {
+        self.gone = true;
+        mem::take(&mut self.left)
+    }
 }
 
 /// How far a connection is on its way to the end.
@@ -72,8 +123,8 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     /// A connection whose clock has run for a while.
     pub(super) fn since(epoch: Instant, carrier: C, options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None }),
-            jobs: Mutex::new(Work { jobs: Jobs::new(options), ended: Vec::new() }),
+            state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None, handing: false, visitors: 0 }),
+            jobs: Mutex::new(Work { jobs: Jobs::new(options), ..Work::default() }),
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),
@@ -99,11 +150,19 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
 
     /// A job has ended, or was given up.
     pub(super) fn ended(&self, slot: Slot, task: Option<u64>) {
-        {
+        let matters = {
             let mut work = lock(&self.jobs);
             work.jobs.ended(slot);
             work.ended.extend(task);
+            task.is_some() || work.leaving || work.jobs.has_next()
+        };
+        if matters {
+            self.wake();
         }
+    }
+
+    /// Wakes the driver.
+    pub(super) fn wake(&self) {
         let asleep = lock(&self.state).asleep.take();
         if let Some(asleep) = asleep {
             asleep.waker.wake();
@@ -124,9 +183,11 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     /// Sees to what has come of whatever was done.
     pub(super) fn settle(&self, mut state: MutexGuard<'_, State<C>>, now: Timestamp) {
         state.collect();
-        let due = self.due(&state.carrier);
-        let (has_events, has_output) = (!state.events.is_empty(), state.carrier.has_output());
-        let asleep = state.asleep.take_if(|it| has_events || due < it.until || it.can_write && has_output);
+        let State { carrier, events, asleep, visitors, .. } = &mut *state;
+        let asleep = asleep.take_if(|it| {
+            let is_early = || *visitors == 0 && self.due(carrier) < it.until;
+            !events.is_empty() || it.can_write && carrier.has_output() || is_early()
+        });
         let woken = state.carrier.woken();
         let vacancies = self.lobby.vacancies(state.carrier.connection(now));
         drop(state);

@@ -240,6 +240,12 @@ impl Request {
         self.method.as_deref()
     }
 
+    /// Whether it begins a session that has an id, which is made of what [`route`](super::Endpoint::route) is handed.
+    #[must_use]
+    pub const fn begins(&self) -> bool {
+        matches!(self.work, Work::Initialize | Work::OldStream)
+    }
+
     /// The session that is to end.
     #[must_use]
     pub const fn ends(&self) -> Option<&SessionId> {

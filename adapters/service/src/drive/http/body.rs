@@ -64,8 +64,9 @@ impl http_body::Body for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Streamed(reply) if reply.is_ended() => SizeHint::with_exact(0),
-            Content::Streamed(_) => SizeHint::default(),
+            Content::Streamed(reply) => {
+                reply.rest().map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    mem,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -22,11 +23,16 @@ pub struct Reply {
     pub(super) room: Arc<Room>,
     exchange: ExchangeId,
     ended: bool,
+    /// What there is of the body is taken with the head.
+    at_once: bool,
+    /// The beginning of the body, if it was.
+    data: Vec<u8>,
 }
 
 impl Reply {
-    pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId) -> Self {
-        Self { room, exchange, ended: false }
+    /// Where nothing is to be done between head and body, they are taken `at_once`.
+    pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
+        Self { room, exchange, ended: false, at_once, data: Vec::new() }
     }
 
     /// The status and the headers.
@@ -35,9 +41,12 @@ impl Reply {
     }
 
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Parts> {
-        let mut none = Vec::new();
-        match self.poll(cx, &mut none) {
-            Poll::Ready(Output::Head(head)) => Poll::Ready(head),
+        let mut data = Vec::new();
+        match self.poll(cx, &mut data) {
+            Poll::Ready(Output::Head(head)) => {
+                self.data = data;
+                Poll::Ready(head)
+            }
             // The core says the head first.
             Poll::Ready(Output::Data(_) | Output::End) | Poll::Pending => Poll::Pending,
         }
@@ -45,6 +54,9 @@ impl Reply {
 
     /// The next piece of the body; `None` is its end.
     pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+        if !self.data.is_empty() {
+            return Poll::Ready(Some(mem::take(&mut self.data)));
+        }
         if self.ended {
             return Poll::Ready(None);
         }
@@ -56,16 +68,31 @@ impl Reply {
     /// Whether nothing follows.
     #[must_use]
     pub const fn is_ended(&self) -> bool {
-        self.ended
+        self.ended && self.data.is_empty()
+    }
+
+    /// How many bytes follow, if that is known.
+    #[must_use]
+    pub fn rest(&self) -> Option<usize> {
+        self.ended.then_some(self.data.len())
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
         let mut state = lock(&self.room.state);
         let session = &mut state.carrier.session;
         let output = session.poll_output(self.exchange, out);
+        let has_data = match output {
+            Some(Output::Head(_)) if self.at_once => {
+                let next = session.poll_output(self.exchange, out);
+                self.ended = matches!(next, Some(Output::End));
+                matches!(next, Some(Output::Data(_)))
+            }
+            Some(Output::Data(_)) => true,
+            _ => false,
+        };
         // Whoever has been told the length may not ask for the end. Nothing else is waited for: whoever fills the queue while
         // it is emptied could go on for ever.
-        if matches!(output, Some(Output::Data(_))) && session.is_at_end(self.exchange) {
+        if has_data && session.is_at_end(self.exchange) {
             self.ended = matches!(session.poll_output(self.exchange, out), Some(Output::End));
         }
         let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };

@@ -11,10 +11,10 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
-    connection::ServerEnd,
+    connection::{Event, ServerEnd},
     http::{
         Answer, SessionId,
-        server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
+        server::{Caller, Endpoint, ExchangeId, Intake, Options as Endpoints, Request, Session},
     },
     rpc::Timestamp,
 };
@@ -26,8 +26,13 @@ use super::{
     visit::{Room, Visit},
 };
 use crate::{
-    Later, Service,
-    drive::{Options, Runtime, Watch, carrier::Carrier, desk::Desk, hub::Hub},
+    Application, Later, Service,
+    drive::{
+        Options, Runtime, Watch,
+        carrier::Carrier,
+        desk::{Desk, Post},
+        hub::Hub,
+    },
     random::Random,
     sync::lock,
 };
@@ -119,7 +124,7 @@ impl<R: Runtime> Web<R> {
     /// # Errors
     /// The answer, if it is refused.
     pub async fn answer(&self, request: &Request) -> Result<(http::response::Parts, Reply), Box<Answer>> {
-        let mut reply = self.open(request)?;
+        let mut reply = self.bring(request, self.0.share.is_none())?;
         let head = reply.head().await;
         if let Some(share) = &self.0.share {
             let noted = match request.ends() {
@@ -137,24 +142,20 @@ impl<R: Runtime> Web<R> {
     /// # Errors
     /// The answer, if it is refused.
     pub fn open(&self, request: &Request) -> Result<Reply, Box<Answer>> {
+        self.bring(request, false)
+    }
+
+    fn bring(&self, request: &Request, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
         let house = &front.house;
-        let random = front.random.bytes().map_err(|_| unavailable())?;
+        let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
         let room = lock(&house.door).route(house.now(), request, random, |session| {
             is_new = true;
             front.room(session)
         })?;
-        if is_new {
-            return Ok(front.begin(room, request));
-        }
-        let mut state = lock(&room.state);
-        let now = room.now();
-        let (exchange, event) = state.carrier.session.open(now, request);
-        let event = event.map(mcp_proto::connection::Event::into_owned);
-        state.events.extend(event);
-        room.settle(state, now);
-        Ok(Reply::new(room, exchange))
+        let exchange = if is_new { front.begin(&room, request) } else { front.visit(&room, request) };
+        Ok(Reply::new(room, exchange, at_once))
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -220,20 +221,45 @@ impl<R: Runtime> Front<R> {
     }
 
     fn desk(&self, room: &Arc<Room>) -> Desk<ServerEnd, Visit, R> {
-        Desk::new(room.clone(), Arc::new(self.service.session()), self.runtime.clone())
+        let application: Arc<dyn Application<ServerEnd>> = Arc::new(self.service.session());
+        lock(&room.state).carrier.application = Some(Arc::downgrade(&application));
+        Desk::new(room.clone(), application, self.runtime.clone())
     }
 
     /// Begins a session with its first request.
-    fn begin(&self, room: Arc<Room>, request: &Request) -> Reply {
-        let desk = self.desk(&room);
+    fn begin(&self, room: &Arc<Room>, request: &Request) -> ExchangeId {
+        let desk = self.desk(room);
         let mut state = lock(&room.state);
         let (exchange, event) = state.carrier.session.open(room.now(), request);
         drop(state);
         if let Some(event) = event {
             desk.post.hand_out(event);
         }
-        self.run(desk, &room);
-        Reply::new(room, exchange)
+        self.run(desk, room);
+        exchange
+    }
+
+    /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
+    /// that it is answered, as far as that can be done at once: so there is no change of tasks.
+    fn visit(&self, room: &Arc<Room>, request: &Request) -> ExchangeId {
+        let mut state = lock(&room.state);
+        let (exchange, event) = state.carrier.session.open(room.now(), request);
+        let application = state.carrier.application.as_ref().and_then(Weak::upgrade);
+        let is_free = state.events.is_empty() && !state.handing;
+        match (event, application) {
+            (Some(event), Some(application)) if is_free => {
+                state.handing = true;
+                state.visitors += 1;
+                drop(state);
+                let _visitor = Visitor(room);
+                Post::new(room.clone(), application).attend(&self.runtime, event);
+            }
+            (event, _) => {
+                state.events.extend(event.map(Event::into_owned));
+                room.settle(state, room.now());
+            }
+        }
+        exchange
     }
 
     /// Runs a session. Most requests that stand alone are done at once, and take no task.
@@ -264,6 +290,17 @@ async fn stay<R: Runtime>(mut desk: Desk<ServerEnd, Visit, R>, mut others: Other
     })
     .await;
     desk.end_jobs(&mut others).await;
+}
+
+/// Somebody who sees to a request of a session, and looks after the session when leaving.
+struct Visitor<'a>(&'a Room);
+
+impl Drop for Visitor<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.visitors -= 1;
+        self.0.settle(state, self.0.now());
+    }
 }
 
 impl House {

@@ -1,6 +1,6 @@
 //! One session of a server, or one request that stands alone.
 
-use std::{collections::BTreeMap, task::Waker};
+use std::{collections::BTreeMap, sync::Weak, task::Waker};
 
 use mcp_proto::{
     connection::{Connection, Event, ServerEnd},
@@ -9,12 +9,17 @@ use mcp_proto::{
 };
 
 use super::share::Settled;
-use crate::drive::{carrier::Carrier, hub::Hub};
+use crate::{
+    Application,
+    drive::{carrier::Carrier, hub::Hub},
+};
 
 /// A session, and those who write what it says.
 pub(super) struct Visit {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
+    /// What runs on it, while it is run.
+    pub(super) application: Option<Weak<dyn Application<ServerEnd>>>,
     /// What of it was written down last, where others have to know.
     pub(super) settled: Option<Settled>,
 }
@@ -24,7 +29,7 @@ pub(super) type Room = Hub<ServerEnd, Visit>;
 
 impl Visit {
     pub(super) const fn new(session: Session) -> Self {
-        Self { session, readers: BTreeMap::new(), settled: None }
+        Self { session, readers: BTreeMap::new(), application: None, settled: None }
     }
 
     /// Whoever writes an exchange waits for something to write. Hands back who waited before.
