@@ -95,13 +95,13 @@ fn servers(Results { servers, .. }: &Results) -> Vec<Goal> {
 }
 
 fn web(Results { web, .. }: &Results) -> Vec<Goal> {
-    let limit = web["hyper"];
     let mut goals = Vec::new();
     for adapter in ["blocking", "smol", "tokio"] {
-        let wanted = if adapter == "blocking" { [0.6, 0.6] } else { [0.8, 0.65] };
+        let (name, wanted) = if adapter == "blocking" { ("threads", [0.6, 0.6]) } else { ("hyper", [0.8, 0.65]) };
+        let limit = web[name];
         for (form, wanted) in ["JSON", "a stream"].into_iter().zip(wanted) {
             let it = web[&*format!("{adapter}, {form}, a session")];
-            let goal = |over: &str| format!("{adapter}, HTTP: answers in {form} over {over}, against hyper");
+            let goal = |over: &str| format!("{adapter}, HTTP: answers in {form} over {over}, against `{name}`");
             goals.push(least(goal("1 connection"), it.one / limit.one, wanted, "×"));
             goals.push(least(goal("32 connections"), it.many / limit.many, wanted, "×"));
         }

@@ -114,8 +114,10 @@ fn servers() -> Result<Servers, Box<dyn Error>> {
 fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
     say("HTTP");
     let mut rates = BTreeMap::new();
-    let hyper = programs::build("hyper")?;
-    rates.insert("hyper".to_owned(), web::measure(Command::new(&hyper.path), Form::Json, false)?);
+    for limit in ["hyper", "threads"] {
+        let program = programs::build(limit)?;
+        rates.insert(limit.to_owned(), web::measure(Command::new(&program.path), Form::Json, false)?);
+    }
     for adapter in ["blocking", "smol", "tokio"] {
         for (name, form) in [("JSON", Form::Json), ("a stream", Form::Stream)] {
             let server = peers::child(&format!("HTTP {adapter}"));

@@ -247,9 +247,11 @@ fn servers(Results { servers, .. }: &Results) -> String {
 }
 
 fn web(Results { web, .. }: &Results) -> String {
-    let mut table = Table::new(&["server", "1 connection, calls/s", "of hyper", "32 connections, calls/s", "of hyper"]);
-    let limit = web["hyper"];
+    let mut table =
+        Table::new(&["server", "1 connection, calls/s", "of its limit", "32 connections, calls/s", "of its limit"]);
     for (name, rates) in web {
+        let has_threads = name == "threads" || name.starts_with("blocking");
+        let limit = web[if has_threads { "threads" } else { "hyper" }];
         table.row([
             name.clone(),
             whole(rates.one),
@@ -260,7 +262,8 @@ fn web(Results { web, .. }: &Results) -> String {
     }
     format!(
         "## Servers over HTTP\n\n`hyper` answers with what it finds by searching for bytes, on one thread as those of smol and tokio \
-         do.\n\n{}",
+         do. `threads` does the same without a library for HTTP and with a thread for each connection, as those of blocking \
+         have.\n\n{}",
         table.0
     )
 }
