@@ -2,51 +2,63 @@
 
 use alloc::vec::Vec;
 
-use super::plain::plain;
+use super::plain::{cut, is_plain};
 
+/// Texts of up to so many bytes are mostly names and other words, and have nothing to escape.
+const SHORT: usize = 32;
 /// So much is looked at before it is copied: what has been looked at is then still close to the processor.
-const BLOCK: usize = 8 * 1024;
+const BLOCK: usize = 4 * 1024;
 
 /// Appends the string that stands for `text`, with its quotes.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    contents(out, text);
+    if text.len() <= SHORT && is_plain(text.as_bytes()) {
+        out.extend_from_slice(text.as_bytes());
+    } else {
+        contents(out, text);
+    }
     out.push(b'"');
 }
 
 /// Appends what stands between the quotes.
 pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    while !rest.is_empty() {
-        let block = &rest[..rest.len().min(BLOCK)];
-        let length = plain(block);
-        out.extend_from_slice(&block[..length]);
-        rest = &rest[length..];
-        if length < block.len() {
-            escape(out, rest[0]);
-            rest = &rest[1..];
-        }
+    for block in text.as_bytes().chunks(BLOCK) {
+        let rest = cut(
+            block,
+            #[inline(always)]
+            |plain, special| {
+                out.extend_from_slice(plain);
+                escape(out, special);
+            },
+        );
+        out.extend_from_slice(rest);
     }
 }
 
 /// Appends what stands for a byte that cannot stand for itself.
+#[inline(always)]
 fn escape(out: &mut Vec<u8>, byte: u8) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
-    let letter = match byte {
-        b'"' | b'\\' => byte,
-        b'\n' => b'n',
-        b'\t' => b't',
-        b'\r' => b'r',
-        0x08 => b'b',
-        0x0c => b'f',
-        _ => {
+    match LETTERS.get(usize::from(byte)) {
+        Some(b'u') => {
+            const HEX: &[u8; 16] = b"0123456789abcdef";
             let [high, low] = [byte >> 4, byte & 15].map(|digit| HEX[usize::from(digit)]);
-            return out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
+            out.extend_from_slice(&[b'\\', b'u', b'0', b'0', high, low]);
         }
-    };
-    out.extend_from_slice(&[b'\\', letter]);
+        letter => out.extend_from_slice(&[b'\\', *letter.unwrap_or(&byte)]),
+    }
 }
+
+/// What stands behind the backslash for a control character; `u` for those that have no letter.
+const LETTERS: [u8; 0x20] = {
+    let mut letters = [b'u'; 0x20];
+    letters[0x08] = b'b';
+    letters[0x09] = b't';
+    letters[0x0a] = b'n';
+    letters[0x0c] = b'f';
+    letters[0x0d] = b'r';
+    letters
+};
 
 #[cfg(test)]
 mod tests {

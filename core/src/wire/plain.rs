@@ -24,11 +24,29 @@ pub(super) struct Body {
     pub(super) escaped: bool,
 }
 
-/// The number of bytes at the start of `bytes` that are neither quotes, backslashes nor control characters.
+/// Whether a text, which should be short, has neither quotes, backslashes nor control characters.
 #[inline]
-pub(super) fn plain(bytes: &[u8]) -> usize {
-    let short = short(bytes);
-    if short < SHORT { short.min(bytes.len()) } else { short + long(&bytes[short..]) }
+pub(super) fn is_plain(bytes: &[u8]) -> bool {
+    let is_plain = |word: &[u8; WORD]| special_in_word(u64::from_le_bytes(*word)) == 0;
+    match (bytes.len(), bytes.last_chunk()) {
+        (WORD.., Some(last)) => bytes.as_chunks().0.iter().all(is_plain) && is_plain(last),
+        (4.., _) => {
+            let mut word = [b' '; WORD];
+            word[..4].copy_from_slice(&bytes[..4]);
+            word[4..].copy_from_slice(&bytes[bytes.len() - 4..]);
+            is_plain(&word)
+        }
+        _ => !bytes.iter().any(|byte| is_special(*byte)),
+    }
+}
+
+/// Cuts a text at its quotes, backslashes and control characters: `cut` gets what is before each of them, and that byte. What
+/// is behind the last of them comes back.
+pub(super) fn cut<'a>(bytes: &'a [u8], cut: impl FnMut(&'a [u8], u8)) -> &'a [u8] {
+    #[cfg(feature = "simd")]
+    return dispatch!(Level::new(), simd => cut_by_blocks(Vector(simd), bytes, cut));
+    #[cfg(not(feature = "simd"))]
+    cut_by_blocks(Portable, bytes, cut)
 }
 
 /// The rest of a string whose opening quote is before `bytes`, or where it is none.
@@ -63,13 +81,7 @@ fn short(bytes: &[u8]) -> usize {
     at
 }
 
-/// [`plain`] and [`body`] for a text that is long, or has escapes.
-#[cfg(not(feature = "simd"))]
-#[inline(never)]
-fn long(bytes: &[u8]) -> usize {
-    plain_by_blocks(Portable, bytes)
-}
-
+/// [`body`] for a text that is long, or has escapes.
 #[cfg(not(feature = "simd"))]
 #[inline(never)]
 fn long_body(bytes: &[u8]) -> Result<Body, usize> {
@@ -77,12 +89,6 @@ fn long_body(bytes: &[u8]) -> Result<Body, usize> {
 }
 
 /// The same, with the vectors that the processor has.
-#[cfg(feature = "simd")]
-#[inline(never)]
-fn long(bytes: &[u8]) -> usize {
-    dispatch!(Level::new(), simd => plain_by_blocks(Vector(simd), bytes))
-}
-
 #[cfg(feature = "simd")]
 #[inline(never)]
 fn long_body(bytes: &[u8]) -> Result<Body, usize> {
@@ -125,14 +131,25 @@ fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
 }
 
 #[inline(always)]
-fn plain_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> usize {
-    let mut start = 0;
-    loop {
-        match lanes.special(block_at(bytes, start, &mut [0; BLOCK])) {
-            0 => start = skip_many(lanes, bytes, start + BLOCK),
-            special => return (start + special.trailing_zeros() as usize).min(bytes.len()),
+fn cut_by_blocks<'a>(lanes: impl Lanes, bytes: &'a [u8], mut cut: impl FnMut(&'a [u8], u8)) -> &'a [u8] {
+    let mut padded = [0; BLOCK];
+    let (mut from, mut start) = (0, 0);
+    while start < bytes.len() {
+        let mut special = lanes.special(block_at(bytes, start, &mut padded));
+        if special == 0 {
+            start = skip_many(lanes, bytes, start + BLOCK);
+            continue;
         }
+        while special != 0 {
+            let at = start + special.trailing_zeros() as usize;
+            let Some(byte) = bytes.get(at) else { break };
+            cut(&bytes[from..at], *byte);
+            from = at + 1;
+            special &= special - 1;
+        }
+        start += BLOCK;
     }
+    &bytes[from..]
 }
 
 #[inline(always)]
@@ -194,7 +211,6 @@ fn is_unicode_escape(bytes: &[u8]) -> bool {
     matches!(bytes, [b'u', a, b, c, d, ..] if [a, b, c, d].into_iter().all(u8::is_ascii_hexdigit))
 }
 
-#[cfg(any(test, not(feature = "simd")))]
 const fn is_special(byte: u8) -> bool {
     (byte ^ 0x02 <= 0x20) | (byte == b'\\')
 }
@@ -345,15 +361,24 @@ mod tests {
         }
     }
 
+    /// What a text was cut into.
+    fn pieces<'a>(cut: impl FnOnce(&mut dyn FnMut(&'a [u8], u8)) -> &'a [u8]) -> Vec<(&'a [u8], Option<u8>)> {
+        let mut pieces = Vec::new();
+        let rest = cut(&mut |piece, byte| pieces.push((piece, Some(byte))));
+        pieces.push((rest, None));
+        pieces
+    }
+
     fn check(bytes: &[u8]) {
         let expected = reference(bytes);
         assert_eq!(body(bytes), expected, "{bytes:x?}");
         assert_eq!(long_body(bytes), expected, "{bytes:x?}");
         assert_eq!(body_by_blocks(Portable, bytes), expected, "{bytes:x?}");
-        let expected = bytes.iter().take_while(|byte| !is_special(**byte)).count();
-        assert_eq!(plain(bytes), expected, "{bytes:x?}");
-        assert_eq!(long(bytes), expected, "{bytes:x?}");
-        assert_eq!(plain_by_blocks(Portable, bytes), expected, "{bytes:x?}");
+        assert_eq!(is_plain(bytes), !bytes.iter().any(|byte| is_special(*byte)), "{bytes:x?}");
+        let ends = bytes.iter().filter(|byte| is_special(**byte)).copied().map(Some).chain([None]);
+        let expected: Vec<_> = bytes.split(|byte| is_special(*byte)).zip(ends).collect();
+        assert_eq!(pieces(|piece| cut(bytes, piece)), expected);
+        assert_eq!(pieces(|piece| cut_by_blocks(Portable, bytes, piece)), expected);
     }
 
     #[test]
