@@ -6,7 +6,7 @@ use super::{Event, Violation, engine::Engine, receive::Origin};
 use crate::{
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
-    wire::{Defect, ErrorObject, Members, Message, RequestId, encode::one_line},
+    wire::{Defect, ErrorObject, Members, Message, RequestId, encode::line_break},
 };
 
 /// One answer of a batch.
@@ -77,7 +77,7 @@ impl Engine {
 
     pub(super) fn batch_answer(&mut self, slot: u32, mut part: Part) {
         let Some(batch) = self.batches.get_mut(slot as usize) else { return };
-        one_line(&mut part.text);
+        debug_assert_eq!(line_break(&part.text), None, "{part:?}");
         part.text.shrink_to_fit();
         batch.open -= usize::from(part.key.is_some());
         self.batch_bytes += part.weight();

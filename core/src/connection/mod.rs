@@ -579,6 +579,6 @@ fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Er
     if !raw.is_object() {
         return Err(serde_json::Error::custom("expected an object"));
     }
-    out.extend_from_slice(raw.get().as_bytes());
+    encode::raw(out, raw.get());
     Ok(())
 }

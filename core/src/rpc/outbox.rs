@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::{fmt, mem};
 
 use super::{CallId, Empty, Rare, ReplyKey};
-use crate::wire::{Message, RequestId, encode::one_line};
+use crate::wire::{Message, RequestId, encode::line_break};
 
 /// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being copied.
 const LARGE: usize = 8 * 1024;
@@ -217,7 +217,7 @@ impl Outbox {
         }
     }
 
-    /// Queues the frame that `encode` appends, as one line with a line feed behind it.
+    /// Queues the frame that `encode` appends, which is one line, with a line feed behind it.
     ///
     /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.
     pub(crate) fn push<E>(
@@ -240,7 +240,7 @@ impl Outbox {
             queue.bytes.shrink_to(2 * start);
             return Ok(None);
         }
-        one_line(&mut queue.bytes[start..]);
+        debug_assert_eq!(line_break(&queue.bytes[start..]), None, "{queue:?}");
         queue.bytes.push(b'\n');
         queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
         queue.live += 1;

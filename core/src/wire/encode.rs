@@ -58,20 +58,28 @@ pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error:
     text(out, &error.message);
     if let Some(data) = &error.data {
         out.extend_from_slice(b",\"data\":");
-        out.extend_from_slice(data.get().as_bytes());
+        raw(out, data.get());
     }
     out.extend_from_slice(b"}}");
 }
 
-/// Makes a JSON text one line.
+/// Appends JSON that somebody else has written, on one line.
 ///
-/// What users have written may have line breaks. In JSON they stand between tokens only, where a space is as good.
-pub(crate) fn one_line(text: &mut [u8]) {
-    let mut rest = text;
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest) {
+/// It may have line breaks. In JSON they stand between tokens only, where a space is as good. All other text is of our own
+/// making and has none.
+pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
+    let start = out.len();
+    out.extend_from_slice(json.as_bytes());
+    let mut rest = &mut out[start..];
+    while let Some(at) = line_break(rest) {
         rest[at] = b' ';
         rest = &mut rest[at + 1..];
     }
+}
+
+/// Where a text is not one line.
+pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
+    memchr::memchr2(b'\n', b'\r', text)
 }
 
 /// Appends a JSON string.

@@ -40,9 +40,9 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
-/// Cuts a text at its quotes, backslashes and control characters: `cut` gets what is before each of them, and that byte. What
-/// is behind the last of them comes back.
-pub(super) fn cut<'a>(bytes: &'a [u8], cut: impl FnMut(&'a [u8], u8)) -> &'a [u8] {
+/// Cuts a text at its quotes, backslashes and control characters: for each of them, `cut` gets the text from behind the one
+/// before, and where it is in that. What is behind the last of them comes back.
+pub(super) fn cut<'a>(bytes: &'a [u8], cut: impl FnMut(&'a [u8], usize)) -> &'a [u8] {
     #[cfg(feature = "simd")]
     return dispatch!(Level::new(), simd => cut_by_blocks(Vector(simd), bytes, cut));
     #[cfg(not(feature = "simd"))]
@@ -131,9 +131,10 @@ fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
 }
 
 #[inline(always)]
-fn cut_by_blocks<'a>(lanes: impl Lanes, bytes: &'a [u8], mut cut: impl FnMut(&'a [u8], u8)) -> &'a [u8] {
+fn cut_by_blocks<'a>(lanes: impl Lanes, bytes: &'a [u8], mut cut: impl FnMut(&'a [u8], usize)) -> &'a [u8] {
     let mut padded = [0; BLOCK];
-    let (mut from, mut start) = (0, 0);
+    // What is not cut yet, and where that and the block begin.
+    let (mut rest, mut from, mut start) = (bytes, 0, 0);
     while start < bytes.len() {
         let mut special = lanes.special(block_at(bytes, start, &mut padded));
         if special == 0 {
@@ -141,15 +142,16 @@ fn cut_by_blocks<'a>(lanes: impl Lanes, bytes: &'a [u8], mut cut: impl FnMut(&'a
             continue;
         }
         while special != 0 {
-            let at = start + special.trailing_zeros() as usize;
-            let Some(byte) = bytes.get(at) else { break };
-            cut(&bytes[from..at], *byte);
-            from = at + 1;
+            let length = start + special.trailing_zeros() as usize - from;
+            let Some((_, behind)) = rest.split_at_checked(length + 1) else { break };
+            cut(rest, length);
+            rest = behind;
+            from += length + 1;
             special &= special - 1;
         }
         start += BLOCK;
     }
-    &bytes[from..]
+    rest
 }
 
 #[inline(always)]
@@ -362,9 +364,9 @@ mod tests {
     }
 
     /// What a text was cut into.
-    fn pieces<'a>(cut: impl FnOnce(&mut dyn FnMut(&'a [u8], u8)) -> &'a [u8]) -> Vec<(&'a [u8], Option<u8>)> {
+    fn pieces<'a>(cut: impl FnOnce(&mut dyn FnMut(&'a [u8], usize)) -> &'a [u8]) -> Vec<(&'a [u8], Option<u8>)> {
         let mut pieces = Vec::new();
-        let rest = cut(&mut |piece, byte| pieces.push((piece, Some(byte))));
+        let rest = cut(&mut |text, at| pieces.push((&text[..at], Some(text[at]))));
         pieces.push((rest, None));
         pieces
     }

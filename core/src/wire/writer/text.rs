@@ -10,8 +10,9 @@ use serde_core::{
 use serde_json::Error;
 
 use super::{Escaped, Pieces, Writer, escape};
+use crate::wire::encode;
 
-/// The name of a member, in quotes; or a text that is JSON already, as it is.
+/// The name of a member, in quotes; or a text that is JSON already, on one line.
 pub(super) struct Text<'a> {
     out: &'a mut Vec<u8>,
     quoted: bool,
@@ -79,7 +80,7 @@ impl Serializer for Text<'_> {
         if self.quoted {
             escape::string(self.out, value);
         } else {
-            self.out.extend_from_slice(value.as_bytes());
+            encode::raw(self.out, value);
         }
         Ok(())
     }
