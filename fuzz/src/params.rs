@@ -5,10 +5,13 @@ use std::fmt::Debug;
 use mcp_proto::{
     protocol::{Method, ProtocolVersion},
     schema::{
-        ArbitraryAt, At, ClientNotification, ClientRequest, ClientResult, Encode, ServerNotification, ServerRequest,
-        ServerResult,
+        ArbitraryAt, At, CallToolParams, CallToolResult, ClientNotification, ClientRequest, ClientResult,
+        CreateMessageParams, ElicitParams, Encode, ListToolsResult, ReadResourceResult, ServerNotification,
+        ServerRequest, ServerResult,
     },
+    wire::Json,
 };
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use arbitrary::Unstructured;
@@ -20,6 +23,12 @@ use arbitrary::Unstructured;
 pub fn params(data: &[u8]) {
     let Some((method, text)) = core::str::from_utf8(data).ok().and_then(|data| data.split_once('\n')) else { return };
     let Some(method) = Method::parse(method) else { return };
+    same::<CallToolParams>(text);
+    same::<CallToolResult>(text);
+    same::<CreateMessageParams>(text);
+    same::<ElicitParams>(text);
+    same::<ListToolsResult>(text);
+    same::<ReadResourceResult>(text);
     decoded(text, ClientRequest::decode(method, Some(text)), |text| ClientRequest::decode(method, Some(text)));
     decoded(text, ServerRequest::decode(method, Some(text)), |text| ServerRequest::decode(method, Some(text)));
     decoded(text, ClientNotification::decode(method, Some(text)), |text| {
@@ -30,6 +39,12 @@ pub fn params(data: &[u8]) {
     });
     decoded(text, ClientResult::decode(method, text), |text| ClientResult::decode(method, text));
     decoded(text, ServerResult::decode(method, text), |text| ServerResult::decode(method, text));
+}
+
+/// What is read out of a message is what serde_json reads out of its text.
+fn same<T: DeserializeOwned + PartialEq + Debug>(text: &str) {
+    let Ok(json) = Json::parse(text) else { return };
+    assert_eq!(json.decode::<T>().ok(), serde_json::from_str(text).ok());
 }
 
 /// Values with only what a revision has are written for it and read again as they were.

@@ -5,7 +5,7 @@ use std::{borrow::Cow, hint::black_box};
 use mcp_proto::{
     codec::LineDecoder,
     schema::{CallToolParams, CallToolResult, ListToolsResult, ProgressParams},
-    wire::{self, Message},
+    wire::{self, Json, Message, RawJson},
 };
 use serde::{
     Deserialize,
@@ -129,8 +129,15 @@ fn content(frame: &str) -> &str {
     envelope.params.or(envelope.result).expect("params or a result").get()
 }
 
-fn json<T: DeserializeOwned>(text: &str) {
-    black_box(serde_json::from_str::<T>(black_box(text)).expect("it fits"));
+/// What is done to params or a result.
+type Decoder = fn(&Json);
+
+fn ours<T: DeserializeOwned>(content: &Json) {
+    black_box(RawJson::from(black_box(content)).decode::<T>().expect("it fits"));
+}
+
+fn serde<T: DeserializeOwned>(content: &Json) {
+    black_box(serde_json::from_str::<T>(black_box(content.get())).expect("it fits"));
 }
 
 /// What is done to a text.
@@ -155,20 +162,27 @@ fn bytes<'a, T: Deserialize<'a>>(text: &'a str) {
 }
 
 /// What is done to the params or the result in a message: by us, and by code that serde has derived.
-fn typed(name: &str) -> Option<(Reader, Reader)> {
+fn typed(name: &str) -> Option<(Decoder, Decoder)> {
     Some(match name {
         "ping" => return None,
-        "progress" => (json::<ProgressParams>, json::<derived::Progress>),
-        "list of 50 tools" => (json::<ListToolsResult>, json::<derived::List>),
-        _ if name.starts_with("call") => (json::<CallToolParams>, json::<derived::Call>),
-        _ => (json::<CallToolResult>, json::<derived::CallResult>),
+        "progress" => (ours::<ProgressParams>, serde::<derived::Progress>),
+        "list of 50 tools" => (ours::<ListToolsResult>, serde::<derived::List>),
+        _ if name.starts_with("call") => (ours::<CallToolParams>, serde::<derived::Call>),
+        _ => (ours::<CallToolResult>, serde::<derived::CallResult>),
     })
 }
 
-fn case(what: &str, name: &'static str, of: fn(&'static str) -> &'static str, read: Reader) -> Case {
+fn whole(what: &str, name: &'static str, read: Reader) -> Case {
     Case::new("decode", format!("{what}, {name}"), move || {
-        let text = of(frame(name));
+        let text = frame(name);
         Work::new(1, text.len(), move || read(black_box(text)))
+    })
+}
+
+fn inside(what: &str, name: &'static str, decode: Decoder) -> Case {
+    Case::new("decode", format!("{what}, {name}"), move || {
+        let content = Json::parse(content(frame(name))).expect("JSON");
+        Work::new(1, content.get().len(), move || decode(&content))
     })
 }
 
@@ -187,10 +201,10 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for name in FRAMES {
         cases.push(lines(name));
-        cases.extend(READERS.map(|(what, read)| case(what, name, |frame| frame, read)));
+        cases.extend(READERS.map(|(what, read)| whole(what, name, read)));
         if let Some((ours, derived)) = typed(name) {
-            cases.push(case("typed", name, content, ours));
-            cases.push(case("limit: derived by serde", name, content, derived));
+            cases.push(inside("typed", name, ours));
+            cases.push(inside("limit: derived by serde", name, derived));
         }
     }
     cases

@@ -13,11 +13,11 @@ use serde_json::Number;
 
 use super::{
     Encode, Extra, Map,
-    decode::{Member, Name, Opened},
+    decode::{Member, Name, Opened, RawText, Waiting},
     encode::absent,
     macros::*,
 };
-use crate::{protocol::ProtocolVersion, wire::Json};
+use crate::{protocol::ProtocolVersion, wire::reader::read};
 
 object! {
     /// The fields of a form: a JSON Schema of an object without objects in it.
@@ -298,14 +298,14 @@ fn field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PrimitiveSchema, 
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PrimitiveSchema, A::Error> {
-            let mut members: Vec<(Name<'de>, Json)> = Vec::new();
+            let mut members = Waiting::new();
             while let Some(name) = map.next_key::<Name<'de>>()? {
                 members.push((name, map.next_value()?));
             }
-            let get = |name| members.iter().find(|(known, _)| known.0 == name).map(|(_, json)| json);
-            let kind: Option<Name<'_>> = get("type").and_then(|kind| kind.decode().ok());
-            let items: Option<Extra> = get("items").and_then(|items| items.decode().ok());
-            let has = |name| get(name).is_some_and(|json| !json.is_null());
+            let get = |name| members.iter().find(|(known, _)| known.0 == name).map(|(_, RawText(text))| &**text);
+            let kind: Option<Name<'_>> = get("type").and_then(|kind| read(kind).ok());
+            let items: Option<Extra> = get("items").and_then(|items| read(items).ok());
+            let has = |name| get(name).is_some_and(|text| text != "null");
             let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
             let whole = |members| Opened::new(members, None, map);
             type Schema = PrimitiveSchema;

@@ -17,7 +17,10 @@ use super::{
         GetTaskParams as ExtGetTaskParams, TaskParams as ExtTaskParams, UpdateTaskParams as ExtUpdateTaskParams,
     },
 };
-use crate::protocol::{Method, ProtocolVersion, VersionSet};
+use crate::{
+    protocol::{Method, ProtocolVersion, VersionSet},
+    wire::reader::read,
+};
 
 /// The revisions in which params of `method` occur: also those where they travel inside of a result.
 pub(crate) const fn versions(method: Method) -> VersionSet {
@@ -104,7 +107,7 @@ macro_rules! messages {
             pub fn decode(method: Method, params: Option<&str>) -> Result<Self, serde_json::Error> {
                 let params = params.unwrap_or("{}");
                 match method {
-                    $(Method::$Variant => serde_json::from_str(params).map(Self::$Variant),)*
+                    $(Method::$Variant => read(params).map(Self::$Variant),)*
                     other => Err(misplaced(other, stringify!($Name))),
                 }
             }
@@ -169,10 +172,10 @@ macro_rules! messages {
             /// If the other side has no such method, and what the type of the result has against it.
             pub fn decode(method: Method, result: &str) -> Result<Self, serde_json::Error> {
                 $(if $methods.contains(&method) && ResultType::of(result) == Some(ResultType::$kind) {
-                    return serde_json::from_str(result).map(|other| Self::$Other(method, other));
+                    return read(result).map(|other| Self::$Other(method, other));
                 })*
                 match method {
-                    $(Method::$Variant => serde_json::from_str(result).map(Self::$Variant),)*
+                    $(Method::$Variant => read(result).map(Self::$Variant),)*
                     other => Err(misplaced(other, stringify!($Name))),
                 }
             }

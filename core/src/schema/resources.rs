@@ -2,11 +2,7 @@
 //!
 //! Spec: [resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources)
 
-use alloc::{
-    borrow::{Cow, ToOwned},
-    string::String,
-    vec::Vec,
-};
+use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::fmt;
 
 use serde_core::{
@@ -14,11 +10,9 @@ use serde_core::{
     de::{Error as _, MapAccess, Visitor},
 };
 
-use serde_json::value::RawValue;
-
 use super::{
     Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
-    decode::{Member, Name, Opened, inside},
+    decode::{Member, Name, Opened, RawText, Waiting, inside},
     encode_base64, is_base64,
     macros::*,
 };
@@ -276,14 +270,14 @@ fn contents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ResourceConten
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceContents, A::Error> {
-            let mut before = Vec::new();
+            let mut before = Waiting::new();
             while let Some(name) = map.next_key::<Name<'de>>()? {
                 if !matches!(&*name.0, "text" | "blob") {
                     before.push((name, map.next_value()?));
                     continue;
                 }
                 match map.next_value().map_err(|error| inside(NAME, &name.0, &error))? {
-                    None => before.push((name, RawValue::NULL.to_owned().into())),
+                    None => before.push((name, RawText(Cow::Borrowed("null")))),
                     Some(given) => {
                         let opened = Opened::new(before, Some((&name.0, Cow::Owned(given))), map);
                         return if name.0 == "text" {

@@ -8,7 +8,10 @@ use alloc::{string::String, vec::Vec};
 use serde_core::{Serializer, de::DeserializeOwned};
 
 use super::{At, Encode, Meta, decode::peek, macros::*};
-use crate::{protocol::ProtocolVersion, wire::Json};
+use crate::{
+    protocol::ProtocolVersion,
+    wire::{Json, reader::read},
+};
 
 object! {
     /// The member `task` of params: run this request as a task. Only 2025-11-25.
@@ -225,11 +228,7 @@ impl<R: DeserializeOwned> TaskOr<R> {
     /// What the type of the result has against it.
     pub fn decode(result: &str, carried_task: bool) -> Result<Self, serde_json::Error> {
         let became_task = carried_task && peek(result, "task")?.is_some();
-        if became_task {
-            serde_json::from_str(result).map(Self::Task)
-        } else {
-            serde_json::from_str(result).map(Self::Result)
-        }
+        if became_task { read(result).map(Self::Task) } else { read(result).map(Self::Result) }
     }
 }
 

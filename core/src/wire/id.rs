@@ -9,7 +9,7 @@ use core::{
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smallvec::SmallVec;
 
-use super::Json;
+use super::{Json, reader::RawText};
 
 /// The id of a request: a JSON string or an integer (specification, base protocol, requests).
 ///
@@ -202,8 +202,8 @@ impl Serialize for RequestId {
 
 impl<'de> Deserialize<'de> for RequestId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Json::deserialize(deserializer)?;
-        Self::from_token(json.get()).ok_or_else(|| de::Error::custom("expected a string or an integer"))
+        let RawText(token) = RawText::deserialize(deserializer)?;
+        Self::from_token(&token).ok_or_else(|| de::Error::custom("expected a string or an integer"))
     }
 }
 

@@ -6,6 +6,8 @@ use core::fmt;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
+use super::reader::{raw, read};
+
 /// One JSON value, kept byte for byte as it came in or as its owner wrote it.
 ///
 /// Numbers keep their spelling, objects their order and their unknown members.
@@ -29,6 +31,11 @@ impl Json {
         RawValue::from_string(text.into()).map(Self)
     }
 
+    /// Copies `text`, which has been scanned already.
+    pub(crate) fn trusted(text: &str) -> Self {
+        Self(raw(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+    }
+
     /// The text, without surrounding white space.
     #[must_use]
     pub fn get(&self) -> &str {
@@ -40,7 +47,7 @@ impl Json {
     /// # Errors
     /// What `T` has against the text.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(self.get())
+        read(self.get())
     }
 
     /// Whether the value is an object.

@@ -5,6 +5,7 @@ use alloc::borrow::Cow;
 use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId, plain,
     scan::{ScanError, Scanner},
+    unescape::unescape,
 };
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
@@ -300,7 +301,7 @@ pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     if plain::name(&token.as_bytes()[1..]).is_some() || !inner.contains('\\') {
         Some(Cow::Borrowed(inner))
     } else {
-        serde_json::from_str(token).ok().map(Cow::Owned)
+        unescape(inner).map(Cow::Owned)
     }
 }
 

@@ -8,8 +8,10 @@ mod json;
 mod message;
 mod plain;
 mod raw;
+pub(crate) mod reader;
 pub(crate) mod scan;
 mod text;
+mod unescape;
 mod writer;
 
 pub use error::{ErrorCode, ErrorObject};

@@ -11,6 +11,8 @@ const BLOCK: usize = u64::BITS as usize;
 const MANY: usize = 4;
 /// A text that has nothing special for so long is likely to have nothing for longer: worth the start of blocks.
 const SHORT: usize = 8 * WORD;
+/// Names are shorter than this, those with a domain included.
+const NAME: usize = 6 * WORD;
 
 /// What a backslash may stand before, but for `u`.
 const SHORT_ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
@@ -93,6 +95,17 @@ fn long_body(bytes: &[u8]) -> Result<Body, usize> {
 #[inline(never)]
 fn long_body(bytes: &[u8]) -> Result<Body, usize> {
     dispatch!(Level::new(), simd => body_by_blocks(Vector(simd), bytes))
+}
+
+/// Says of each escape where the byte behind its backslash is. `bytes` are what is between the quotes of a string.
+#[cfg(not(feature = "simd"))]
+pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
+    escapes_by_blocks(Portable, bytes, found);
+}
+
+#[cfg(feature = "simd")]
+pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
+    dispatch!(Level::new(), simd => escapes_by_blocks(Vector(simd), bytes, found));
 }
 
 /// Finds bytes in a block: a bit for each, the one of the first byte lowest.
@@ -189,6 +202,21 @@ fn body_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> Result<Body, usize> {
         }
         carry = next_carry;
         start += BLOCK;
+    }
+}
+
+#[inline(always)]
+fn escapes_by_blocks(lanes: impl Lanes, bytes: &[u8], mut found: impl FnMut(usize)) {
+    let mut padded = [0; BLOCK];
+    let mut carry = 0;
+    for start in (0..bytes.len()).step_by(BLOCK) {
+        let backslashes = lanes.backslashes(block_at(bytes, start, &mut padded));
+        let (mut behind, next_carry) = behind_escapes(backslashes, carry);
+        while behind != 0 {
+            found(start + behind.trailing_zeros() as usize);
+            behind &= behind - 1;
+        }
+        carry = next_carry;
     }
 }
 
@@ -300,19 +328,21 @@ impl<S: Simd> Lanes for Vector<S> {
     }
 }
 
-/// A string behind its opening quote, and what is behind its closing quote, if it is shorter than two words and plain.
+/// A string behind its opening quote, and what is behind its closing quote, if it is plain and so short as names are.
 #[inline(always)]
 pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let mut found = special_in_word(u64::from_le_bytes(*bytes.first_chunk()?));
     let mut length = 0;
-    if found == 0 {
-        found = special_in_word(u64::from_le_bytes(*bytes[WORD..].first_chunk()?));
-        length = WORD;
-        if found == 0 {
+    loop {
+        let found = special_in_word(u64::from_le_bytes(*bytes.get(length..)?.first_chunk()?));
+        if found != 0 {
+            length += found.trailing_zeros() as usize / 8;
+            break;
+        }
+        length += WORD;
+        if length == NAME {
             return None;
         }
     }
-    length += found.trailing_zeros() as usize / 8;
     match bytes.split_at_checked(length)? {
         (name, [b'"', behind @ ..]) => Some((name, behind)),
         _ => None,
@@ -321,6 +351,7 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// The high bit of each byte that is special. Only the lowest bit that is set can be relied upon: bytes above it are
 /// compared with what the subtractions have borrowed from them.
+#[inline(always)]
 const fn special_in_word(word: u64) -> u64 {
     // Flipping one bit of a quote (0x22) makes it the neighbour of the control characters, which stay below it.
     let quote_or_control = (word ^ each(0x02)).wrapping_sub(each(0x21));
@@ -328,6 +359,7 @@ const fn special_in_word(word: u64) -> u64 {
     (quote_or_control | backslash) & !word & each(0x80)
 }
 
+#[inline(always)]
 const fn each(byte: u8) -> u64 {
     u64::from_le_bytes([byte; WORD])
 }
@@ -475,12 +507,12 @@ mod tests {
 
     #[test]
     fn names_are_plain_and_short() {
-        for length in 0..40 {
+        for length in 0..60 {
             for stop in [b'"', b'\\', 0, 0x1f] {
                 let mut text = vec![b'n'; length];
                 text.push(stop);
                 text.extend_from_slice(&[b'"'; 16]);
-                let expected = (stop == b'"' && length < 2 * WORD).then(|| (&text[..length], &text[length + 1..]));
+                let expected = (stop == b'"' && length < NAME).then(|| (&text[..length], &text[length + 1..]));
                 assert_eq!(name(&text), expected);
             }
         }

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::{
     Json, JsonObject,
     message::string,
+    reader::read,
     scan::{MAX_DEPTH, Scanner},
 };
 
@@ -35,7 +36,7 @@ impl<'a> RawJson<'a> {
     /// # Errors
     /// What `T` has against the text.
     pub fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        read(&self.0)
     }
 
     /// What it says, if it is a string. Nothing is copied unless there are escapes in it.
@@ -120,7 +121,7 @@ impl fmt::Debug for KeptJson {
 /// # Errors
 /// What `T` has against the text.
 pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) -> Result<T, serde_json::Error> {
-    serde_json::from_str(params.map_or("{}", RawJson::get))
+    read(params.map_or("{}", RawJson::get))
 }
 
 impl<'a> From<&'a JsonObject> for RawJson<'a> {

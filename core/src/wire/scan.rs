@@ -2,7 +2,7 @@
 
 use alloc::borrow::Cow;
 
-use super::plain;
+use super::{plain, unescape::unescape};
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -26,6 +26,10 @@ pub(crate) struct Scanner<'a> {
 /// A string token: the text between the quotes.
 #[derive(Clone, Copy)]
 pub(crate) struct StringToken<'a> {
+    /// The text that it is in.
+    whole: &'a str,
+    /// How much of that is behind the string.
+    behind: usize,
     pub(super) inner: &'a [u8],
     pub(super) escaped: bool,
 }
@@ -38,33 +42,33 @@ impl<'a> StringToken<'a> {
     }
 
     /// The text between the quotes, as it is written.
+    #[inline]
     pub(crate) fn written(self) -> &'a str {
-        // The scanner has a text, and strings begin and end at characters.
-        core::str::from_utf8(self.inner).unwrap_or_default()
+        let start = self.whole.len() - self.behind - self.inner.len();
+        &self.whole[start..start + self.inner.len()]
     }
 
     /// The text that the token stands for; empty if an escape in it stands for no character.
     #[inline]
     pub(crate) fn text(self) -> Cow<'a, str> {
         let written = self.written();
-        if self.escaped {
-            Cow::Owned(serde_json::from_str(&alloc::format!("\"{written}\"")).unwrap_or_default())
-        } else {
-            Cow::Borrowed(written)
-        }
+        if self.escaped { Cow::Owned(unescape(written).unwrap_or_default()) } else { Cow::Borrowed(written) }
     }
 }
 
 impl<'a> Scanner<'a> {
+    #[inline]
     pub(crate) const fn new(text: &'a str, max_depth: u32) -> Self {
         let max_depth = if max_depth < MAX_DEPTH { max_depth } else { MAX_DEPTH };
         Self { text, rest: text.as_bytes(), max_depth, too_deep: false }
     }
 
+    #[inline]
     pub(crate) fn peek(&self) -> Option<u8> {
         self.rest.first().copied()
     }
 
+    #[inline]
     pub(crate) fn skip_white_space(&mut self) {
         while let [b' ' | b'\t' | b'\n' | b'\r', rest @ ..] = self.rest {
             self.rest = rest;
@@ -72,6 +76,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Takes `byte` if it is next.
+    #[inline]
     pub(crate) fn eat(&mut self, byte: u8) -> bool {
         match self.rest {
             [first, rest @ ..] if *first == byte => {
@@ -82,11 +87,13 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    #[inline]
     pub(crate) fn expect(&mut self, byte: u8) -> Scanned<()> {
         if self.eat(byte) { Ok(()) } else { Err(ScanError) }
     }
 
     /// Takes an opening bracket inside of `outer` others.
+    #[inline]
     pub(crate) fn open(&mut self, bracket: u8, outer: u32) -> Scanned<()> {
         if self.peek() == Some(bracket) && outer >= self.max_depth {
             self.too_deep = true;
@@ -106,7 +113,17 @@ impl<'a> Scanner<'a> {
         self.expect(b'"')?;
         let start = self.rest;
         let escaped = self.skip_string_body()?;
-        Ok(StringToken { inner: &start[..start.len() - self.rest.len() - 1], escaped })
+        let behind = self.rest.len() + 1;
+        Ok(StringToken { whole: self.text, behind, inner: &start[..start.len() - behind], escaped })
+    }
+
+    /// The string that begins here, as it is written between its quotes, and whether it has escapes.
+    #[inline]
+    pub(super) fn text(&mut self) -> Scanned<(&'a str, bool)> {
+        self.expect(b'"')?;
+        let start = self.position();
+        let escaped = self.skip_string_body()?;
+        Ok((&self.text[start..self.position() - 1], escaped))
     }
 
     /// Steps over a string behind its opening quote; whether it has escapes.
@@ -279,7 +296,10 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(crate) fn next_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
         match self.compact_name(!first) {
-            Some(inner) => Ok(Some(StringToken { inner, escaped: false })),
+            // There is a quote and a colon behind it.
+            Some(inner) => {
+                Ok(Some(StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false }))
+            }
             None if self.eat(b'}') => Ok(None),
             None => self.spaced_member(first),
         }
@@ -313,15 +333,21 @@ impl<'a> Scanner<'a> {
 
     /// The next element of the array that the scanner is in, or `None` behind its closing bracket.
     pub(crate) fn next_element(&mut self, first: bool, outer: u32) -> Scanned<Option<&'a str>> {
+        if self.begin_element(first)? { self.value(outer).map(Some) } else { Ok(None) }
+    }
+
+    /// Steps to where the next element begins; `false` behind the closing bracket.
+    #[inline]
+    pub(crate) fn begin_element(&mut self, first: bool) -> Scanned<bool> {
         self.skip_white_space();
         if self.eat(b']') {
-            return Ok(None);
+            return Ok(false);
         }
         if !first {
             self.expect(b',')?;
             self.skip_white_space();
         }
-        self.value(outer).map(Some)
+        Ok(true)
     }
 
     /// Whether what has failed is that brackets are nested deeper than the limit; else the syntax is wrong.
@@ -330,11 +356,13 @@ impl<'a> Scanner<'a> {
     }
 
     /// Byte offset from the start of the text: where it goes on, or what was wrong.
+    #[inline]
     pub(crate) const fn position(&self) -> usize {
         self.text.len() - self.rest.len()
     }
 
     /// The text from `start` to here.
+    #[inline]
     pub(crate) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.position()]
     }

@@ -1,6 +1,6 @@
 //! The values of members.
 
-use alloc::{borrow::ToOwned, string::String, vec::Vec};
+use alloc::{string::String, vec::Vec};
 use core::fmt;
 
 use serde_core::{
@@ -9,8 +9,8 @@ use serde_core::{
 };
 use serde_json::Number;
 
-use super::{Extra, text::RawText};
-use crate::wire::{Json, JsonObject, RequestId};
+use super::{Extra, RawText};
+use crate::wire::{Json, JsonObject, RequestId, reader::read};
 
 /// What can be the value of a member.
 pub(crate) trait Member: DeserializeOwned {
@@ -21,7 +21,7 @@ pub(crate) trait Member: DeserializeOwned {
 
     /// Reads the value from its text; `None` if it is something else.
     fn parse(text: &str) -> Option<Self> {
-        serde_json::from_str::<Seed<Self>>(text).ok().map(|seed| seed.0)
+        read::<Seed<Self>>(text).ok().map(|seed| seed.0)
     }
 
     /// Reads the value, or keeps it as it is if it is something else.
@@ -29,7 +29,7 @@ pub(crate) trait Member: DeserializeOwned {
         let text = RawText::deserialize(value)?.0;
         match Self::parse(&text) {
             Some(value) => Ok(Ok(value)),
-            None => Json::parse(text).map(Err).map_err(D::Error::custom),
+            None => Ok(Err(Json::trusted(&text))),
         }
     }
 }
@@ -58,17 +58,7 @@ impl Member for bool {
     }
 }
 
-impl Member for String {
-    fn parse(text: &str) -> Option<Self> {
-        // Most strings hold no escape and are done with the quotes.
-        let inner = text.strip_prefix('"')?.strip_suffix('"')?;
-        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
-            Some(inner.to_owned())
-        } else {
-            serde_json::from_str(text).ok()
-        }
-    }
-}
+impl Member for String {}
 
 impl Member for Json {
     fn salvage<'de, D: Deserializer<'de>>(value: D) -> Result<Result<Self, Json>, D::Error> {

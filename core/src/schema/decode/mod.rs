@@ -14,11 +14,15 @@ use serde_core::{
 };
 
 use super::Extra;
-use crate::{protocol::VersionSet, wire::Json};
+use crate::{
+    protocol::VersionSet,
+    wire::{Json, reader::Reader},
+};
 
+pub(crate) use crate::wire::reader::{Name, RawText};
 pub(crate) use member::{Member, lenient, strict};
-pub(crate) use text::{Name, word};
-pub(crate) use union::{Opened, Union, union, union_of};
+pub(crate) use text::word;
+pub(crate) use union::{Opened, Union, Waiting, union, union_of};
 
 /// An object that is read member by member.
 pub(crate) trait Object: Sized {
@@ -155,5 +159,5 @@ pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, serde_json:
         }
     }
 
-    serde_json::Deserializer::from_str(object).deserialize_map(Find(name))
+    Reader::new(object).deserialize_map(Find(name))
 }

@@ -1,118 +1,15 @@
-//! Texts of the input: names, words, and values that are not read yet.
+//! Words, and texts that were read already.
 
-use alloc::{
-    borrow::{Cow, ToOwned},
-    string::String,
-};
-use core::{fmt, marker::PhantomData};
+use alloc::borrow::Cow;
+use core::marker::PhantomData;
 
 use serde_core::{
     Deserialize, Deserializer,
-    de::{self, Error as _, IgnoredAny, MapAccess, Visitor},
+    de::{self, Visitor},
     forward_to_deserialize_any,
 };
-use serde_json::value::RawValue;
 
-/// The name of a member or of a kind, borrowed from the input unless it was written with escapes.
-pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for Name<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = Name<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Borrowed(text)))
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(text.to_owned())))
-            }
-
-            fn visit_string<E: de::Error>(self, text: String) -> Result<Name<'de>, E> {
-                Ok(Name(Cow::Owned(text)))
-            }
-        }
-
-        deserializer.deserialize_str(Text)
-    }
-}
-
-/// The text of a value, borrowed from the input if there is one to borrow from.
-///
-/// serde_json hands out raw text either borrowed or owned, but not as whichever it has. Both of its types ask for it by
-/// the same name, which is found out by letting one of them ask.
-pub(super) struct RawText<'de>(pub(super) Cow<'de, str>);
-
-impl<'de> Deserialize<'de> for RawText<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Raw;
-
-        impl<'de> Visitor<'de> for Raw {
-            type Value = RawText<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("any valid JSON value")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RawText<'de>, A::Error> {
-                match map.next_entry::<IgnoredAny, Name<'de>>()? {
-                    Some((_, text)) => Ok(RawText(text.0)),
-                    None => Err(A::Error::custom("no raw value")),
-                }
-            }
-        }
-
-        match <&RawValue>::deserialize(Asked) {
-            Err(Wish(name)) => deserializer.deserialize_newtype_struct(name, Raw),
-            Ok(_) => Err(D::Error::custom("serde_json has no raw values")),
-        }
-    }
-}
-
-/// A deserializer that has nothing, and remembers what it was asked for.
-struct Asked;
-
-/// What was asked for.
-#[derive(Debug)]
-struct Wish(&'static str);
-
-impl fmt::Display for Wish {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl core::error::Error for Wish {}
-
-impl de::Error for Wish {
-    fn custom<T: fmt::Display>(_: T) -> Self {
-        Self("")
-    }
-}
-
-impl<'de> Deserializer<'de> for Asked {
-    type Error = Wish;
-
-    fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Wish> {
-        Err(Wish(""))
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, _: V) -> Result<V::Value, Wish> {
-        Err(Wish(name))
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-        seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
+use crate::wire::reader::Name;
 
 /// Reads a word of an open set.
 pub(crate) fn word<'de, T: for<'a> From<&'a str>, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {

@@ -1,15 +1,16 @@
 //! Objects of several kinds.
 
-use alloc::{borrow::Cow, vec::Vec};
+use alloc::borrow::Cow;
 use core::{fmt, marker::PhantomData};
 
 use serde_core::{
     Deserializer,
     de::{Error as _, MapAccess, Visitor},
 };
+use smallvec::SmallVec;
 
-use super::{Extra, Name, Object, inside, remaining, text::Text};
-use crate::wire::Json;
+use super::{Extra, Name, Object, RawText, inside, remaining, text::Text};
+use crate::wire::{Json, reader::Reader};
 
 /// Objects that are told apart by one member.
 pub(crate) trait Union: Sized {
@@ -43,7 +44,7 @@ impl<'de, U: Union> Visitor<'de> for OneOf<U> {
 
 /// Reads one of several kinds of objects from its members.
 pub(crate) fn union_of<'de, U: Union, A: MapAccess<'de>>(mut map: A) -> Result<U, A::Error> {
-    let mut before = Vec::new();
+    let mut before = Waiting::new();
     while let Some(name) = map.next_key::<Name<'de>>()? {
         if name.0 == U::TAG {
             let kind = map.next_value::<Option<Name<'de>>>().map_err(|error| inside(U::NAME, U::TAG, &error))?;
@@ -56,24 +57,27 @@ pub(crate) fn union_of<'de, U: Union, A: MapAccess<'de>>(mut map: A) -> Result<U
     U::variant(None, Opened::new(before, None, map))
 }
 
+/// Members that wait for the one that decides what they are, usually few.
+pub(crate) type Waiting<'de> = SmallVec<[(Name<'de>, RawText<'de>); 2]>;
+
 /// An object that was read up to the member that decides what it is.
 pub(crate) struct Opened<'a, 'de, A> {
-    before: Vec<(Name<'de>, Json)>,
+    before: Waiting<'de>,
     deciding: Option<(&'a str, Cow<'a, str>)>,
     map: A,
 }
 
 impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
     /// Read up to and with the member `deciding`.
-    pub(crate) const fn new(before: Vec<(Name<'de>, Json)>, deciding: Option<(&'a str, Cow<'a, str>)>, map: A) -> Self {
+    pub(crate) const fn new(before: Waiting<'de>, deciding: Option<(&'a str, Cow<'a, str>)>, map: A) -> Self {
         Self { before, deciding, map }
     }
 
     /// Reads the rest as a `T`.
     pub(crate) fn finish<T: Object, U>(self, wrap: fn(T) -> U) -> Result<U, A::Error> {
         let mut slots = T::Slots::default();
-        for (name, json) in self.before {
-            T::member(&mut slots, &name.0, &mut serde_json::Deserializer::from_str(json.get()))
+        for (name, RawText(text)) in self.before {
+            T::member(&mut slots, &name.0, &mut Reader::new(&text))
                 .map_err(|error| inside(T::NAME, &name.0, &A::Error::custom(error)))?;
         }
         if let Some((name, text)) = self.deciding {
@@ -85,8 +89,8 @@ impl<'a, 'de, A: MapAccess<'de>> Opened<'a, 'de, A> {
     /// Keeps all members as they are.
     pub(crate) fn keep(mut self) -> Result<Extra, A::Error> {
         let mut members = Extra::new();
-        for (name, json) in self.before {
-            members.push(&*name.0, json);
+        for (name, RawText(text)) in self.before {
+            members.push(&*name.0, Json::trusted(&text));
         }
         if let Some((name, text)) = self.deciding {
             members.push(name, Json::new(&text).map_err(A::Error::custom)?);

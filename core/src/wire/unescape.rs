@@ -1,0 +1,116 @@
+//! The text that a JSON string with escapes stands for.
+
+use alloc::string::String;
+
+use super::plain;
+
+/// What stands between the quotes of a string that the scanner has accepted; `None` if an escape in it stands for no character:
+/// half of a surrogate pair.
+pub(super) fn unescape(written: &str) -> Option<String> {
+    let bytes = written.as_bytes();
+    // What is written is never shorter.
+    let mut text = String::with_capacity(written.len());
+    let mut done = 0;
+    let mut sound = true;
+    plain::escapes(bytes, |at| {
+        // The second half of a pair is done with the first.
+        if at < done {
+            return;
+        }
+        text.push_str(&written[done..at - 1]);
+        let (character, length) = match bytes[at] {
+            b'b' => (Some('\u{8}'), 1),
+            b'f' => (Some('\u{c}'), 1),
+            b'n' => (Some('\n'), 1),
+            b'r' => (Some('\r'), 1),
+            b't' => (Some('\t'), 1),
+            b'u' => unicode(&bytes[at + 1..]),
+            itself => (Some(char::from(itself)), 1),
+        };
+        match character {
+            Some(character) => text.push(character),
+            None => sound = false,
+        }
+        done = at + length;
+    });
+    text.push_str(&written[done..]);
+    sound.then_some(text)
+}
+
+/// The character whose digits come first in `bytes`, and how long its escape is behind the backslash.
+fn unicode(bytes: &[u8]) -> (Option<char>, usize) {
+    let first = unit(bytes);
+    if !(0xD800..0xDC00).contains(&first) {
+        return (char::from_u32(first), 5);
+    }
+    match bytes.get(4..) {
+        Some([b'\\', b'u', second @ ..]) if (0xDC00..0xE000).contains(&unit(second)) => {
+            (char::from_u32(0x10000 + ((first - 0xD800) << 10 | (unit(second) - 0xDC00))), 11)
+        }
+        _ => (None, 5),
+    }
+}
+
+/// The number that four hexadecimal digits say.
+fn unit(bytes: &[u8]) -> u32 {
+    bytes.iter().take(4).fold(0, |unit, digit| unit << 4 | char::from(*digit).to_digit(16).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    fn check(written: &str) {
+        let expected = serde_json::from_str::<String>(&format!("\"{written}\"")).ok();
+        assert_eq!(unescape(written), expected, "{written}");
+    }
+
+    #[test]
+    fn every_escape_is_what_serde_json_makes_of_it() {
+        for escape in ["\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\\\\\\"", "\\\\\\\\"] {
+            check(escape);
+            check(&format!("grün {escape}{escape} plain {escape}"));
+        }
+        for unit in (0..=0xffff).step_by(7).chain(0xd7f0..0xe010) {
+            check(&format!("\\u{unit:04x}"));
+            check(&format!("a\\u{unit:04X}\\u00e9"));
+            check(&format!("\\u{unit:04x}\\udc00"));
+            check(&format!("\\ud83d\\u{unit:04x}é"));
+            check(&format!("\\ud83d\\udE80\\u{unit:04x}"));
+        }
+        check("\\ud83d\\n");
+        check("\\ud83dx");
+        check("\\ud83d\\\\udc00");
+    }
+
+    #[test]
+    fn escapes_are_found_at_every_place() {
+        for before in 0..150 {
+            for escape in ["\\n", "\\\\", "\\\\\\\\\\\"", "\\u00e9", "\\ud83e\\udd80", "\\ud83e\\n"] {
+                for after in [0, 1, 70] {
+                    check(&["x".repeat(before).as_str(), escape, &"é".repeat(after)].concat());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn texts_of_all_kinds_of_runs_are_right() {
+        let parts =
+            ["\\n", "\\\"", "\\\\", "\\u20ac", "\\ud83e\\udd80", "\\ud83e", "\\udd80", "x", "é", "plain text, ", "大"];
+        let mut state = 5u64;
+        for _ in 0..3000 {
+            let mut written = String::new();
+            for _ in 0..40 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                // Halves of pairs are rare, or nothing else would be tried.
+                let choice = (state >> 33) as usize % 200;
+                written.push_str(
+                    parts[if choice < parts.len() { choice } else { [0, 1, 2, 3, 4, 7, 8, 9, 10][choice % 9] }],
+                );
+            }
+            check(&written);
+        }
+    }
+}
