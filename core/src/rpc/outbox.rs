@@ -79,9 +79,9 @@ impl Queue {
                     // What comes back has space for the next one.
                     mem::swap(out, &mut self.bytes);
                     self.head = 0;
-                } else {
-                    out.extend_from_slice(&self.bytes[range]);
+                    return Some(frame.owner);
                 }
+                out.extend_from_slice(&self.bytes[range]);
             }
             self.tidy();
             if !frame.dead {
@@ -337,6 +337,10 @@ mod tests {
             push(&mut outbox, Lane::Control, Owner::Nobody, text);
         }
         assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
+        // The space that comes back is kept.
+        push(&mut outbox, Lane::Control, Owner::Nobody, &large);
+        assert!(outbox.pop(Lane::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
+        assert_eq!(outbox.control.bytes.capacity(), 8 * SPARE);
     }
 
     #[test]
