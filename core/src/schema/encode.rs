@@ -26,8 +26,8 @@ pub trait Encode {
     /// If `version` has no form for it, and those of the serializer.
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Appends the JSON text of that form to `out`, in one line or several. What is sent most often knows a shorter way than
-    /// through a serializer.
+    /// Appends the JSON text of that form to `out`, on one line. What is sent most often knows a shorter way than through a
+    /// serializer.
     ///
     /// # Errors
     /// As [`encode_at`](Self::encode_at). What `out` holds behind its former end is of no use then.
