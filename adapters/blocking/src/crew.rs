@@ -112,7 +112,7 @@ impl Crew {
         let mut roster = lock(&self.roster);
         let refused = roster.jobs.push(job, weight).err();
         if refused.is_none() && !by_reader {
-            self.call(&mut roster);
+            self.call(&mut roster, Instant::now());
         }
         drop(roster);
         // Whoever asked for it is told by that.
@@ -120,11 +120,14 @@ impl Crew {
     }
 
     /// Sees to it that somebody comes for what waits, or looks after it.
-    fn call(self: &Arc<Self>, roster: &mut Roster) {
+    fn call(self: &Arc<Self>, roster: &mut Roster, now: Instant) {
+        // Where somebody watches, only what may not wait is worth a call.
+        let may_wait = roster.watched && roster.patience(now).is_some();
+        if roster.called || may_wait {
+            return;
+        }
         let has_job = roster.jobs.has_next();
-        let is_urgent = has_job && roster.patience(Instant::now()).is_none();
-        let waits = has_job || roster.intake.is_some();
-        if roster.called || !waits || (roster.watched && !is_urgent) {
+        if !has_job && (roster.watched || roster.intake.is_none()) {
             return;
         }
         if roster.asleep > 0 {
@@ -150,9 +153,10 @@ impl Crew {
         roster.called = false;
         let mut from = From::Sleep;
         loop {
-            match roster.duty(from) {
+            let now = Instant::now();
+            match roster.duty(from, now) {
                 Duty::Run(job, slot) => {
-                    self.call(&mut roster);
+                    self.call(&mut roster, now);
                     drop(roster);
                     // A panic is the job's own affair, and not to take the thread with it.
                     let _ = catch_unwind(AssertUnwindSafe(|| self.duty.run(|| job.run())));
@@ -162,7 +166,7 @@ impl Crew {
                 }
                 Duty::Read(mut intake) => {
                     roster.reading = true;
-                    self.call(&mut roster);
+                    self.call(&mut roster, now);
                     drop(roster);
                     let more = catch_unwind(AssertUnwindSafe(&mut intake)).unwrap_or(false);
                     let mut intake = Some((intake, Instant::now())).filter(|_| more);
@@ -230,32 +234,29 @@ impl Roster {
         left(self.begun.filter(|_| self.jobs.running() > 0)?, now)
     }
 
-    fn duty(&mut self, from: From) -> Duty {
+    fn duty(&mut self, from: From, now: Instant) -> Duty {
         if self.closed && self.jobs.waiting() == 0 {
             return Duty::Leave;
         }
-        let (now, has_job) = (Instant::now(), self.jobs.has_next());
         let unread = self.intake.as_ref().map(|(_, since)| left(*since, now));
         let patience = self.patience(now).filter(|_| from != From::Work);
-        if has_job && patience.is_none() && unread != Some(None) {
-            return self.run(now);
+        if patience.is_none()
+            && unread != Some(None)
+            && let Some((job, slot)) = self.jobs.next()
+        {
+            self.count += 1;
+            self.begun = Some(now);
+            return Duty::Run(job, slot);
         }
         if unread.is_some() && (patience.is_none() || unread == Some(None)) {
             return self.intake.take().map_or(Duty::Rest, |(intake, _)| Duty::Read(intake));
         }
-        let next = [patience.filter(|_| has_job), unread.flatten()].into_iter().flatten().min();
+        let next = [patience.filter(|_| self.jobs.has_next()), unread.flatten()].into_iter().flatten().min();
         let lingers = matches!(from, From::Watch(count) if count != self.count);
         match next.or(lingers.then_some(PATIENCE)) {
             Some(time) if !self.watched => Duty::LookOut(time),
             _ => Duty::Rest,
         }
-    }
-
-    fn run(&mut self, now: Instant) -> Duty {
-        let Some((job, slot)) = self.jobs.next() else { return Duty::Rest };
-        self.count += 1;
-        self.begun = Some(now);
-        Duty::Run(job, slot)
     }
 }
 

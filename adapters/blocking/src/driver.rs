@@ -84,9 +84,8 @@ impl<E: 'static> Driver<E> {
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        let due = self.due(&state);
-        let woken = !state.events.is_empty() || self.stage.look(|stage| stage.closed.is_some());
-        if state.asleep.is_some_and(|until| woken || due < until) {
+        let is_due = |until| !state.events.is_empty() || self.due(&state) < until;
+        if state.asleep.is_some_and(|until| is_due(until) || self.stage.look(|stage| stage.closed.is_some())) {
             state.asleep = None;
             self.clock.notify_one();
         }

@@ -5,7 +5,10 @@ use std::{
     fmt,
     future::poll_fn,
     mem,
-    sync::Mutex,
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     task::{Poll, Waker},
 };
 
@@ -23,12 +26,13 @@ use crate::{Link, queue::Queue, sync::lock};
 /// - it wakes up not later than at [`next_alarm`](Self::next_alarm), and [rings](Self::ring).
 ///
 /// However many wait, one at a time is woken for what there is room for, in the order in which they came.
-#[derive(Default)]
 pub struct Lobby {
     /// Those with something that is not a request. They never wait for those with requests, which may need them.
     messages: Queue,
     requests: Queue,
     alarms: Mutex<Alarms>,
+    /// When the first of them rings, for those who ask often and hardly ever find one. It is written under their lock.
+    first: AtomicU64,
 }
 
 #[derive(Default)]
@@ -36,6 +40,9 @@ struct Alarms {
     next: u64,
     wakers: BTreeMap<(Timestamp, u64), Waker>,
 }
+
+/// When an alarm rings that is not set.
+const NEVER: u64 = u64::MAX;
 
 /// For whom there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,7 +56,8 @@ impl Lobby {
     /// A lobby without anybody in it.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        let (messages, requests, alarms) = Default::default();
+        Self { messages, requests, alarms, first: AtomicU64::new(NEVER) }
     }
 
     /// What there is room for that somebody waits for.
@@ -73,40 +81,55 @@ impl Lobby {
     /// When somebody wants to be woken.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Timestamp> {
-        lock(&self.alarms).wakers.keys().next().map(|(at, _)| *at)
+        Some(self.first.load(Ordering::Acquire)).filter(|at| *at < NEVER).map(Timestamp::from_nanos)
+    }
+
+    /// Does something to the alarms.
+    fn change<T>(&self, f: impl FnOnce(&mut Alarms) -> T) -> T {
+        let mut alarms = lock(&self.alarms);
+        let result = f(&mut alarms);
+        let first = alarms.wakers.keys().next().map_or(NEVER, |(at, _)| at.as_nanos());
+        self.first.store(first, Ordering::Release);
+        result
     }
 
     /// Wakes whoever wanted to be woken until `now`.
     pub fn ring(&self, now: Timestamp) {
-        let due = {
-            let alarms = &mut lock(&self.alarms).wakers;
-            if alarms.keys().next().is_none_or(|(at, _)| *at > now) {
-                return;
-            }
-            let later = alarms.split_off(&(now, u64::MAX));
-            mem::replace(alarms, later)
-        };
+        if self.next_alarm().is_none_or(|at| at > now) {
+            return;
+        }
+        let due = self.change(|alarms| {
+            let later = alarms.wakers.split_off(&(now, u64::MAX));
+            mem::replace(&mut alarms.wakers, later)
+        });
         due.into_values().for_each(Waker::wake);
     }
 
     /// Has somebody woken at a moment, and hands back a place. The driver has to look when it has to wake up after that.
     pub(crate) fn arm(&self, at: Timestamp, waker: Waker) -> (Timestamp, u64) {
-        let mut alarms = lock(&self.alarms);
-        alarms.next += 1;
-        let place = (at, alarms.next);
-        alarms.wakers.insert(place, waker);
-        place
+        self.change(|alarms| {
+            alarms.next += 1;
+            let place = (at, alarms.next);
+            alarms.wakers.insert(place, waker);
+            place
+        })
     }
 
     /// Nobody is to be woken for this place any more.
     pub(crate) fn disarm(&self, place: (Timestamp, u64)) {
-        let gone = lock(&self.alarms).wakers.remove(&place);
+        let gone = self.change(|alarms| alarms.wakers.remove(&place));
         drop(gone);
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.messages.len() + self.requests.len() + lock(&self.alarms).wakers.len()
+    }
+}
+
+impl Default for Lobby {
+    fn default() -> Self {
+        Self::new()
     }
 }
 
@@ -160,21 +183,21 @@ struct Alarm<'a> {
 
 impl Alarm<'_> {
     fn set(&mut self, at: Timestamp, waker: &Waker) {
-        let mut alarms = lock(&self.lobby.alarms);
-        let place = *self.place.get_or_insert_with(|| {
-            alarms.next += 1;
-            (at, alarms.next)
+        let before = self.lobby.change(|alarms| {
+            let place = *self.place.get_or_insert_with(|| {
+                alarms.next += 1;
+                (at, alarms.next)
+            });
+            alarms.wakers.insert(place, waker.clone())
         });
-        let before = alarms.wakers.insert(place, waker.clone());
         // It may hold the last of a task, with an alarm of its own.
-        drop(alarms);
         drop(before);
     }
 }
 
 impl Drop for Alarm<'_> {
     fn drop(&mut self) {
-        let gone = self.place.and_then(|place| lock(&self.lobby.alarms).wakers.remove(&place));
+        let gone = self.place.and_then(|place| self.lobby.change(|alarms| alarms.wakers.remove(&place)));
         drop(gone);
     }
 }

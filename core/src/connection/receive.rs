@@ -293,7 +293,7 @@ impl Engine {
     pub(super) fn admit(
         &mut self,
         id: RequestId,
-        tag: RequestTag,
+        mut tag: RequestTag,
         origin: Origin,
     ) -> Result<ReplyKey, Violation<'static>> {
         let limits = self.limits();
@@ -303,9 +303,9 @@ impl Engine {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
             return Err(Violation::TooManyRequests);
         }
-        let tag = RequestTag { arrival: self.arrival.clone(), ..tag };
-        match self.requests.insert(id.clone(), tag) {
-            Inserted::Duplicate => Err(Violation::DuplicateId(id)),
+        tag.arrival.clone_from(&self.arrival);
+        match self.requests.insert(id, tag) {
+            Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
                 self.request_bytes += origin.bytes;
                 if let Some(batch) = origin.batch {

@@ -347,8 +347,9 @@ impl Engine {
             if outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
                 return Err(SendError::TooLarge);
             }
-            self.requests.answered(key);
-            self.count_queued(key);
+            if let Some(tag) = self.requests.answered(key) {
+                tag.queued += 1;
+            }
         }
         self.end_subscription(key);
         self.log_level = level.or(self.log_level);

@@ -51,7 +51,7 @@ pub(crate) struct Entry<T> {
 pub(crate) enum Inserted {
     New(ReplyKey),
     /// A request with this id is in flight.
-    Duplicate,
+    Duplicate(RequestId),
 }
 
 /// The table of the peer's requests.
@@ -119,7 +119,7 @@ impl<T: 'static> Incoming<T> {
         let Tables { slots, by_id, open } = &mut **tables;
         let is_same = |slot: &u32| slots[*slot as usize].id == id;
         let place = by_id.entry(hasher.hash_one(&id), is_same, |slot| hasher.hash_one(&slots[*slot as usize].id));
-        let hash_table::Entry::Vacant(place) = place else { return Inserted::Duplicate };
+        let hash_table::Entry::Vacant(place) = place else { return Inserted::Duplicate(id) };
         let serial = *next_serial;
         *next_serial += 1;
         *open += 1;
@@ -152,12 +152,15 @@ impl<T: 'static> Incoming<T> {
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
-    /// The answer of an open request has been queued.
-    pub(crate) fn answered(&mut self, key: ReplyKey) {
-        if let Some((entry, State::Open)) = self.get_mut(key) {
+    /// The answer of an open request has been queued. What its owner remembers of it.
+    pub(crate) fn answered(&mut self, key: ReplyKey) -> Option<&mut T> {
+        let Tables { slots, open, .. } = self.tables.made()?;
+        let entry = slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
+        if entry.state == State::Open {
             entry.state = State::Answered;
-            self.tables.open -= 1;
+            *open -= 1;
         }
+        Some(&mut entry.tag)
     }
 
     /// The peer does not want the answer of an open request any more. Its id is free again at once.
@@ -209,7 +212,7 @@ mod tests {
     fn insert(table: &mut Incoming<()>, id: &str) -> ReplyKey {
         match table.insert(RequestId::from(id), ()) {
             Inserted::New(key) => key,
-            Inserted::Duplicate => panic!("{id} is free"),
+            Inserted::Duplicate(_) => panic!("{id} is free"),
         }
     }
 
@@ -217,14 +220,14 @@ mod tests {
     fn an_id_is_free_again_when_its_request_has_ended_or_was_cancelled() {
         let mut table = Incoming::new(1);
         let first = insert(&mut table, "a");
-        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate));
+        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate(_)));
         table.cancel(first);
         let second = insert(&mut table, "a");
         assert_eq!(table.get(first).map(|(_, state)| state), Some(State::Cancelled));
         table.retire(first);
         assert_eq!(table.find(&RequestId::from("a")), Some(second));
         table.answered(second);
-        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate));
+        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate(_)));
         table.retire(second);
         assert_eq!((table.len(), table.live_ids(), table.open()), (0, 0, 0));
         assert!(table.get(second).is_none());

@@ -16,7 +16,12 @@ pub struct Output {
 impl Output {
     /// Takes more from the connection, as far as it fits; whether there is something to write.
     pub fn fill<E>(&mut self, connection: &mut Connection<E>) -> bool {
-        while self.bytes.len() < HIGH_WATER && connection.poll_transmit(&mut self.bytes).is_some() {}
+        // Asking whether there is more costs less than asking for more.
+        while self.bytes.len() < HIGH_WATER && connection.has_output() {
+            if connection.poll_transmit(&mut self.bytes).is_none() {
+                break;
+            }
+        }
         !self.is_empty()
     }
 
