@@ -3,7 +3,9 @@
 use alloc::borrow::Cow;
 
 use super::{
-    ErrorCode, ErrorObject, Json, RawJson, RequestId, plain,
+    ErrorCode, ErrorObject, Json, RawJson, RequestId,
+    index::{Index, Indexing},
+    plain,
     scan::{ScanError, Scanner},
     unescape::unescape,
 };
@@ -175,6 +177,8 @@ struct Envelope<'a> {
     error: Option<&'a str>,
     /// The member `_meta` of the params.
     meta: Option<&'a str>,
+    /// Where the members of the params are.
+    members: Index,
     duplicate: bool,
     /// The text ends inside the value of `result` or `error`.
     cut_in_response: bool,
@@ -220,18 +224,20 @@ impl<'a> Envelope<'a> {
         scanner.expect_end()
     }
 
-    /// Steps over the params and remembers where their `_meta` is.
+    /// Steps over the params and remembers where their members are.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let start = scanner.position();
         scanner.open(b'{', 1)?;
-        let mut first = true;
+        let (mut first, mut members) = (true, Indexing::new(scanner.since(start)));
         while let Some(name) = scanner.next_member(first)? {
             first = false;
             let value = scanner.value(2)?;
+            members.add(name, value);
             if name.is("_meta") {
                 self.meta = Some(value);
             }
         }
+        self.members = members.end();
         Ok(scanner.since(start))
     }
 
@@ -265,7 +271,7 @@ impl<'a> Envelope<'a> {
                 };
                 let params = match self.params {
                     None | Some("null") => None,
-                    Some(params) if params.starts_with('{') => Some(RawJson::trusted(params)),
+                    Some(params) if params.starts_with('{') => Some(RawJson::indexed(params, self.members)),
                     Some(_) => return fail(Defect::Params),
                 };
                 Ok(match id {

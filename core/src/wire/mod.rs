@@ -4,6 +4,7 @@ pub(crate) mod encode;
 mod error;
 mod escape;
 mod id;
+mod index;
 mod json;
 mod message;
 mod plain;

@@ -8,27 +8,38 @@ use smallvec::SmallVec;
 
 use super::{
     Json, JsonObject,
+    index::Index,
     message::string,
     reader::read,
     scan::{MAX_DEPTH, Scanner},
+    text,
 };
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
 ///
 /// The syntax has been checked; what it means is decoded once, by the type that wants it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RawJson<'a>(Cow<'a, str>);
+#[derive(Clone)]
+pub struct RawJson<'a> {
+    text: Cow<'a, str>,
+    /// Where its members are, if that was seen when the syntax was checked.
+    index: Index,
+}
 
 impl<'a> RawJson<'a> {
     /// `text` must be one JSON value that the scanner has accepted.
     pub(crate) const fn trusted(text: &'a str) -> Self {
-        Self(Cow::Borrowed(text))
+        Self::indexed(text, Index::NOTHING)
+    }
+
+    /// As [`trusted`](Self::trusted), for an object whose members are there.
+    pub(super) const fn indexed(text: &'a str, index: Index) -> Self {
+        Self { text: Cow::Borrowed(text), index }
     }
 
     /// The text.
     #[must_use]
     pub fn get(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Decodes the text as `T`, which may borrow from it.
@@ -36,13 +47,13 @@ impl<'a> RawJson<'a> {
     /// # Errors
     /// What `T` has against the text.
     pub fn decode<'b, T: Deserialize<'b>>(&'b self) -> Result<T, serde_json::Error> {
-        read(&self.0)
+        read(&self.text)
     }
 
     /// What it says, if it is a string. Nothing is copied unless there are escapes in it.
     #[must_use]
     pub fn into_text(self) -> Option<Cow<'a, str>> {
-        match self.0 {
+        match self.text {
             Cow::Borrowed(text) => string(text),
             Cow::Owned(text) => Some(Cow::Owned(string(&text)?.into_owned())),
         }
@@ -51,14 +62,14 @@ impl<'a> RawJson<'a> {
     /// A copy that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> RawJson<'static> {
-        RawJson(Cow::Owned(self.0.into_owned()))
+        RawJson { text: Cow::Owned(self.text.into_owned()), index: self.index }
     }
 
     /// What this may take at most when it is decoded and kept, in bytes: its text, and for each member or element the
     /// room that a list has for it. It may be more than its text has by far, since `"",` is an element, too.
     pub(crate) fn weight(&self) -> usize {
         const PLACE: usize = 96;
-        self.0.len() + PLACE * (1 + memchr::memchr_iter(b',', self.0.as_bytes()).count())
+        self.text.len() + PLACE * (1 + memchr::memchr_iter(b',', self.text.as_bytes()).count())
     }
 
     /// The value of a member, if this is an object that has it.
@@ -69,10 +80,15 @@ impl<'a> RawJson<'a> {
 
     /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, RawJson<'_>)> {
-        let mut scanner = Scanner::new(&self.0, MAX_DEPTH);
+        let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
         let mut first = true;
+        let is_known = self.index.is_known();
+        let mut known = self.index.members(&self.text);
         let is_object = scanner.eat(b'{');
         iter::from_fn(move || {
+            if is_known {
+                return known.next().map(|(name, value)| (Cow::Borrowed(name), RawJson::trusted(value)));
+            }
             if !is_object {
                 return None;
             }
@@ -85,9 +101,17 @@ impl<'a> RawJson<'a> {
     /// Whether the value is an object.
     #[must_use]
     pub fn is_object(&self) -> bool {
-        self.0.starts_with('{')
+        self.text.starts_with('{')
     }
 }
+
+impl PartialEq for RawJson<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for RawJson<'_> {}
 
 /// The text of a JSON value that is kept for a while. A short one is kept in place.
 #[derive(Clone, PartialEq, Eq)]
@@ -97,13 +121,14 @@ impl KeptJson {
     /// The value.
     #[must_use]
     pub fn get(&self) -> RawJson<'_> {
-        RawJson::trusted(core::str::from_utf8(&self.0).unwrap_or("null"))
+        // It came from a text.
+        RawJson::trusted(text(&self.0).unwrap_or("null"))
     }
 }
 
 impl From<RawJson<'_>> for KeptJson {
-    fn from(RawJson(text): RawJson<'_>) -> Self {
-        Self(match text {
+    fn from(raw: RawJson<'_>) -> Self {
+        Self(match raw.text {
             Cow::Borrowed(text) => SmallVec::from_slice(text.as_bytes()),
             Cow::Owned(text) => SmallVec::from_vec(text.into_bytes()),
         })
@@ -126,13 +151,13 @@ pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) ->
 
 impl<'a> From<&'a JsonObject> for RawJson<'a> {
     fn from(object: &'a JsonObject) -> Self {
-        Self(Cow::Borrowed(object.get()))
+        Self::trusted(object.get())
     }
 }
 
 impl<'a> From<&'a Json> for RawJson<'a> {
     fn from(json: &'a Json) -> Self {
-        Self(Cow::Borrowed(json.get()))
+        Self::trusted(json.get())
     }
 }
 
@@ -140,12 +165,12 @@ impl TryFrom<RawJson<'_>> for Json {
     type Error = serde_json::Error;
 
     fn try_from(raw: RawJson<'_>) -> Result<Self, serde_json::Error> {
-        Self::parse(raw.0.into_owned()).map_err(de::Error::custom)
+        Self::parse(raw.text.into_owned()).map_err(de::Error::custom)
     }
 }
 
 impl fmt::Debug for RawJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }

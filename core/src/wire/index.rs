@@ -1,0 +1,122 @@
+//! Where the members of an object stand in its text.
+
+use super::scan::StringToken;
+
+/// How many members it knows: those of params hardly ever have more.
+const MOST: usize = 4;
+
+/// Where the members of an object stand in its text, so that nobody has to look for them a second time.
+///
+/// It knows them all, or none: of an object that is large, has many members, or names with escapes, it knows nothing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Index {
+    spots: [Spot; MOST],
+    len: u8,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Self::NOTHING
+    }
+}
+
+/// A name and a value, from where to where.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    name: [u16; 2],
+    value: [u16; 2],
+}
+
+impl Index {
+    /// It knows nothing.
+    pub(super) const NOTHING: Self = Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0 };
+
+    /// Whether it knows something.
+    pub(super) const fn is_known(&self) -> bool {
+        self.len > 0
+    }
+
+    /// The members of the object with this text, if it knows them: names and values in their order.
+    pub(super) fn members(self, text: &str) -> impl Iterator<Item = (&str, &str)> {
+        let known = self.spots.into_iter().take(usize::from(self.len));
+        known.filter_map(|Spot { name, value }| Some((part(text, name)?, part(text, value)?)))
+    }
+}
+
+fn part(text: &str, [from, to]: [u16; 2]) -> Option<&str> {
+    text.get(usize::from(from)..usize::from(to))
+}
+
+/// An [`Index`] while it is made.
+pub(super) struct Indexing {
+    /// Where the text of the object begins.
+    start: usize,
+    index: Index,
+    gave_up: bool,
+}
+
+impl Indexing {
+    /// `text` begins with the object.
+    pub(super) fn new(text: &str) -> Self {
+        Self { start: text.as_ptr().addr(), index: Index::NOTHING, gave_up: false }
+    }
+
+    /// The next member. Both are parts of the text of the object.
+    pub(super) fn add(&mut self, name: StringToken<'_>, value: &str) {
+        let place = |part: &[u8]| {
+            let from = part.as_ptr().addr().checked_sub(self.start)?;
+            Some([u16::try_from(from).ok()?, u16::try_from(from + part.len()).ok()?])
+        };
+        let free = self.index.spots.get_mut(usize::from(self.index.len)).filter(|_| !name.escaped);
+        match (free, place(name.inner), place(value.as_bytes())) {
+            (Some(spot), Some(name), Some(value)) => {
+                *spot = Spot { name, value };
+                self.index.len += 1;
+            }
+            _ => self.gave_up = true,
+        }
+    }
+
+    /// What is known of all of them.
+    pub(super) fn end(self) -> Index {
+        if self.gave_up { Index::NOTHING } else { self.index }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, string::String, vec::Vec};
+
+    use crate::wire::{Message, RawJson};
+
+    /// The members of params, as they came and as they are found in their text.
+    fn both(params: &str) -> [Vec<(String, String)>; 2] {
+        let frame = format!(r#" {{"jsonrpc":"2.0","id":1,"params":{params},"method":"a"}}"#);
+        let Ok(Message::Request { params: Some(raw), .. }) = Message::parse(&frame, 99) else { panic!("{frame}") };
+        let members = |raw: &RawJson<'_>| {
+            raw.members().map(|(name, value)| (name.into_owned(), value.get().into())).collect::<Vec<_>>()
+        };
+        [members(&raw), members(&RawJson::trusted(params))]
+    }
+
+    #[test]
+    fn members_are_where_they_were_found() {
+        let long = format!(r#"{{"a":"{}","b":1}}"#, "x".repeat(70_000));
+        let late = format!(r#"{{"a":"{}" , "b":{{}}}}"#, "x".repeat(65_520));
+        for params in [
+            "{}",
+            "{ }",
+            r#"{"name":"echo","arguments":{"a":{"b":"c"}}}"#,
+            r#"{ "name" : "grün" , "_meta" : { } , "" : [ 1 , 2 ] }"#,
+            r#"{"n\u0061me":"a","b":2}"#,
+            r#"{"a":1,"a":2}"#,
+            r#"{"a":1,"b":2,"c":3,"d":4}"#,
+            r#"{"a":1,"b":2,"c":3,"d":4,"e":5}"#,
+            &long,
+            &late,
+        ] {
+            let [indexed, scanned] = both(params);
+            assert_eq!(indexed, scanned, "{params:.99}");
+        }
+    }
+}
