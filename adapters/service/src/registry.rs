@@ -12,33 +12,35 @@ pub(crate) struct Registry<T> {
     /// Tells the cursors of this list from those of others.
     kind: char,
     items: BTreeMap<u64, Arc<T>>,
-    /// Ordered, since the names are ours: whoever asks for one cannot make it slow, and needs no hash of it.
-    places: BTreeMap<String, u64>,
+    /// The same by name, each with its place. Ordered, since the names are ours: whoever asks for one cannot make it slow,
+    /// and needs no hash of it.
+    names: BTreeMap<String, (u64, Arc<T>)>,
     next: u64,
 }
 
 impl<T> Registry<T> {
     pub(crate) fn new(kind: char) -> Self {
-        Self { kind, items: BTreeMap::new(), places: BTreeMap::new(), next: 0 }
+        Self { kind, items: BTreeMap::new(), names: BTreeMap::new(), next: 0 }
     }
 
     /// Adds something at the end; `false` if the name is taken.
     pub(crate) fn insert(&mut self, name: &str, item: Arc<T>) -> bool {
-        if self.places.contains_key(name) {
+        if self.names.contains_key(name) {
             return false;
         }
-        self.places.insert(name.to_owned(), self.next);
+        self.names.insert(name.to_owned(), (self.next, item.clone()));
         self.items.insert(self.next, item);
         self.next += 1;
         true
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<T>> {
-        self.items.remove(&self.places.remove(name)?)
+        let (place, _) = self.names.remove(name)?;
+        self.items.remove(&place)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.items.get(self.places.get(name)?)
+        self.names.get(name).map(|(_, item)| item)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
