@@ -24,6 +24,11 @@ impl Connection<ServerEnd> {
         self.engine.shrink();
     }
 
+    /// Whether requests of the peer are still there.
+    pub(crate) fn has_requests(&self) -> bool {
+        self.engine.requests.len() > 0
+    }
+
     /// Whether an answer to anything that came in on this stream is still to be sent.
     pub(crate) fn owes(&self, stream: u64) -> bool {
         self.engine.owed().any(|owed| owed == stream)

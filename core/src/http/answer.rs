@@ -76,10 +76,12 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 
 /// An answer whose body is one JSON text.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
-    let mut answer = empty(status);
+    let length = HeaderValue::from(body.len());
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    answer.headers_mut().reserve(2);
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(body.len()));
-    *answer.body_mut() = body;
+    answer.headers_mut().insert(header::CONTENT_LENGTH, length);
     answer
 }
 

@@ -72,12 +72,12 @@ impl EventId {
         let (listens, stream) = stream.strip_prefix('g').map_or((false, stream), |stream| (true, stream));
         Some(Self { listens, stream: number(stream)?, seq: number(seq)? })
     }
-}
 
-impl fmt::Display for EventId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The same as text.
+    pub(super) fn text(self) -> String {
         let mark = if self.listens { "g" } else { "" };
-        write!(f, "{mark}{}-{}", self.stream, self.seq)
+        let [mut stream, mut seq] = [itoa::Buffer::new(); 2];
+        [mark, stream.format(self.stream), "-", seq.format(self.seq)].concat()
     }
 }
 
@@ -132,7 +132,7 @@ mod tests {
         for (stream, seq) in [(0, 0), (1, 2), (u64::MAX, 10)] {
             for listens in [false, true] {
                 let id = EventId { listens, stream, seq };
-                assert_eq!(EventId::parse(&id.to_string()), Some(id));
+                assert_eq!(EventId::parse(&id.text()), Some(id));
             }
         }
         let bad = [

@@ -1,7 +1,7 @@
 //! Which message goes where: every message of a connection to exactly one exchange.
 
-use alloc::{string::ToString, vec::Vec};
-use core::time::Duration;
+use alloc::vec::Vec;
+use core::{mem, time::Duration};
 
 use http::StatusCode;
 
@@ -21,7 +21,8 @@ use crate::{
 
 impl Session {
     /// Brings a message of the connection to the exchange that it belongs to.
-    pub(super) fn deliver(&mut self, transmit: Transmit, frame: &[u8]) {
+    /// Its frame is taken if it is all of an answer.
+    pub(super) fn deliver(&mut self, transmit: Transmit, frame: &mut Vec<u8>) {
         let Transmit { route, stream, .. } = transmit;
         // Whether nothing that belongs to the same request follows.
         let last = match route {
@@ -60,7 +61,7 @@ impl Session {
     }
 
     /// Sends a message on a stream, whether anything carries that now or not.
-    fn send_on(&mut self, stream: u64, frame: &[u8], last: bool) {
+    fn send_on(&mut self, stream: u64, frame: &mut Vec<u8>, last: bool) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
         let Some(known) = streams.all.get_mut(&stream) else { return };
         let carrier = known.exchange;
@@ -75,7 +76,7 @@ impl Session {
             self.open_stream(id, stream);
         }
         let Way::Streams { streams, .. } = &mut self.kind else { return };
-        let event = streams.keep(self.clock, stream, frame).to_string();
+        let event = streams.keep(self.clock, stream, frame).text();
         if last {
             streams.done(stream);
         }
@@ -91,7 +92,7 @@ impl Session {
     }
 
     /// Sends a message on an exchange that is all there is, without any way to come back to it.
-    fn send(&mut self, id: ExchangeId, frame: &[u8], last: bool) {
+    fn send(&mut self, id: ExchangeId, frame: &mut Vec<u8>, last: bool) {
         let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| !exchange.is_ended()) else { return };
         if exchange.is_open() {
             if last {
@@ -106,7 +107,7 @@ impl Session {
     }
 
     /// Sends a message that belongs to no request, once there is a stream for it.
-    fn send_to_anybody(&mut self, call: Option<CallId>, frame: &[u8]) {
+    fn send_to_anybody(&mut self, call: Option<CallId>, frame: &mut Vec<u8>) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(stream) = streams.listener() {
             return self.send_on(stream, frame, false);
@@ -121,9 +122,9 @@ impl Session {
     /// Sends what waits for a stream.
     pub(super) fn send_waiting(&mut self, stream: u64) {
         while let Way::Streams { streams, .. } = &mut self.kind
-            && let Some(message) = streams.next_waiting()
+            && let Some(mut message) = streams.next_waiting()
         {
-            self.send_on(stream, &message, false);
+            self.send_on(stream, &mut message, false);
         }
     }
 
@@ -168,10 +169,12 @@ impl Session {
     }
 
     /// Answers with one message and nothing else.
-    fn answer_with(&mut self, id: ExchangeId, frame: &[u8]) {
+    fn answer_with(&mut self, id: ExchangeId, frame: &mut Vec<u8>) {
         let challenge = self.challenges.remove(&id);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
-        let mut answer = answer::json(status, frame.to_vec());
+        // The buffer may have been that of something larger.
+        frame.shrink_to(2 * frame.len());
+        let mut answer = answer::json(status, mem::take(frame));
         if let Some(challenge) = challenge {
             challenge.add_to(answer.headers_mut());
         }

@@ -1,6 +1,6 @@
 //! Streams of a session that were sent elsewhere: by another process that takes part in it.
 
-use alloc::{collections::BTreeMap, string::ToString, vec::Vec};
+use alloc::{collections::BTreeMap, vec::Vec};
 
 use super::{ExchangeId, Session, exchange::MESSAGE, session::Way};
 use crate::{codec::SseText, http::session_id::EventId, rpc::Timestamp};
@@ -85,7 +85,7 @@ impl Session {
                 break;
             }
             following.at.seq = *seq;
-            let event = following.at.to_string();
+            let event = following.at.text();
             bytes += exchange.event(&SseText { id: Some(&event), data: Some(message), ..MESSAGE });
         }
         let (listens, done) = (following.at.listens, found.is_some_and(|found| found.done));

@@ -20,6 +20,9 @@ pub struct ExchangeId(pub(super) u64);
 /// An event that carries a message. Some clients want its kind to be named.
 pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: None, retry: None, data: None };
 
+/// What an event takes beside its data, mostly.
+const FIELDS: usize = 64;
+
 /// So many bytes of a stream are handed out at once. Whoever writes them has to keep them until they are gone, and what is
 /// not handed out is counted here.
 const PIECE: usize = 32 << 10;
@@ -88,6 +91,7 @@ impl Exchange {
     /// Begins to answer with a stream of events.
     pub(super) fn stream(&mut self) {
         let mut head = Response::new(()).into_parts().0;
+        head.headers.reserve(3);
         let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
         say(&mut head.headers, header::CONTENT_TYPE, EVENTS);
         // Nobody on the way is to keep, collect or change it.
@@ -104,6 +108,7 @@ impl Exchange {
             self.taken = 0;
         }
         let before = self.body.len();
+        self.body.reserve(event.data.map_or(0, <[u8]>::len) + FIELDS);
         event.write(&mut self.body);
         self.body.len() - before
     }

@@ -147,7 +147,11 @@ fn session(headers: &HeaderMap) -> Result<Option<SessionId>, Box<Answer>> {
 }
 
 fn declared(headers: &HeaderMap) -> Declared {
-    match said(headers, &PROTOCOL_VERSION) {
+    declared_by(&said(headers, &PROTOCOL_VERSION))
+}
+
+fn declared_by(version: &Said) -> Declared {
+    match version {
         Said::Nothing => Declared::Nothing,
         Said::Junk => Declared::Unknown,
         Said::Text(text) => {
@@ -198,7 +202,8 @@ fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
     let headers = &head.headers;
     json_body(headers, config)?;
     accepts(headers, [JSON, EVENTS])?;
-    let declared = declared(headers);
+    let version = said(headers, &PROTOCOL_VERSION);
+    let declared = declared_by(&version);
     // The modern era has no sessions, whatever a header says.
     let session = match declared {
         Declared::Unknown => None,
@@ -212,7 +217,7 @@ fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
         is_param.then(|| (name.to_string(), Said::from(Some(value.as_bytes()))))
     });
     let headers = Mirrored {
-        version: said(headers, &PROTOCOL_VERSION),
+        version,
         method: said(headers, &MCP_METHOD),
         name: said(headers, &MCP_NAME),
         params: params.collect(),

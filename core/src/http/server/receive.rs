@@ -71,6 +71,7 @@ impl Session {
         let refused = violation.filter(|violation| !matches!(violation, Violation::UnknownProgress));
         let refusal = refused.map(|violation| refusal(StatusCode::BAD_REQUEST, violation.to_string()));
         let asks = matches!(event, Some(Event::Request { .. }));
+        self.warm |= asks;
         let event = match event {
             Some(event) if !self.events.is_empty() => {
                 self.events.push_back(event.into_owned());

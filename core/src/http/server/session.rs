@@ -6,6 +6,7 @@ use alloc::{
     sync::Arc,
     vec::Vec,
 };
+use core::time::Duration;
 
 use http::StatusCode;
 
@@ -26,6 +27,9 @@ use crate::{
 
 /// What is kept of the buffer for messages on their way.
 const SPARE: usize = 4096;
+
+/// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
+const WARM: Duration = Duration::from_secs(1);
 
 /// A [`Connection`] over HTTP, with the exchanges that its messages travel on: a session of the legacy era, or one
 /// request of the modern era, which stands alone.
@@ -54,6 +58,8 @@ pub struct Session {
     pub(super) queued: usize,
     /// Since when nothing is going on.
     idle: Option<Timestamp>,
+    /// It has tables and buffers that are kept for what is asked next.
+    pub(super) warm: bool,
     /// The client was heard of again after it had opened the session.
     came_back: bool,
     frame: Vec<u8>,
@@ -114,6 +120,7 @@ impl Session {
             ready: VecDeque::new(),
             queued: 0,
             idle: Some(now),
+            warm: false,
             came_back: false,
             frame: Vec::new(),
             challenges: BTreeMap::new(),
@@ -260,6 +267,9 @@ impl Session {
         if self.expiry().is_some_and(|at| at <= now) {
             self.conn.finish(CloseReason::Expired);
         }
+        if self.cools().is_some_and(|at| at <= now) {
+            self.warm = false;
+        }
         self.pump();
     }
 
@@ -369,7 +379,8 @@ impl Session {
             Way::Modern { .. } | Way::Old { .. } => None,
         };
         let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
-        exchanges.chain(connection).chain(replay).chain(idle).min_by_key(|deadline| deadline.at)
+        let cools = self.cools().map(|at| Deadline { at, wake: Wake::Idle });
+        exchanges.chain(connection).chain(replay).chain(idle).chain(cools).min_by_key(|deadline| deadline.at)
     }
 
     // ---- how it is ----
@@ -445,7 +456,8 @@ impl Session {
             frame.clear();
             let transmit = self.conn.poll_transmit(&mut frame);
             if let Some(transmit) = transmit {
-                self.deliver(transmit, frame.strip_suffix(b"\n").unwrap_or(&frame));
+                frame.pop_if(|last| *last == b'\n');
+                self.deliver(transmit, &mut frame);
             }
             frame.shrink_to(SPARE);
             self.frame = frame;
@@ -481,9 +493,26 @@ impl Session {
         }
     }
 
-    /// Looks whether anything is going on. Of what is over, not even the room is kept that it took in tables and buffers:
+    /// When nothing was going on for so long that its tables and buffers are not worth their room.
+    fn cools(&self) -> Option<Timestamp> {
+        self.idle.filter(|_| self.warm).map(|since| since + WARM)
+    }
+
+    /// Looks whether anything is going on. Of what is over, soon not even the room is kept that it took in tables and buffers:
     /// most sessions are idle most of the time.
     fn settle(&mut self) {
+        if !self.warm {
+            self.cool();
+        }
+        if !self.exchanges.is_empty() || self.conn.has_requests() {
+            self.idle = None;
+        } else if self.idle.is_none() {
+            self.idle = Some(self.clock);
+        }
+    }
+
+    /// Gives back the room of empty tables and buffers.
+    fn cool(&mut self) {
         if self.exchanges.is_empty() {
             self.exchanges = BTreeMap::new();
             self.ready = VecDeque::new();
@@ -495,11 +524,6 @@ impl Session {
         }
         if let Way::Streams { streams, .. } = &mut self.kind {
             streams.shrink();
-        }
-        if !self.exchanges.is_empty() || self.conn.usage().requests > 0 {
-            self.idle = None;
-        } else if self.idle.is_none() {
-            self.idle = Some(self.clock);
         }
     }
 

@@ -3,7 +3,6 @@
 use alloc::{
     boxed::Box,
     collections::{BTreeMap, VecDeque},
-    string::ToString,
     vec::Vec,
 };
 
@@ -117,7 +116,7 @@ impl Streams {
 
     /// The first event of a stream: an id to come back with.
     pub(super) fn prime(&self, stream: u64, exchange: &mut Exchange) -> usize {
-        let id = self.id(stream, 0).to_string();
+        let id = self.id(stream, 0).text();
         exchange.event(&SseText { id: Some(&id), data: Some(b""), ..SseText::default() })
     }
 
@@ -156,7 +155,7 @@ impl Streams {
         self.replay.received(id.stream, id.seq);
         let mut bytes = 0;
         self.replay.after(id.stream, id.seq, &mut |seq, message| {
-            let id = EventId { seq, ..id }.to_string();
+            let id = EventId { seq, ..id }.text();
             bytes += exchange.event(&SseText { id: Some(&id), data: Some(message), ..MESSAGE });
         });
         bytes
