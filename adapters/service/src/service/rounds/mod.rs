@@ -21,12 +21,13 @@ use serde_core::{Serializer, de::DeserializeOwned};
 pub(crate) use seal::Seal;
 
 use crate::{CallError, reply::Answer, sync::lock};
-use seal::{Scope, State};
+use seal::{Params, Scope, State};
 
 /// The rounds of one request, as far as this one knows of the others.
 #[derive(Debug)]
 pub(crate) struct Rounds {
-    scope: Scope,
+    method: Method,
+    params: Params,
     /// How many rounds were before this one.
     round: u32,
     asker: Asker,
@@ -117,16 +118,24 @@ impl Rounds {
     /// # Errors
     /// -32602 if its state is none of ours or its answers are no objects.
     pub(super) fn begin(seal: &Seal, method: Method, params: Option<&RawJson<'_>>, asker: Asker) -> Answer<Self> {
-        let principal = asker.principal.clone();
-        let scope = Scope { principal, method: method.as_str(), digest: seal::digest(params) };
-        let mut given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
+        let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
-        let State { round, answers } = state.map(|state| seal.open(&scope, &state)).transpose()?.unwrap_or_default();
-        // What was answered once stays answered.
-        for (name, answer) in answers {
-            given.insert(name, answer);
+        let mut rounds = Self { method, params: Params::of(params), round: 0, asker, given, asked: Mutex::default() };
+        if let Some(state) = state {
+            let State { round, answers } = seal.open(&rounds.scope(), &state)?;
+            rounds.round = round;
+            // What was answered once stays answered.
+            for (name, answer) in answers {
+                rounds.given.insert(name, answer);
+            }
         }
-        Ok(Self { scope, round, asker, given, asked: Mutex::default() })
+        Ok(rounds)
+    }
+
+    /// What a state of it is worth something with.
+    fn scope(&self) -> Scope {
+        let principal = self.asker.principal.clone();
+        Scope { principal, method: self.method.as_str(), digest: self.params.digest() }
     }
 
     /// The answer to a question, if it is there. Questions without a name are counted.
@@ -197,7 +206,7 @@ impl Rounds {
                 return Err(ErrorObject::internal("This was answered with questions too often"));
             }
             let state = State { round: self.round.saturating_add(1), answers: used };
-            let request_state = Some(seal.close(&self.scope, &state)?);
+            let request_state = Some(seal.close(&self.scope(), &state)?);
             lock(&self.asked).questions = true;
             let questions = InputRequiredResult { request_state, ..InputRequiredResult::ask(open) };
             return Ok(Finished::Questions(Box::new(questions)));

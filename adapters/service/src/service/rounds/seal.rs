@@ -116,8 +116,35 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
+/// The params of a request. Their digest is wanted if it is answered with questions, or answers some, which hardly any does.
+#[derive(Debug)]
+pub(super) enum Params {
+    Short(Option<RawJson<'static>>),
+    /// Long ones are not kept for that.
+    Digest([u8; 32]),
+}
+
+/// Up to how many bytes params are short.
+const SHORT: usize = 4 * 1024;
+
+impl Params {
+    pub(super) fn of(params: Option<&RawJson<'_>>) -> Self {
+        match params {
+            Some(params) if params.get().len() > SHORT => Self::Digest(digest(Some(params))),
+            params => Self::Short(params.cloned().map(RawJson::into_owned)),
+        }
+    }
+
+    pub(super) fn digest(&self) -> [u8; 32] {
+        match self {
+            Self::Short(params) => digest(params.as_ref()),
+            Self::Digest(digest) => *digest,
+        }
+    }
+}
+
 /// A digest of all that a request and its repetition have in common. The order of members makes no difference.
-pub(super) fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
+fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
     let mut params: Value = params.and_then(|params| params.decode().ok()).unwrap_or_default();
     if let Value::Object(members) = &mut params {
         for name in OF_THIS_ROUND {
