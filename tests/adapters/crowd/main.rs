@@ -41,7 +41,7 @@ const SESSIONS: usize = 10_000;
 const STREAMS: usize = 1_000;
 
 /// What one idle session may take, in bytes.
-const PER_SESSION: usize = 4800;
+const PER_SESSION: usize = 4 << 10;
 
 /// What one open stream may take beside its session, in bytes: ours, and the two buffers of 8 KiB that hyper has for each
 /// connection, one for each direction.
