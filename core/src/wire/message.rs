@@ -155,8 +155,7 @@ impl Member {
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
         [
-            (Self::Version, &b"\"jsonrpc\":"[..]),
-            (Self::Id, b"\"id\":"),
+            (Self::Id, &b"\"id\":"[..]),
             (Self::Method, b"\"method\":"),
             (Self::Params, b"\"params\":"),
             (Self::Result, b"\"result\":"),
@@ -200,6 +199,11 @@ impl<'a> Envelope<'a> {
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
         loop {
+            if scanner.eat_member(first, b"\"jsonrpc\":\"2.0\"") {
+                self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
+                first = false;
+                continue;
+            }
             let member = match Member::compact(scanner, first) {
                 Some(member) => Some(member),
                 None => match scanner.next_member(first)? {
@@ -304,11 +308,11 @@ impl<'a> Envelope<'a> {
 /// The text of a JSON string token; `None` for any other value.
 pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
-    if plain::name(&token.as_bytes()[1..]).is_some() || !inner.contains('\\') {
-        Some(Cow::Borrowed(inner))
-    } else {
-        unescape(inner).map(Cow::Owned)
-    }
+    let escaped = match inner.as_bytes() {
+        short if short.len() <= 64 => !plain::is_plain(short),
+        long => memchr::memchr(b'\\', long).is_some(),
+    };
+    if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {
@@ -324,7 +328,7 @@ fn error_object(text: &str) -> Option<ErrorObject> {
         match &*name.text() {
             "code" => code = RequestId::from_token(value).and_then(|number| number.as_i64()),
             "message" => message = string(value),
-            "data" => data = Json::parse(value).ok(),
+            "data" => data = Some(Json::trusted(value)),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 use core::{fmt, iter, mem};
 
-use serde_core::{Deserialize, de};
+use serde_core::Deserialize;
 use smallvec::SmallVec;
 
 use super::{
@@ -161,11 +161,9 @@ impl<'a> From<&'a Json> for RawJson<'a> {
     }
 }
 
-impl TryFrom<RawJson<'_>> for Json {
-    type Error = serde_json::Error;
-
-    fn try_from(raw: RawJson<'_>) -> Result<Self, serde_json::Error> {
-        Self::parse(raw.text.into_owned()).map_err(de::Error::custom)
+impl From<RawJson<'_>> for Json {
+    fn from(raw: RawJson<'_>) -> Self {
+        Self::trusted(raw.get())
     }
 }
 

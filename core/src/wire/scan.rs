@@ -199,14 +199,19 @@ impl<'a> Scanner<'a> {
     /// The value that begins here.
     ///
     /// `outer` is the number of brackets that are already open around it.
+    #[inline]
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
         let start = self.position();
-        if let [b'{' | b'[', ..] = self.rest {
-            self.skip_nested(outer)?;
-        } else {
-            self.skip_scalar()?;
+        match self.rest.strip_prefix(b"\"").and_then(plain::name) {
+            Some((_, behind)) => self.rest = behind,
+            None => self.skip_value(outer)?,
         }
         Ok(self.since(start))
+    }
+
+    #[inline(never)]
+    fn skip_value(&mut self, outer: u32) -> Scanned<()> {
+        if let [b'{' | b'[', ..] = self.rest { self.skip_nested(outer) } else { self.skip_scalar() }
     }
 
     fn skip_nested(&mut self, outer: u32) -> Scanned<()> {
