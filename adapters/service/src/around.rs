@@ -18,7 +18,7 @@ use mcp_proto::{
 
 use crate::{
     Context, Failure, Later, Role,
-    reply::{Answer, caught, guarded},
+    reply::{Answer, AnyResult, caught, guarded},
     role::Asked,
     service::{Finished, ToolAnswer},
     session::Shared,
@@ -275,6 +275,7 @@ fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> An
 /// Whether this is what a tool answers that has failed.
 fn has_failed<T: 'static>(result: &T) -> bool {
     let result: &dyn Any = result;
+    let result = result.downcast_ref().map_or(result, AnyResult::as_any);
     let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
     let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
     answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)

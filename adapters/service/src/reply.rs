@@ -1,6 +1,7 @@
 //! Answers.
 
 use std::{
+    any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
@@ -10,11 +11,12 @@ use std::{
 
 use mcp_proto::{
     connection::{Connection, SendError},
-    protocol::Phase,
+    protocol::{Phase, ProtocolVersion},
     rpc::ReplyKey,
     schema::{EmptyResult, Encode},
-    wire::ErrorObject,
+    wire::{ErrorObject, Json},
 };
+use serde_core::{Serialize, Serializer, ser::Error as _};
 
 use crate::{Context, Later, Link, Role, session::Shared, span, work::Work};
 
@@ -23,6 +25,57 @@ pub(crate) type Answer<T> = Result<T, ErrorObject>;
 
 /// An answer that is an error for sure.
 pub(crate) type Refusal = Answer<EmptyResult>;
+
+/// A result of any type. Most methods are not asked for all the time: what becomes of their results is the same code for all of
+/// them, and not some for each type, which would be most of a small server.
+pub(crate) struct AnyResult(Box<dyn Sendable>);
+
+trait Sendable: Send + Sync {
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Encode + Send + Sync + 'static> Sendable for T {
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        self.append_at(version, out)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl AnyResult {
+    pub(crate) fn new(result: impl Encode + Send + Sync + 'static) -> Self {
+        Self(Box::new(result))
+    }
+
+    /// What it is.
+    pub(crate) fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+}
+
+impl Encode for AnyResult {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = Vec::new();
+        self.0.append(version, &mut text).map_err(S::Error::custom)?;
+        serde_json::from_slice::<Json>(&text).map_err(S::Error::custom)?.serialize(serializer)
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+        self.0.append(version, out)
+    }
+}
+
+/// What answers a request, whatever the type of its result.
+pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Later<Answer<AnyResult>> + Send>;
+
+pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
+    run: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+) -> Run<E> {
+    Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
+}
 
 /// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
 pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {

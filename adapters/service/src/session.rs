@@ -22,7 +22,7 @@ use crate::{
     around::{Around, outcome},
     context::NO_LONGER_NEEDED,
     link::Kind,
-    reply::{Answer, Refusal, Reply, caught, guarded, respond},
+    reply::{Answer, AnyResult, Refusal, Reply, caught, guarded, of_any_result, respond},
     role::Asked,
     span::{self, Span},
     tasks::TaskStore,
@@ -185,7 +185,8 @@ impl<E: Role> Shared<E> {
         let Asked { link, key, .. } = *asked;
         if E::custom(&self.home).has_layers() {
             let shared = self.clone();
-            return Some(self.work(asked, asked.meta(), Kind::Async, move |_| Later::ready(f(&shared))));
+            let run = of_any_result(move |_: &Context<E>| Later::ready(f(&shared)));
+            return Some(self.work(asked, asked.meta(), Kind::Async, run));
         }
         let span = Span::of(asked);
         let answer = move |shared: &Self| {
@@ -195,13 +196,15 @@ impl<E: Role> Shared<E> {
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {
             let (shared, reply) = (self.clone(), Reply::new(self, link, key));
-            return Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer(&shared))));
+            return Some(Job::of(Kind::Async, Order::Concurrent, move || {
+                reply.send(answer(&shared).map(AnyResult::new))
+            }));
         }
         let answer = answer(self);
         if link.run(|conn, _| respond(conn, key, &answer)) {
             return None;
         }
-        let reply = Reply::new(self, link, key);
+        let (reply, answer) = (Reply::new(self, link, key), answer.map(AnyResult::new));
         Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer)))
     }
 

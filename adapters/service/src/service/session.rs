@@ -32,8 +32,16 @@ use super::{
     visibility::{Registered, View},
 };
 use crate::{
-    Context, Job, Later, RequestInfo, Role, custom::Custom, failure::resource_not_found, is_uri, link::Kind,
-    reply::Answer, role::Asked, session::Shared, sync::lock, tasks::params,
+    Context, Job, Later, RequestInfo, Role,
+    custom::Custom,
+    failure::resource_not_found,
+    is_uri,
+    link::Kind,
+    reply::{Answer, of_any_result},
+    role::Asked,
+    session::Shared,
+    sync::lock,
+    tasks::params,
 };
 
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
@@ -270,7 +278,7 @@ impl Shared<ServerEnd> {
         let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
-        self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
+        self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
     }
 
     fn read_resource(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -281,14 +289,14 @@ impl Shared<ServerEnd> {
             Some(Found::Resource(resource)) => {
                 let kind = resource.kind();
                 let run = move |context: &Context| resource.run(context).map(move |read| Ok(home.0.confined(read?)));
-                self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
+                self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
             }
             Some(Found::Template(template, variables)) => {
                 let kind = template.kind();
                 let run = move |context: &Context| {
                     template.run(uri, &variables, context).map(move |read| Ok(home.0.confined(read?)))
                 };
-                self.in_rounds(asked, asker(asked), meta, kind, |_| false, run)
+                self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
             }
             None => Err(not_found(asked, &uri)),
         }
