@@ -18,6 +18,9 @@ use super::Timestamp;
 pub(crate) struct Deadlines {
     row: VecDeque<(Timestamp, u64)>,
     heap: BinaryHeap<Reverse<(Timestamp, u64)>>,
+    /// How many entries may not tell the truth, at most. While it is 0, requests end in the order of their deadlines, and
+    /// nothing has to be known of the next one: with many in flight it would have to be fetched from memory.
+    stale: usize,
 }
 
 impl Deadlines {
@@ -25,7 +28,21 @@ impl Deadlines {
     const SLACK: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { row: VecDeque::new(), heap: BinaryHeap::new() }
+        Self { row: VecDeque::new(), heap: BinaryHeap::new(), stale: 0 }
+    }
+
+    /// A key that has a deadline has ended.
+    pub(crate) fn ended(&mut self, key: u64) {
+        if self.row.front().is_some_and(|(_, first)| *first == key) {
+            self.row.pop_front();
+        } else {
+            self.stale += 1;
+        }
+    }
+
+    /// The deadline of a key has moved, or is gone.
+    pub(crate) const fn moved(&mut self) {
+        self.stale += 1;
     }
 
     pub(crate) fn set(&mut self, at: Timestamp, key: u64) {
@@ -49,6 +66,13 @@ impl Deadlines {
             entries.sort_unstable();
             entries.dedup();
             self.row = entries.into();
+            self.stale = 0;
+        }
+        if self.len() == 0 {
+            self.stale = 0;
+        }
+        if self.stale == 0 {
+            return;
         }
         while let Some((at, key)) = self.next() {
             match truth(key) {
@@ -59,8 +83,10 @@ impl Deadlines {
                     } else {
                         self.heap.pop();
                     }
-                    if let Some(moved) = moved {
-                        self.set(moved, key);
+                    match moved {
+                        // There may be another entry of the same key: as many as before do not tell the truth.
+                        Some(moved) => self.set(moved, key),
+                        None => self.stale = self.stale.saturating_sub(1),
                     }
                 }
             }
@@ -98,12 +124,20 @@ mod tests {
                     deadlines.set(at, step);
                 }
                 // A deadline that moves is only ever moved back, which needs no word to the heap.
-                (6..10, Some(key)) => {
+                (6..8, Some(key)) => {
                     let later = model[&key].max(at);
                     model.insert(key, later);
+                    deadlines.moved();
+                }
+                // One that is set anew may be nearer, or farther away.
+                (8..10, Some(key)) => {
+                    model.insert(key, at);
+                    deadlines.moved();
+                    deadlines.set(at, key);
                 }
                 (_, Some(key)) => {
                     model.remove(&key);
+                    deadlines.ended(key);
                 }
                 _ => {}
             }

@@ -151,6 +151,7 @@ impl<T> Outgoing<T> {
         let Some(call) = self.calls.get_mut(&id.0) else { return };
         let had = call.deadline().is_some();
         relax(call);
+        self.deadlines.moved();
         self.with_deadline -= usize::from(had && call.deadline().is_none());
         self.settle();
     }
@@ -163,6 +164,7 @@ impl<T> Outgoing<T> {
         self.aliases.remove(&call.wire);
         self.aliases.insert(wire, id.0);
         let had = call.deadline().is_some();
+        self.deadlines.moved();
         (call.wire, call.sent, call.waits, call.idle_at) = (wire, false, false, call.idle.map(|idle| now + idle));
         if let Some(at) = call.deadline() {
             self.with_deadline += usize::from(!had);
@@ -183,6 +185,7 @@ impl<T> Outgoing<T> {
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
         if let Some(call) = self.calls.get_mut(&id.0) {
             call.idle_at = call.idle.map(|idle| now + idle).max(call.idle_at);
+            self.deadlines.moved();
             self.settle();
         }
     }
@@ -191,7 +194,10 @@ impl<T> Outgoing<T> {
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
         let call = self.calls.remove(&id.0)?;
         self.aliases.remove(&call.wire);
-        self.with_deadline -= usize::from(call.deadline().is_some());
+        if call.deadline().is_some() {
+            self.with_deadline -= 1;
+            self.deadlines.ended(id.0);
+        }
         self.settle();
         Some(call)
     }
