@@ -177,10 +177,7 @@ impl Hash for RequestId {
 
 impl From<u64> for RequestId {
     fn from(number: u64) -> Self {
-        let mut text = SmallVec::new();
-        // Writing to memory does not fail.
-        let _ = fmt::Write::write_fmt(&mut Ascii(&mut text), format_args!("{number}"));
-        Self { text, form: Form::Integer }
+        Self { text: SmallVec::from_slice(itoa::Buffer::new().format(number).as_bytes()), form: Form::Integer }
     }
 }
 
@@ -204,15 +201,6 @@ impl<'de> Deserialize<'de> for RequestId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let RawText(token) = RawText::deserialize(deserializer)?;
         Self::from_token(&token).ok_or_else(|| de::Error::custom("expected a string or an integer"))
-    }
-}
-
-struct Ascii<'a>(&'a mut SmallVec<[u8; 40]>);
-
-impl fmt::Write for Ascii<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.extend_from_slice(text.as_bytes());
-        Ok(())
     }
 }
 
