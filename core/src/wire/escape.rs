@@ -5,7 +5,9 @@ use alloc::vec::Vec;
 use super::plain::{cut, is_plain};
 
 /// Texts of up to so many bytes are mostly names and other words, and have nothing to escape.
-const SHORT: usize = 32;
+const SHORT: usize = 128;
+/// Between bytes that are escaped there are mostly fewer than so many others.
+const RUN: usize = 32;
 /// So much is looked at before it is copied: what has been looked at is then still close to the processor.
 const BLOCK: usize = 4 * 1024;
 
@@ -40,8 +42,8 @@ pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
 #[inline(always)]
 fn plain(out: &mut Vec<u8>, text: &[u8], length: usize) {
     // To copy as many bytes each time and to take back some is faster than to copy as many as there are.
-    match text.first_chunk::<SHORT>() {
-        Some(more) if length <= SHORT => {
+    match text.first_chunk::<RUN>() {
+        Some(more) if length <= RUN => {
             let end = out.len() + length;
             out.extend_from_slice(more);
             out.truncate(end);
