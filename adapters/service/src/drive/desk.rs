@@ -246,6 +246,7 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
     /// done at once, and the driver, which is asleep, never hears of it.
     ///
     /// Whoever calls it has found that it is their [turn](State::handing), and is among the visitors.
+    #[cfg(feature = "http")]
     pub(super) fn attend<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let turn = HandsOut(&self.hub);
         self.hand_out(event);
@@ -359,8 +360,10 @@ fn poll<E: 'static, C: Carrier<E>>(hub: &Hub<E, C>, future: &mut link::Running, 
 }
 
 /// Somebody hands out events, until this is dropped.
+#[cfg(feature = "http")]
 struct HandsOut<'a, E: 'static, C: Carrier<E>>(&'a Hub<E, C>);
 
+#[cfg(feature = "http")]
 impl<E: 'static, C: Carrier<E>> Drop for HandsOut<'_, E, C> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);

@@ -88,6 +88,7 @@ impl Work {
     }
 
     /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
+    #[cfg(feature = "http")]
     #[must_use = "dropping it answers a request"]
     pub(super) fn leave(&mut self, left: Left) -> Option<Left> {
         if self.gone {
