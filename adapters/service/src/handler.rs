@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use mcp_proto::schema::Map;
+use mcp_proto::{schema::Map, wire::RawJson};
 use serde_core::de::DeserializeOwned;
 
 use crate::{Context, Failure, Later, later::Room, link::Kind, texts};
@@ -11,7 +11,7 @@ use crate::{Context, Failure, Later, later::Room, link::Kind, texts};
 #[derive(Clone, Copy, Debug)]
 pub enum Arguments<'a> {
     /// A JSON object.
-    Json(&'a str),
+    Json(&'a RawJson<'a>),
     /// Texts by name, as prompts and templates have them. Where numbers, booleans or the like are wanted, the texts are read as
     /// such.
     Texts(&'a Map<String>),
@@ -20,7 +20,7 @@ pub enum Arguments<'a> {
 impl Arguments<'_> {
     fn read<T: DeserializeOwned>(self) -> Result<T, BadArguments> {
         match self {
-            Self::Json(text) => serde_json::from_str(text).map_err(|error| BadArguments(error.to_string())),
+            Self::Json(object) => object.decode().map_err(|error| BadArguments(error.to_string())),
             Self::Texts(texts) => texts::read(texts).map_err(|error| BadArguments(error.to_string())),
         }
     }

@@ -227,7 +227,7 @@ impl Tool {
     /// Runs it. The answer is what the revision says about what has happened.
     pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Later<Answer<ToolAnswer>> {
         let called = self.check_arguments(arguments);
-        match called.and_then(|()| self.call.call(Arguments::Json(arguments.get()), context)).map(Later::now) {
+        match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Later::now) {
             Ok(Ok(called)) => Later::ready(self.answer(called, context)),
             Ok(Err(running)) => {
                 let (tool, context) = (self.clone(), context.clone());
