@@ -13,7 +13,7 @@ use std::{
 use mcp_proto::{
     codec::Frame,
     connection::{
-        Arrival, Client, ClientConfig, ClientEnd, Connection, Event, Principal, Server, ServerConfig, ServerEnd,
+        Arrival, Client, ClientConfig, ClientEnd, Connection, Event, Principal, Server, ServerConfig, ServerEnd, Wake,
     },
     protocol::{Capability, ProtocolVersion, VersionSet},
     rpc::Timestamp,
@@ -328,6 +328,15 @@ impl Pair {
         self.client.with_conn(|conn| conn.handle_timeout(now));
         self.server.with_conn(|conn| conn.handle_timeout(now));
         while self.step() {}
+    }
+
+    /// Lets a little time pass if it is time that the client waits for, before it looks at a task again. Answers come from
+    /// threads, and a call may not run out of time because those are slow.
+    pub(crate) fn tick(&self) {
+        let deadline = self.client.with_conn(|conn| conn.poll_timeout());
+        if deadline.is_some_and(|next| next.wake == Wake::Retry) || self.client.lobby.next_alarm().is_some() {
+            self.advance(Duration::from_millis(100));
+        }
     }
 
     /// Waits for a request of the client or of the server, and moves lines meanwhile.
