@@ -224,6 +224,7 @@ impl Web {
         let over: Vec<_> = self.sessions.iter().filter(|(_, it)| it.is_over()).map(|(index, _)| *index).collect();
         for index in over {
             let session = self.sessions.remove(&index).expect("it is there");
+            assert_eq!(session.poll_timeout(), None, "what is over waits for nothing");
             session.id().map(|id| self.endpoint.forget(id));
         }
     }

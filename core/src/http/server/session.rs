@@ -368,6 +368,9 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
+        if self.is_over() {
+            return None;
+        }
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
         let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.form {
             Form::Open { until } => Some(Deadline { at: until, wake: Wake::Patience }),
