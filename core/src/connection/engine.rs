@@ -369,7 +369,7 @@ impl Engine {
     /// A frame has left the outbox.
     fn left(&mut self, owner: Owner) -> (Route, Option<u64>) {
         match owner {
-            Owner::Nobody => (Route::Connection, None),
+            Owner::Nobody | Owner::Behind(_) => (Route::Connection, None),
             Owner::Answered(stream) => (Route::Connection, stream),
             Owner::Reply { key, last } => {
                 let mut stream = None;

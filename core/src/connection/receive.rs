@@ -354,8 +354,10 @@ impl Engine {
         }
         let batch = entry.tag.batch;
         if entry.tag.queued > 0 {
-            self.outbox
-                .take_back(Lane::Control, |owner| matches!(owner, Owner::Reply { key: queued, .. } if queued == key));
+            self.outbox.take_back(
+                Lane::Control,
+                |owner| matches!(owner, Owner::Reply { key: queued, .. } | Owner::Behind(queued) if queued == key),
+            );
         }
         if let Some(batch) = batch {
             self.batch_cancel(batch, key);

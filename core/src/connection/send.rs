@@ -427,7 +427,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let version = match owner {
             Owner::Reply { key, .. } => self.version_of(key),
-            Owner::Nobody | Owner::Answered(_) | Owner::Call(_) => self.version,
+            Owner::Nobody | Owner::Behind(_) | Owner::Answered(_) | Owner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {

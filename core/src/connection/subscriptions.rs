@@ -299,7 +299,7 @@ impl Engine {
                 self.release(key);
                 continue;
             }
-            let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
+            let _ = self.push_notification(Owner::Behind(key), Method::Cancelled.as_str(), |out| {
                 out.extend_from_slice(b"{\"requestId\":");
                 out.extend_from_slice(id.as_json().as_bytes());
                 out.push(b'}');

@@ -31,6 +31,8 @@ pub(crate) enum Owner {
     Answered(Option<u64>),
     /// A request of the peer, and whether this frame is its answer.
     Reply { key: ReplyKey, last: bool },
+    /// Something that is said once this request of the peer has its answer, and not if that is taken back.
+    Behind(ReplyKey),
     /// A request of ours, which this frame is.
     Call(CallId),
 }

@@ -377,6 +377,24 @@ fn a_subscription_that_the_client_has_cancelled_says_nothing_more() {
     assert_eq!(server.conn.usage(), mcp_proto::connection::Usage::default());
 }
 
+// req: M-SUBS-015
+#[test]
+fn a_subscription_that_both_sides_end_says_nothing_more() {
+    let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}});
+    let mut server = dual();
+    server.feed(&listen(1, json!({"toolsListChanged": true})));
+    server.feed(&request(2, "tools/list", json!({}), json!({})));
+    let list = key(&server.take_events());
+    server.sent();
+    server.conn.close(server.now);
+    // Its end has not left yet, and the connection waits for another answer.
+    server.feed(&cancelled);
+    server.conn.respond(list, &ListToolsResult::new(vec![])).expect("it is owed");
+    assert_eq!(one(server.sent())["id"], 2);
+    assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
+    assert!(server.conn.is_drained());
+}
+
 #[test]
 fn a_strict_server_of_the_old_revisions_refuses_the_claim() {
     let mut config = full_server();
