@@ -13,7 +13,7 @@ use mcp_proto::{
     connection::{Connection, SendError},
     protocol::{Phase, ProtocolVersion},
     rpc::ReplyKey,
-    schema::{EmptyResult, Encode},
+    schema::{EmptyResult, Encode, JsonLine},
     wire::{ErrorObject, Json},
 };
 use serde_core::{Serialize, Serializer, ser::Error as _};
@@ -31,12 +31,12 @@ pub(crate) type Refusal = Answer<EmptyResult>;
 pub(crate) struct AnyResult(Box<dyn Sendable>);
 
 trait Sendable: Send + Sync {
-    fn append(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error>;
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error>;
     fn as_any(&self) -> &dyn Any;
 }
 
 impl<T: Encode + Send + Sync + 'static> Sendable for T {
-    fn append(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         self.append_at(version, out)
     }
 
@@ -59,11 +59,11 @@ impl AnyResult {
 impl Encode for AnyResult {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         let mut text = Vec::new();
-        self.0.append(version, &mut text).map_err(S::Error::custom)?;
+        self.0.append(version, &mut JsonLine::new(&mut text)).map_err(S::Error::custom)?;
         serde_json::from_slice::<Json>(&text).map_err(S::Error::custom)?.serialize(serializer)
     }
 
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         self.0.append(version, out)
     }
 }

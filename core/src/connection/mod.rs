@@ -58,8 +58,8 @@ use crate::{
     protocol::{CapabilitySet, HeaderParam, Method, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
-        At, CreateTaskResult, Encode, InitializeParams, InitializeResult, LogMessageParams, LoggingLevel, Notification,
-        Request, ResourceUpdatedParams,
+        At, CreateTaskResult, Encode, InitializeParams, InitializeResult, JsonLine, LogMessageParams, LoggingLevel,
+        Notification, Request, ResourceUpdatedParams,
     },
     wire::{ErrorObject, RawJson, RequestId, encode},
 };
@@ -411,7 +411,7 @@ impl<E> Connection<E> {
     /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one.
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        self.engine.respond(key, Ok(&|out| result.append_at(version, out)))
+        self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
     }
 
     /// Answers a request with a result that is already text: a JSON object.

@@ -26,13 +26,41 @@ pub trait Encode {
     /// If `version` has no form for it, and those of the serializer.
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Appends the JSON text of that form to `out`, on one line. What is sent most often knows a shorter way than through a
-    /// serializer.
+    /// Writes that form as text. What is sent most often knows a shorter way than through a serializer.
     ///
     /// # Errors
-    /// As [`encode_at`](Self::encode_at). What `out` holds behind its former end is of no use then.
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        encode::value(out, &At(self, version))
+    /// As [`encode_at`](Self::encode_at). What `out` was given before is of no use then.
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+        out.value(&At(self, version))
+    }
+}
+
+/// JSON text while it is written: on one line, whoever writes it, since on most transports a line is a message.
+#[derive(Debug)]
+pub struct JsonLine<'a>(&'a mut Vec<u8>);
+
+impl<'a> JsonLine<'a> {
+    /// Appends to `out`.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        Self(out)
+    }
+
+    /// Appends the text of `value`. Line breaks between tokens of JSON that it has as text ([`Json`]) become spaces.
+    ///
+    /// # Errors
+    /// Those of `value`, and for keys that are no strings.
+    pub fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), serde_json::Error> {
+        encode::value(self.0, value)
+    }
+
+    /// Appends a string, in quotes and escaped.
+    pub fn string(&mut self, text: &str) {
+        encode::text(self.0, text);
+    }
+
+    /// Appends part of a value, as it is. It has no line break.
+    pub(crate) fn part(&mut self, json: &'static str) {
+        self.0.extend_from_slice(json.as_bytes());
     }
 }
 
@@ -319,4 +347,22 @@ pub(crate) fn absent<E: ser::Error>(what: impl fmt::Display, version: ProtocolVe
 #[cold]
 pub(crate) fn unfit<E: ser::Error>(what: impl fmt::Display, version: ProtocolVersion) -> E {
     E::custom(format_args!("{what} has a value that {version} does not allow"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whatever_is_written_is_one_line() {
+        let kept = |text| Json::parse(text).expect("JSON");
+        let mut out = Vec::new();
+        let mut line = JsonLine::new(&mut out);
+        line.part("[");
+        line.value(&[kept("[1,\n2]"), kept("{\"a\":\r\n\"b\"}")]).expect("it has been read");
+        line.part(",");
+        line.string("a\r\nb");
+        line.part("]");
+        assert_eq!(String::from_utf8(out).expect("text"), r#"[[[1, 2],{"a":  "b"}],"a\r\nb"]"#);
+    }
 }

@@ -62,7 +62,7 @@ pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitUrlParams, ElicitValue,
     ElicitationCompleteParams,
 };
-pub use encode::{At, Encode};
+pub use encode::{At, Encode, JsonLine};
 pub use errors::{MissingRequiredClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired};
 pub use extensions::Extensions;
 pub use form::{

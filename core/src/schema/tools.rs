@@ -6,10 +6,10 @@ use alloc::{string::String, vec, vec::Vec};
 
 use serde_core::Serializer;
 
-use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, Map, Meta, TaskMetadata, macros::*};
+use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, JsonLine, Map, Meta, TaskMetadata, macros::*};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
-    wire::{Json, JsonObject, encode},
+    wire::{Json, JsonObject},
 };
 
 object! {
@@ -244,10 +244,10 @@ impl Encode for TextResult {
     }
 
     /// A text is the same in every revision.
-    fn append_at(&self, _version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
-        out.extend_from_slice(br#"{"content":[{"type":"text","text":"#);
-        encode::text(out, &self.0);
-        out.extend_from_slice(b"}]}");
+    fn append_at(&self, _version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+        out.part(r#"{"content":[{"type":"text","text":"#);
+        out.string(&self.0);
+        out.part("}]}");
         Ok(())
     }
 }
@@ -290,7 +290,7 @@ mod tests {
             for version in ProtocolVersion::ALL.iter().copied().map(Some).chain([None]) {
                 let (short, long) = (TextResult(text.into()), CallToolResult::text(text));
                 let mut written = Vec::new();
-                short.append_at(version, &mut written).expect("it is a text");
+                short.append_at(version, &mut JsonLine::new(&mut written)).expect("it is a text");
                 let expected = serde_json::to_string(&At(&long, version)).expect("every revision has texts");
                 assert_eq!(String::from_utf8(written).expect("text"), expected);
                 assert_eq!(serde_json::to_string(&At(&short, version)).expect("likewise"), expected);

@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     protocol::ProtocolVersion,
-    schema::{CallToolResult, ContentBlock, Encode, TextResult},
+    schema::{CallToolResult, ContentBlock, Encode, JsonLine, TextResult},
     wire::Json,
 };
 use serde_core::{Serialize, Serializer};
@@ -68,7 +68,7 @@ impl Encode for ToolAnswer {
         }
     }
 
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         match self {
             Self::Text(text) => text.append_at(version, out),
             Self::Result(result) => result.append_at(version, out),

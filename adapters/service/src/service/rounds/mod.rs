@@ -11,8 +11,8 @@ use mcp_proto::{
     protocol::{CapabilitySet, Era, Method, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses, MissingRequiredClientCapability,
-        Request,
+        Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses, JsonLine,
+        MissingRequiredClientCapability, Request,
     },
     wire::{ErrorObject, JsonObject, RawJson},
 };
@@ -104,7 +104,7 @@ impl<T: Encode> Encode for Finished<T> {
         }
     }
 
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
         match self {
             Self::Complete(result) => result.append_at(version, out),
             Self::Questions(questions) => questions.append_at(version, out),
