@@ -365,7 +365,7 @@ impl Session {
         self.exchanges.get(&id).is_some_and(|exchange| exchange.is_at_end())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why.
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why. Never, once the session [is over](Self::is_over).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         if self.is_over() {
