@@ -5,12 +5,20 @@
 use alloc::{string::String, vec::Vec};
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Number;
+use serde_json::{Error, Number};
 
-use super::{ElicitSchema, Encode, Map, Request, TaskMetadata, decode::Member, encode::absent, macros::*};
+use super::{
+    ElicitSchema, Encode, Map, Request, TaskMetadata,
+    decode::{Member, read_from},
+    encode::absent,
+    macros::*,
+};
 use crate::{
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
-    wire::Json,
+    wire::{
+        Json,
+        reader::{Reader, read},
+    },
 };
 
 union! {
@@ -153,17 +161,23 @@ impl From<bool> for ElicitValue {
     }
 }
 
+impl Member for ElicitValue {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let text = reader.raw()?;
+        let value = match text.as_bytes().first() {
+            Some(b'"') => read(text).map(Self::String),
+            Some(b't' | b'f') => read(text).map(Self::Boolean),
+            Some(b'[') => read(text).map(Self::Strings),
+            Some(b'-' | b'0'..=b'9') => read(text).map(Self::Number),
+            _ => return Ok(Self::Other(Json::trusted(text))),
+        };
+        Ok(value.unwrap_or_else(|_| Self::Other(Json::trusted(text))))
+    }
+}
+
 impl<'de> Deserialize<'de> for ElicitValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let json = Json::deserialize(deserializer)?;
-        let value = match json.get().as_bytes().first() {
-            Some(b'"') => json.decode().map(Self::String),
-            Some(b't' | b'f') => json.decode().map(Self::Boolean),
-            Some(b'[') => json.decode().map(Self::Strings),
-            Some(b'-' | b'0'..=b'9') => json.decode().map(Self::Number),
-            _ => return Ok(Self::Other(json)),
-        };
-        Ok(value.unwrap_or(Self::Other(json)))
+        read_from(deserializer, Self::read)
     }
 }
 
@@ -188,8 +202,6 @@ impl Serialize for ElicitValue {
         self.encode_at(None, serializer)
     }
 }
-
-impl Member for ElicitValue {}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for ElicitValue {

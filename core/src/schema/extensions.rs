@@ -5,10 +5,13 @@ use core::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{At, Encode, Map, TASKS_EXTENSION, decode::Member};
+use super::{
+    At, Encode, Map, TASKS_EXTENSION,
+    decode::{Member, read_from},
+};
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, VersionSet, check_extension_name},
-    wire::JsonObject,
+    wire::{JsonObject, reader::Reader},
 };
 
 /// Extensions and their settings, `{}` where there is nothing to set.
@@ -96,11 +99,15 @@ impl Serialize for Extensions {
 
 impl<'de> Deserialize<'de> for Extensions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Map::deserialize(deserializer).map(Self)
+        read_from(deserializer, Self::read)
     }
 }
 
-impl Member for Extensions {}
+impl Member for Extensions {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, serde_json::Error> {
+        Map::read(reader).map(Self)
+    }
+}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for Extensions {

@@ -3,21 +3,20 @@
 //! Spec: [requested schema](https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema)
 
 use alloc::{string::String, vec::Vec};
-use core::fmt;
 
-use serde_core::{
-    Deserializer, Serializer,
-    de::{MapAccess, Visitor},
-};
-use serde_json::Number;
+use serde_core::Serializer;
+use serde_json::{Error, Number};
 
 use super::{
     Encode, Extra, Map,
-    decode::{Member, Name, Opened, RawText, Waiting},
+    decode::{Member, Wanted},
     encode::absent,
     macros::*,
 };
-use crate::{protocol::ProtocolVersion, wire::reader::read};
+use crate::{
+    protocol::ProtocolVersion,
+    wire::reader::{Reader, read},
+};
 
 object! {
     /// The fields of a form: a JSON Schema of an object without objects in it.
@@ -287,45 +286,50 @@ kinds! {
 
 /// Reads a field as what its `type` says. The four kinds of choices are told apart by the keyword that lists the
 /// values.
-fn field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PrimitiveSchema, D::Error> {
-    struct Field;
-
-    impl<'de> Visitor<'de> for Field {
-        type Value = PrimitiveSchema;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("PrimitiveSchema, an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<PrimitiveSchema, A::Error> {
-            let mut members = Waiting::new();
-            while let Some(name) = map.next_key::<Name<'de>>()? {
-                members.push((name, map.next_value()?));
-            }
-            let get = |name| members.iter().find(|(known, _)| known.0 == name).map(|(_, RawText(text))| &**text);
-            let kind: Option<Name<'_>> = get("type").and_then(|kind| read(kind).ok());
-            let items: Option<Extra> = get("items").and_then(|items| read(items).ok());
-            let has = |name| get(name).is_some_and(|text| text != "null");
-            let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
-            let whole = |members| Opened::new(members, None, map);
-            type Schema = PrimitiveSchema;
-            match kind.as_ref().map_or("", |kind| &*kind.0) {
-                "string" if has("oneOf") => whole(members).finish(Schema::TitledSingleSelect),
-                "string" if has("enumNames") => whole(members).finish(Schema::LegacyTitledEnum),
-                "string" if has("enum") => whole(members).finish(Schema::UntitledSingleSelect),
-                "string" => whole(members).finish(Schema::String),
-                "number" | "integer" => whole(members).finish(Schema::Number),
-                "boolean" => whole(members).finish(Schema::Boolean),
-                "array" if items_have("anyOf") => whole(members).finish(Schema::TitledMultiSelect),
-                "array" if items_have("enum") => whole(members).finish(Schema::UntitledMultiSelect),
-                _ => whole(members).keep().map(Schema::Other),
-            }
-        }
+fn field(reader: &mut Reader<'_>) -> Result<PrimitiveSchema, Error> {
+    /// What the members say that tell the kinds apart; of several with one name, the first.
+    #[derive(Default)]
+    struct Signs<'a> {
+        kind: Option<&'a str>,
+        items: Option<&'a str>,
+        one_of: Option<&'a str>,
+        values: Option<&'a str>,
+        names: Option<&'a str>,
     }
 
-    deserializer.deserialize_map(Field)
+    let mut signs = Signs::default();
+    reader.look_ahead(|reader| {
+        let mut members = reader.members(&Wanted("PrimitiveSchema", "an object"))?;
+        while let Some(name) = members.next()? {
+            let value = members.value().raw()?;
+            let sign = match &*name {
+                "type" => &mut signs.kind,
+                "items" => &mut signs.items,
+                "oneOf" => &mut signs.one_of,
+                "enum" => &mut signs.values,
+                "enumNames" => &mut signs.names,
+                _ => continue,
+            };
+            sign.get_or_insert(value);
+        }
+        Ok::<_, Error>(())
+    })?;
+    let has = |sign: Option<&str>| sign.is_some_and(|text| text != "null");
+    let items: Option<Extra> = signs.items.and_then(|items| read(items).ok());
+    let items_have = |name| items.as_ref().is_some_and(|items| items.get(name).is_some());
+    let kind: Option<String> = signs.kind.and_then(|kind| read(kind).ok());
+    type Schema = PrimitiveSchema;
+    match kind.as_deref().unwrap_or_default() {
+        "string" if has(signs.one_of) => Member::read(reader).map(Schema::TitledSingleSelect),
+        "string" if has(signs.names) => Member::read(reader).map(Schema::LegacyTitledEnum),
+        "string" if has(signs.values) => Member::read(reader).map(Schema::UntitledSingleSelect),
+        "string" => Member::read(reader).map(Schema::String),
+        "number" | "integer" => Member::read(reader).map(Schema::Number),
+        "boolean" => Member::read(reader).map(Schema::Boolean),
+        "array" if items_have("anyOf") => Member::read(reader).map(Schema::TitledMultiSelect),
+        "array" if items_have("enum") => Member::read(reader).map(Schema::UntitledMultiSelect),
+        _ => Member::read(reader).map(Schema::Other),
+    }
 }
-
-impl Member for PrimitiveSchema {}
 
 through_decode_and_encode! { PrimitiveSchema, field }

@@ -5,14 +5,18 @@
 use alloc::string::String;
 use core::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Error;
 
 use super::{
     EmptyResult, Encode,
-    decode::{Member, Name},
+    decode::{Member, read_from},
     macros::*,
 };
-use crate::{protocol::ProtocolVersion, wire::Json};
+use crate::{
+    protocol::ProtocolVersion,
+    wire::{Json, reader::Reader},
+};
 
 /// How severe a log message is, as in RFC 5424. The set is closed, and ordered from the least to the most severe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,12 +94,16 @@ impl Encode for LoggingLevel {
 
 impl<'de> Deserialize<'de> for LoggingLevel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let word = Name::deserialize(deserializer)?.0;
-        Self::parse(&word).ok_or_else(|| de::Error::custom(format_args!("`{word}` is not a logging level")))
+        read_from(deserializer, Self::read)
     }
 }
 
-impl Member for LoggingLevel {}
+impl Member for LoggingLevel {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let word = reader.string()?;
+        Self::parse(&word).ok_or_else(|| Error::custom(format_args!("`{word}` is not a logging level")))
+    }
+}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for LoggingLevel {

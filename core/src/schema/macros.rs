@@ -168,21 +168,21 @@ macro_rules! object {
                 const STRICT: bool = decode::$mode::STRICT;
                 const VERSIONS: crate::protocol::VersionSet = OWN.versions();
 
-                fn member<'de, D: serde_core::Deserializer<'de>>(
+                fn member(
                     slots: &mut Slots,
                     name: &str,
-                    value: D,
-                ) -> Result<(), D::Error> {
+                    reader: &mut crate::wire::reader::Reader<'_>,
+                ) -> Result<(), serde_json::Error> {
                     match name {
-                        $($tag => decode::tag(&mut slots.tagged, $kind, value),)?
-                        $($first_wire => decode::$mode::optional(&mut slots.$first, &mut slots.extra, name, value),)?
-                        $($wire => decode::$mode::$presence(&mut slots.$field, &mut slots.extra, name, value),)*
-                        _ => decode::unknown(&mut slots.extra, name, value),
+                        $($tag => decode::tag(&mut slots.tagged, $kind, reader),)?
+                        $($first_wire => decode::$mode::optional(&mut slots.$first, &mut slots.extra, name, reader),)?
+                        $($wire => decode::$mode::$presence(&mut slots.$field, &mut slots.extra, name, reader),)*
+                        _ => decode::unknown(&mut slots.extra, name, reader),
                     }
                 }
 
-                fn finish<E: serde_core::de::Error>(slots: Slots) -> Result<Self, E> {
-                    $(decode::tagged::<E>(slots.tagged, Self::NAME, $tag)?;)?
+                fn finish(slots: Slots) -> Result<Self, serde_json::Error> {
+                    $(decode::tagged(slots.tagged, Self::NAME, $tag)?;)?
                     Ok(Self {
                         $($first: slots.$first.flatten(),)?
                         $($field: finish!($presence slots.$field, RULES.$field, Self::NAME, $wire),)*
@@ -231,8 +231,6 @@ macro_rules! object {
                     crate::schema::arbitrary::admitted(value, version, &OWN)
                 }
             }
-
-            impl decode::Member for $Name {}
         };
 
         through_decode_and_encode! { $Name, crate::schema::decode::object }
@@ -308,9 +306,15 @@ macro_rules! constructor {
 /// The traits of serde, and `Arbitrary`, in terms of our own.
 macro_rules! through_decode_and_encode {
     ($Name:ident, $decode:path) => {
+        impl crate::schema::decode::Member for $Name {
+            fn read(reader: &mut crate::wire::reader::Reader<'_>) -> Result<Self, serde_json::Error> {
+                $decode(reader)
+            }
+        }
+
         impl<'de> serde_core::Deserialize<'de> for $Name {
             fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                $decode(deserializer)
+                crate::schema::decode::read_from(deserializer, $decode)
             }
         }
 
@@ -397,8 +401,6 @@ macro_rules! open_enum {
             }
         }
 
-        impl crate::schema::decode::Member for $Name {}
-
         through_decode_and_encode! { $Name, crate::schema::decode::word }
     };
 }
@@ -431,15 +433,17 @@ macro_rules! union {
             const NAME: &'static str = stringify!($Name);
             const TAG: &'static str = $tag;
 
-            fn variant<'de, A: serde_core::de::MapAccess<'de>>(
+            fn variant(
                 kind: Option<&str>,
-                members: crate::schema::decode::Opened<'_, 'de, A>,
-            ) -> Result<Self, A::Error> {
+                reader: &mut crate::wire::reader::Reader<'_>,
+            ) -> Result<Self, serde_json::Error> {
+                use crate::schema::decode::Member;
+
                 match kind {
-                    $(Some($kind) => members.finish(Self::$Variant),)+
-                    Some(_) => members.keep().map(Self::Other),
+                    $(Some($kind) => Member::read(reader).map(Self::$Variant),)+
+                    Some(_) => Member::read(reader).map(Self::Other),
                     None => {
-                        $(return members.finish(Self::$default);)?
+                        $(return Member::read(reader).map(Self::$default);)?
                         #[allow(unreachable_code, reason = "a union with a default has no missing tag")]
                         Err(crate::schema::decode::missing(Self::NAME, Self::TAG))
                     }
@@ -480,8 +484,6 @@ macro_rules! union {
                 ])
             }
         }
-
-        impl crate::schema::decode::Member for $Name {}
 
         through_decode_and_encode! { $Name, crate::schema::decode::union }
     };

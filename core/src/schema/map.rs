@@ -8,9 +8,16 @@ use serde_core::{
     de::{MapAccess, Visitor},
     ser::SerializeMap,
 };
+use serde_json::Error;
 
-use super::{At, Encode, decode::Member, decode::Name};
-use crate::{protocol::ProtocolVersion, wire::Json};
+use super::{At, Encode, decode::Member};
+use crate::{
+    protocol::ProtocolVersion,
+    wire::{
+        Json,
+        reader::{Name, Reader},
+    },
+};
 
 /// A JSON object with names of the user's choice. Members keep the order in which they came.
 ///
@@ -162,7 +169,16 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
     }
 }
 
-impl<V: Member> Member for Map<V> {}
+impl<V: Member> Member for Map<V> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut map = Self::new();
+        let mut members = reader.members(&"an object")?;
+        while let Some(name) = members.next()? {
+            map.push(name, V::read(members.value())?);
+        }
+        Ok(map)
+    }
+}
 
 #[cfg(test)]
 mod tests {

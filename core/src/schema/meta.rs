@@ -5,10 +5,14 @@ use core::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Encode, Extra, ProgressToken, decode::Member, macros::*};
+use super::{
+    Encode, Extra, ProgressToken,
+    decode::{Member, read_from},
+    macros::*,
+};
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, check_meta_key},
-    wire::Json,
+    wire::{Json, reader::Reader},
 };
 
 /// Names that the specification gives a meaning to.
@@ -157,11 +161,15 @@ impl Serialize for Meta {
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Extra::deserialize(deserializer).map(Self)
+        read_from(deserializer, Self::read)
     }
 }
 
-impl Member for Meta {}
+impl Member for Meta {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, serde_json::Error> {
+        Extra::read(reader).map(Self)
+    }
+}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for Meta {

@@ -1,19 +1,16 @@
 //! A value that can be written alone or in an array.
 
 use alloc::vec::Vec;
-use core::{fmt, marker::PhantomData, slice};
+use core::slice;
 
-use serde_core::{
-    Deserialize, Deserializer, Serialize, Serializer,
-    de::{MapAccess, SeqAccess, Visitor},
-    ser::Error as _,
-};
+use serde_core::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
+use serde_json::Error;
 
 use super::{
     Encode,
-    decode::{Member, Union, union_of},
+    decode::{Member, Union, Wanted, read_from},
 };
-use crate::protocol::ProtocolVersion;
+use crate::{protocol::ProtocolVersion, wire::reader::Reader};
 
 /// One piece of content, or several. One alone and an array of this one are the same.
 ///
@@ -94,35 +91,21 @@ impl<T: Encode> Serialize for OneOrMany<T> {
 }
 
 #[allow(private_bounds, reason = "unions are declared in the schema only")]
-impl<'de, T: Union + Deserialize<'de>> Deserialize<'de> for OneOrMany<T> {
+impl<'de, T: Union + Member> Deserialize<'de> for OneOrMany<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<T>(PhantomData<T>);
-
-        impl<'de, T: Union + Deserialize<'de>> Visitor<'de> for Either<T> {
-            type Value = OneOrMany<T>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{}, an object or an array of objects", T::NAME)
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMany<T>, A::Error> {
-                union_of(map).map(OneOrMany::One)
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<OneOrMany<T>, A::Error> {
-                let mut many = Vec::new();
-                while let Some(item) = seq.next_element()? {
-                    many.push(item);
-                }
-                Ok(OneOrMany::Many(many))
-            }
-        }
-
-        deserializer.deserialize_any(Either(PhantomData))
+        read_from(deserializer, Self::read)
     }
 }
 
-impl<T: Union + Member> Member for OneOrMany<T> {}
+impl<T: Union + Member> Member for OneOrMany<T> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        match reader.peek() {
+            Some(b'{') => T::read(reader).map(Self::One),
+            Some(b'[') => Vec::read(reader).map(Self::Many),
+            _ => Err(reader.unexpected(&Wanted(T::NAME, "an object or an array of objects"))),
+        }
+    }
+}
 
 #[cfg(feature = "arbitrary")]
 impl<T: super::ArbitraryAt> super::ArbitraryAt for OneOrMany<T> {

@@ -2,21 +2,18 @@
 //!
 //! Spec: [resources](https://modelcontextprotocol.io/specification/2025-11-25/server/resources)
 
-use alloc::{borrow::Cow, string::String, vec::Vec};
-use core::fmt;
+use alloc::{string::String, vec::Vec};
 
-use serde_core::{
-    Deserializer, Serializer,
-    de::{Error as _, MapAccess, Visitor},
-};
+use serde_core::{Serializer, de::Error as _};
+use serde_json::Error;
 
 use super::{
     Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
-    decode::{Member, Name, Opened, RawText, Waiting, inside},
+    decode::{Member, Wanted, inside},
     encode_base64, is_base64,
     macros::*,
 };
-use crate::protocol::ProtocolVersion;
+use crate::{protocol::ProtocolVersion, wire::reader::Reader};
 
 object! {
     /// Params of `resources/list`.
@@ -257,53 +254,39 @@ impl Encode for ResourceContents {
 }
 
 /// Reads contents as what the one member of the two, `text` or `blob`, makes of them. `null` is none.
-fn contents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<ResourceContents, D::Error> {
+fn contents(reader: &mut Reader<'_>) -> Result<ResourceContents, Error> {
     const NAME: &str = "ResourceContents";
 
-    struct Contents;
-
-    impl<'de> Visitor<'de> for Contents {
-        type Value = ResourceContents;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            write!(f, "{NAME}, an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<ResourceContents, A::Error> {
-            let mut before = Waiting::new();
-            while let Some(name) = map.next_key::<Name<'de>>()? {
-                if !matches!(&*name.0, "text" | "blob") {
-                    before.push((name, map.next_value()?));
-                    continue;
+    let is_text = reader.look_ahead(|reader| {
+        let mut members = reader.members(&Wanted(NAME, "an object"))?;
+        while let Some(name) = members.next()? {
+            let value = members.value();
+            match (&*name, value.peek()) {
+                ("text", Some(b'"')) => return Ok(true),
+                ("blob", Some(b'"')) => return Ok(false),
+                ("text" | "blob", _) if !value.null()? => {
+                    return Err(inside(NAME, &name, &value.unexpected(&"a string")));
                 }
-                match map.next_value().map_err(|error| inside(NAME, &name.0, &error))? {
-                    None => before.push((name, RawText(Cow::Borrowed("null")))),
-                    Some(given) => {
-                        let opened = Opened::new(before, Some((&name.0, Cow::Owned(given))), map);
-                        return if name.0 == "text" {
-                            opened.finish(ResourceContents::Text)
-                        } else {
-                            opened.finish(ResourceContents::Blob)
-                        };
-                    }
-                }
+                ("text" | "blob", _) => {}
+                _ => _ = value.raw()?,
             }
-            Err(A::Error::custom(format_args!("{NAME}: missing member `text` or `blob`")))
         }
-    }
-
-    let contents = deserializer.deserialize_map(Contents)?;
+        Err(Error::custom(format_args!("{NAME}: missing member `text` or `blob`")))
+    })?;
+    let contents = if is_text {
+        ResourceContents::Text(Member::read(reader)?)
+    } else {
+        ResourceContents::Blob(Member::read(reader)?)
+    };
     let other = match &contents {
         ResourceContents::Text(contents) => contents.extra.get("blob"),
         ResourceContents::Blob(contents) => contents.extra.get("text"),
     };
     match other {
-        Some(other) if !other.is_null() => Err(D::Error::custom(format_args!("{NAME}: both `text` and `blob`"))),
+        Some(other) if !other.is_null() => Err(Error::custom(format_args!("{NAME}: both `text` and `blob`"))),
         _ => Ok(contents),
     }
 }
-
-impl Member for ResourceContents {}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for ResourceContents {

@@ -7,15 +7,19 @@
 //! Spec: [skills](https://modelcontextprotocol.io/extensions/skills)
 
 use alloc::{string::String, vec::Vec};
-use core::fmt;
 
 use serde_core::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, SeqAccess, Visitor},
+    de::{Error as _, Unexpected},
 };
+use serde_json::Error;
 
-use super::{CacheScope, Encode, Resource, decode::Member, macros::*};
-use crate::protocol::ProtocolVersion;
+use super::{
+    CacheScope, Encode, Resource,
+    decode::{Member, read_from},
+    macros::*,
+};
+use crate::{protocol::ProtocolVersion, wire::reader::Reader};
 
 /// What a skill says instead of a list of files if those change all the time.
 const DYNAMIC: &str = "dynamic";
@@ -165,40 +169,26 @@ impl Serialize for SkillResources {
     }
 }
 
-impl<'de> Deserialize<'de> for SkillResources {
+impl Member for SkillResources {
     /// Nothing else is accepted: a skill of which one does not know what belongs to it is not to be loaded.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either;
-
-        impl<'de> Visitor<'de> for Either {
-            type Value = SkillResources;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an array of files or \"dynamic\"")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<SkillResources, E> {
-                if text == DYNAMIC {
-                    Ok(SkillResources::Dynamic)
-                } else {
-                    Err(E::invalid_value(de::Unexpected::Str(text), &self))
-                }
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<SkillResources, A::Error> {
-                let mut files = Vec::new();
-                while let Some(file) = seq.next_element()? {
-                    files.push(file);
-                }
-                Ok(SkillResources::Listed(files))
-            }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        const EXPECTED: &str = "an array of files or \"dynamic\"";
+        match reader.peek() {
+            Some(b'[') => Vec::read(reader).map(Self::Listed),
+            Some(b'"') => match &*reader.string()? {
+                DYNAMIC => Ok(Self::Dynamic),
+                other => Err(Error::invalid_value(Unexpected::Str(other), &EXPECTED)),
+            },
+            _ => Err(reader.unexpected(&EXPECTED)),
         }
-
-        deserializer.deserialize_any(Either)
     }
 }
 
-impl Member for SkillResources {}
+impl<'de> Deserialize<'de> for SkillResources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        read_from(deserializer, Self::read)
+    }
+}
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for SkillResources {

@@ -360,6 +360,14 @@ impl<'a> Scanner<'a> {
         self.too_deep
     }
 
+    /// Goes on at another place. The text from there on.
+    pub(super) fn go_to(&mut self, position: usize) -> &'a str {
+        let rest = &self.text[position..];
+        self.rest = rest.as_bytes();
+        self.too_deep = false;
+        rest
+    }
+
     /// Byte offset from the start of the text: where it goes on, or what was wrong.
     #[inline]
     pub(crate) const fn position(&self) -> usize {

@@ -5,77 +5,80 @@ use core::fmt;
 
 use serde_core::{
     Deserialize, Deserializer,
-    de::{self, DeserializeOwned, Error as _, Visitor},
+    de::{self, Error as _, Visitor},
 };
-use serde_json::Number;
+use serde_json::{Error, Number};
 
-use super::{Extra, RawText};
-use crate::wire::{Json, JsonObject, RequestId, reader::read};
+use super::Extra;
+use crate::wire::{Json, JsonObject, RequestId, reader::Reader};
 
 /// What can be the value of a member.
-pub(crate) trait Member: DeserializeOwned {
-    /// Reads the value.
-    fn decode<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        Self::deserialize(value)
-    }
+pub(crate) trait Member: Sized {
+    /// Reads the value that comes next.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error>;
+}
 
-    /// Reads the value from its text; `None` if it is something else.
-    fn parse(text: &str) -> Option<Self> {
-        read::<Seed<Self>>(text).ok().map(|seed| seed.0)
-    }
-
-    /// Reads the value, or keeps it as it is if it is something else.
-    fn salvage<'de, D: Deserializer<'de>>(value: D) -> Result<Result<Self, Json>, D::Error> {
-        let text = RawText::deserialize(value)?.0;
-        match Self::parse(&text) {
-            Some(value) => Ok(Ok(value)),
-            None => Ok(Err(Json::trusted(&text))),
-        }
+impl<T: Member> Member for Vec<T> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        let mut list = Self::new();
+        reader.elements(&"a sequence", |reader| {
+            let element = T::read(reader)?;
+            if list.is_empty() {
+                // Mostly it stays alone, and room for more would be more than there is at hand.
+                list.reserve_exact(1);
+            }
+            list.push(element);
+            Ok(())
+        })?;
+        Ok(list)
     }
 }
 
-/// Leads serde to [`Member::decode`].
-struct Seed<T>(T);
-
-impl<'de, T: Member> Deserialize<'de> for Seed<T> {
-    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
-        T::decode(value).map(Self)
+impl Member for Number {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 }
 
-impl<T: Member> Member for Vec<T> {}
-impl Member for Number {}
-impl Member for RequestId {}
-impl Member for i64 {}
+impl Member for i64 {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
+    }
+}
+
+impl Member for RequestId {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Self::from_token(reader.raw()?).ok_or_else(|| Error::custom("expected a string or an integer"))
+    }
+}
 
 impl Member for bool {
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => None,
-        }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Self::deserialize(reader)
     }
 }
 
-impl Member for String {}
+impl Member for String {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.string().map(Self::from)
+    }
+}
 
 impl Member for Json {
-    fn salvage<'de, D: Deserializer<'de>>(value: D) -> Result<Result<Self, Json>, D::Error> {
-        Self::deserialize(value).map(Ok)
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        reader.raw().map(Self::trusted)
     }
 }
 
 impl Member for JsonObject {
-    fn salvage<'de, D: Deserializer<'de>>(value: D) -> Result<Result<Self, Json>, D::Error> {
-        let json = Json::deserialize(value)?;
-        if json.is_object() { Self::try_from(json).map(Ok).map_err(D::Error::custom) } else { Ok(Err(json)) }
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
+        Json::read(reader)?.try_into()
     }
 }
 
 impl Member for u64 {
     /// Also accepts an integer that was written with a fraction or an exponent, such as `100.0`.
-    fn decode<'de, D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         struct Integer;
 
         impl Visitor<'_> for Integer {
@@ -105,36 +108,42 @@ impl Member for u64 {
             }
         }
 
-        value.deserialize_u64(Integer)
+        reader.deserialize_u64(Integer)
     }
 }
 
-fn fill<T, E: de::Error>(slot: &mut Option<T>, value: T) -> Result<(), E> {
-    if slot.replace(value).is_some() { Err(E::custom("given twice")) } else { Ok(()) }
+fn fill<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
+    if slot.replace(value).is_some() { Err(twice()) } else { Ok(()) }
+}
+
+#[cold]
+fn twice() -> Error {
+    Error::custom("given twice")
 }
 
 /// The members of params: of the right type, or `null` where they are optional.
 pub(crate) mod strict {
-    use super::{Deserialize, Deserializer, Extra, Member, Seed, fill};
+    use super::{Error, Extra, Member, Reader, fill};
 
     pub(crate) const STRICT: bool = true;
 
-    pub(crate) fn required<'de, T: Member, D: Deserializer<'de>>(
+    pub(crate) fn required<T: Member>(
         slot: &mut Option<T>,
         _extra: &mut Extra,
         _name: &str,
-        value: D,
-    ) -> Result<(), D::Error> {
-        fill(slot, T::decode(value)?)
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        fill(slot, T::read(reader)?)
     }
 
-    pub(crate) fn optional<'de, T: Member, D: Deserializer<'de>>(
+    pub(crate) fn optional<T: Member>(
         slot: &mut Option<Option<T>>,
         _extra: &mut Extra,
         _name: &str,
-        value: D,
-    ) -> Result<(), D::Error> {
-        fill(slot, Option::<Seed<T>>::deserialize(value)?.map(|seed| seed.0))
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        let value = if reader.null()? { None } else { Some(T::read(reader)?) };
+        fill(slot, value)
     }
 
     pub(crate) use self::optional as nullable;
@@ -142,24 +151,24 @@ pub(crate) mod strict {
 
 /// The members of results and of data: an optional one of the wrong type is kept aside.
 pub(crate) mod lenient {
-    use super::{Deserializer, Extra, Member, fill};
+    use super::{Error, Extra, Json, Member, Reader, fill};
 
     pub(crate) use super::strict::{nullable, required};
 
     pub(crate) const STRICT: bool = false;
 
-    pub(crate) fn optional<'de, T: Member, D: Deserializer<'de>>(
+    pub(crate) fn optional<T: Member>(
         slot: &mut Option<Option<T>>,
         extra: &mut Extra,
         name: &str,
-        value: D,
-    ) -> Result<(), D::Error> {
-        match T::salvage(value)? {
-            Ok(value) => fill(slot, Some(value)),
-            Err(json) => {
-                extra.push(name, json);
-                fill(slot, None)
-            }
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Error> {
+        let before = reader.clone();
+        if let Ok(value) = T::read(reader) {
+            return fill(slot, Some(value));
         }
+        *reader = before;
+        extra.push(name, Json::trusted(reader.raw()?));
+        fill(slot, None)
     }
 }

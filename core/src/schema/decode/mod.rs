@@ -3,26 +3,25 @@
 //! The decoder knows no revisions. It reads what any revision may hold and keeps what it does not know.
 
 mod member;
-mod text;
 mod union;
 
-use core::{fmt, marker::PhantomData};
+use core::fmt;
 
-use serde_core::{
-    Deserialize, Deserializer,
-    de::{self, DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor},
-};
+use serde_core::de::{self, Error as _};
+use serde_json::Error;
 
 use super::Extra;
 use crate::{
     protocol::VersionSet,
-    wire::{Json, reader::Reader},
+    wire::{
+        Json,
+        reader::{Reader, read_all},
+    },
 };
 
-pub(crate) use crate::wire::reader::{Name, RawText};
+pub(crate) use crate::wire::reader::read_from;
 pub(crate) use member::{Member, lenient, strict};
-pub(crate) use text::word;
-pub(crate) use union::{Opened, Union, Waiting, union, union_of};
+pub(crate) use union::{Union, union};
 
 /// An object that is read member by member.
 pub(crate) trait Object: Sized {
@@ -36,128 +35,87 @@ pub(crate) trait Object: Sized {
     #[cfg_attr(not(feature = "arbitrary"), expect(dead_code, reason = "only the generator asks"))]
     const VERSIONS: VersionSet;
 
-    /// Takes in one member.
-    fn member<'de, D: Deserializer<'de>>(slots: &mut Self::Slots, name: &str, value: D) -> Result<(), D::Error>;
+    /// Takes in one member, whose value comes next.
+    fn member(slots: &mut Self::Slots, name: &str, reader: &mut Reader<'_>) -> Result<(), Error>;
 
     /// Builds the object out of all members.
-    fn finish<E: de::Error>(slots: Self::Slots) -> Result<Self, E>;
+    fn finish(slots: Self::Slots) -> Result<Self, Error>;
 
     /// Whether it would be written as `{}`.
     fn is_empty(&self) -> bool;
 }
 
 /// Reads an object. Params may also be `null`, which is read like `{}`.
-pub(crate) fn object<'de, T: Object, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-    if T::STRICT {
-        deserializer.deserialize_option(Whole(PhantomData))
-    } else {
-        deserializer.deserialize_map(Whole(PhantomData))
+pub(crate) fn object<T: Object>(reader: &mut Reader<'_>) -> Result<T, Error> {
+    let mut slots = T::Slots::default();
+    if T::STRICT && reader.null()? {
+        return T::finish(slots);
     }
-}
-
-struct Whole<T>(PhantomData<T>);
-
-impl<'de, T: Object> Visitor<'de> for Whole<T> {
-    type Value = T;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, an object", T::NAME)
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<T, E> {
-        T::finish(T::Slots::default())
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<T, E> {
-        self.visit_none()
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-        deserializer.deserialize_map(self)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
-        remaining(T::Slots::default(), map)
-    }
-}
-
-/// Takes in what is left of an object and builds it.
-pub(super) fn remaining<'de, T: Object, A: MapAccess<'de>>(mut slots: T::Slots, mut map: A) -> Result<T, A::Error> {
-    while let Some(name) = map.next_key::<Name<'de>>()? {
-        map.next_value_seed(Value::<T> { slots: &mut slots, name: &name.0 })?;
+    let mut members = reader.members(&Wanted(T::NAME, "an object"))?;
+    while let Some(name) = members.next()? {
+        T::member(&mut slots, &name, members.value()).map_err(|error| inside(T::NAME, &name, &error))?;
     }
     T::finish(slots)
 }
 
-/// The value of a member on its way into the object.
-struct Value<'a, T: Object> {
-    slots: &'a mut T::Slots,
-    name: &'a str,
+/// The type that is wanted where something else is, and its form in JSON.
+pub(crate) struct Wanted(pub(crate) &'static str, pub(crate) &'static str);
+
+impl de::Expected for Wanted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.0, self.1)
+    }
 }
 
-impl<'de, T: Object> DeserializeSeed<'de> for Value<'_, T> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, value: D) -> Result<(), D::Error> {
-        T::member(self.slots, self.name, value).map_err(|error| inside(T::NAME, self.name, &error))
-    }
+/// Reads a word of an open set.
+pub(crate) fn word<T: for<'a> From<&'a str>>(reader: &mut Reader<'_>) -> Result<T, Error> {
+    reader.string().map(|word| T::from(&word))
 }
 
 /// Reads the member that says which kind of object this is, where the kind is already decided.
-pub(crate) fn tag<'de, D: Deserializer<'de>>(seen: &mut bool, kind: &str, value: D) -> Result<(), D::Error> {
+pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
     if core::mem::replace(seen, true) {
-        return Err(D::Error::custom("given twice"));
+        return Err(Error::custom("given twice"));
     }
-    let found = Name::deserialize(value)?.0;
-    if found == kind { Ok(()) } else { Err(D::Error::custom(format_args!("`{found}` where `{kind}` was expected"))) }
+    let found = reader.string()?;
+    if found == kind { Ok(()) } else { Err(Error::custom(format_args!("`{found}` where `{kind}` was expected"))) }
 }
 
 /// Checks that the member read by [`tag`] was there.
-pub(crate) fn tagged<E: de::Error>(seen: bool, owner: &str, tag: &str) -> Result<(), E> {
+pub(crate) fn tagged(seen: bool, owner: &str, tag: &str) -> Result<(), Error> {
     if seen { Ok(()) } else { Err(missing(owner, tag)) }
 }
 
 /// Keeps a member that the object does not have.
-pub(crate) fn unknown<'de, D: Deserializer<'de>>(extra: &mut Extra, name: &str, value: D) -> Result<(), D::Error> {
-    extra.push(name, Json::deserialize(value)?);
+#[cold]
+pub(crate) fn unknown(extra: &mut Extra, name: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
+    extra.push(name, Json::trusted(reader.raw()?));
     Ok(())
 }
 
 /// The error for a member that has to be there.
 #[cold]
-pub(crate) fn missing<E: de::Error>(owner: &str, name: &str) -> E {
-    E::custom(format_args!("{owner}: missing member `{name}`"))
+pub(crate) fn missing(owner: &str, name: &str) -> Error {
+    Error::custom(format_args!("{owner}: missing member `{name}`"))
 }
 
 /// `error`, with the member in which it happened.
 #[cold]
-pub(crate) fn inside<E: de::Error>(owner: &str, name: &str, error: &E) -> E {
-    E::custom(format_args!("{owner}.{name}: {error}"))
+pub(crate) fn inside(owner: &str, name: &str, error: &Error) -> Error {
+    Error::custom(format_args!("{owner}.{name}: {error}"))
 }
 
 /// Finds one member of an object that is not read yet.
-pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, serde_json::Error> {
-    struct Find<'a>(&'a str);
-
-    impl<'de> Visitor<'de> for Find<'_> {
-        type Value = Option<Json>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Option<Json>, A::Error> {
-            let mut found = None;
-            while let Some(name) = map.next_key::<Name<'de>>()? {
-                if name.0 == self.0 {
-                    found = Some(map.next_value()?);
-                } else {
-                    map.next_value::<IgnoredAny>()?;
-                }
+pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, Error> {
+    read_all(object, |reader| {
+        let mut members = reader.members(&"an object")?;
+        let mut found = None;
+        while let Some(member) = members.next()? {
+            let value = members.value().raw()?;
+            if member == name {
+                found = Some(value);
             }
-            Ok(found)
         }
-    }
-
-    Reader::new(object).deserialize_map(Find(name))
+        Ok(found.map(Json::trusted))
+    })
 }

@@ -13,8 +13,10 @@ use serde_core::{
 };
 use serde_json::{Error, value::RawValue};
 
+mod own;
 mod text;
 
+pub(crate) use own::{read_all, read_from};
 pub(crate) use text::{Name, RawText};
 
 use super::{
@@ -27,20 +29,14 @@ use super::{
 /// # Errors
 /// What `T` has against it, or what is wrong with its syntax.
 pub(crate) fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Error> {
-    let mut reader = Reader::new(text);
-    let outcome = T::deserialize(&mut reader);
-    match outcome {
-        Ok(value) if reader.scanner.expect_end().is_ok() => Ok(value),
-        Ok(_) => Err(reader.located(&"trailing characters")),
-        Err(error) if error.line() == 0 => Err(reader.located(&error)),
-        Err(error) => Err(error),
-    }
+    read_all(text, |reader| T::deserialize(reader))
 }
 
 /// What reads the values that are left to it.
 type Other<'de> = serde_json::Deserializer<serde_json::de::StrRead<'de>>;
 
 /// Reads one value after the other.
+#[derive(Clone)]
 pub(crate) struct Reader<'de> {
     scanner: Scanner<'de>,
     /// How many brackets may still be opened.
@@ -70,8 +66,10 @@ impl<'de> Reader<'de> {
         whole(self.raw()?, read)
     }
 
-    fn raw(&mut self) -> Result<&'de str, Error> {
-        self.scanner.value(0).map_err(syntax)
+    /// The text of the value that comes next.
+    pub(crate) fn raw(&mut self) -> Result<&'de str, Error> {
+        let start = self.scanner.position();
+        self.scanner.value(0).or_else(|_| self.deep(start))
     }
 
     fn text(&mut self) -> Result<Cow<'de, str>, Error> {
@@ -85,7 +83,7 @@ impl<'de> Reader<'de> {
 
     /// The value that comes next is not what was asked for.
     #[cold]
-    fn unexpected(&mut self, expected: &dyn de::Expected) -> Error {
+    pub(crate) fn unexpected(&mut self, expected: &dyn de::Expected) -> Error {
         match self.scanner.peek() {
             Some(b'{') => Error::invalid_type(Unexpected::Map, expected),
             Some(b'[') => Error::invalid_type(Unexpected::Seq, expected),
@@ -259,6 +257,11 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        if name == own::TEXT {
+            // A type that reads all there is need not be told where that ends.
+            let is_all = self.scanner.since(0).trim_ascii().is_empty();
+            return visitor.visit_borrowed_str(if is_all { self.take_all() } else { self.raw()? });
+        }
         match text::raw_name() {
             Some(raw) if raw == name => {
                 let text = self.raw()?;

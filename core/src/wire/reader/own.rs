@@ -1,0 +1,176 @@
+//! What types of our own ask a reader for, with no serde in between: one piece of code for each type, whoever reads it.
+
+use alloc::borrow::Cow;
+use core::fmt;
+
+use serde_core::{
+    Deserialize, Deserializer,
+    de::{self, Error as _, Expected, Visitor},
+};
+use serde_json::{Error, value::RawValue};
+
+use super::{RawText, Reader, ScanError, syntax, unescape};
+
+/// How a type of our own is read.
+pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
+
+/// By this name a type of our own asks a deserializer for text. Ours knows what is meant; to others it is a wrapper like any.
+pub(super) const TEXT: &str = "$mcp_proto::private::Text";
+
+/// Reads all of `text`, which has to be one JSON value.
+///
+/// # Errors
+/// What `value` has against it, or what is wrong with its syntax; both with the place.
+pub(crate) fn read_all<'de, T>(
+    text: &'de str,
+    value: impl FnOnce(&mut Reader<'de>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut reader = Reader::new(text);
+    match value(&mut reader) {
+        Ok(value) if reader.scanner.expect_end().is_ok() => Ok(value),
+        Ok(_) => Err(reader.located(&"trailing characters")),
+        Err(error) if error.line() == 0 => Err(reader.located(&error)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a type of our own from any deserializer that has the text of a value.
+pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Read<T>) -> Result<T, D::Error> {
+    struct Text<T>(Read<T>);
+
+    impl<'de, T> Visitor<'de> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any valid JSON value")
+        }
+
+        fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<T, E> {
+            self.visit_str(text)
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+            read_all(text, self.0).map_err(E::custom)
+        }
+
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, others: D) -> Result<T, D::Error> {
+            match RawText::deserialize(others)?.0 {
+                Cow::Borrowed(text) => self.visit_str(text),
+                // A place in a text that was made up for this would mean nothing.
+                Cow::Owned(text) => (self.0)(&mut Reader::new(&text)).map_err(D::Error::custom),
+            }
+        }
+    }
+
+    deserializer.deserialize_newtype_struct(TEXT, Text(read))
+}
+
+impl<'de> Reader<'de> {
+    /// What `look` finds in what comes next, which is still to be read.
+    pub(crate) fn look_ahead<T>(&self, look: impl FnOnce(&mut Self) -> T) -> T {
+        look(&mut self.clone())
+    }
+
+    /// All of the text, of which nothing is left then.
+    pub(super) fn take_all(&mut self) -> &'de str {
+        let all = self.scanner.go_to(0);
+        self.scanner.go_to(all.len());
+        all
+    }
+
+    /// The first byte of what comes next.
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.scanner.peek()
+    }
+
+    /// Takes `null`, if that comes next.
+    pub(crate) fn null(&mut self) -> Result<bool, Error> {
+        let is_null = self.peek() == Some(b'n');
+        if is_null {
+            self.raw()?;
+        }
+        Ok(is_null)
+    }
+
+    /// The string that comes next, borrowed from the input unless it was written with escapes.
+    pub(crate) fn string(&mut self) -> Result<Cow<'de, str>, Error> {
+        if self.peek() == Some(b'"') { self.text() } else { Err(self.unexpected(&"a string")) }
+    }
+
+    /// The members of the object that comes next.
+    pub(crate) fn members(&mut self, expected: &dyn Expected) -> Result<Members<'_, 'de>, Error> {
+        self.open(b'{', expected)?;
+        Ok(Members { reader: self, first: true })
+    }
+
+    /// Reads the elements of the array that comes next.
+    pub(crate) fn elements(
+        &mut self,
+        expected: &dyn Expected,
+        mut element: impl FnMut(&mut Self) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.open(b'[', expected)?;
+        let mut first = true;
+        while self.scanner.begin_element(first).map_err(syntax)? {
+            element(self)?;
+            first = false;
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
+    /// The text of a value that is nested deeper than the scanner follows, which serde_json does.
+    #[cold]
+    pub(super) fn deep(&mut self, start: usize) -> Result<&'de str, Error> {
+        if !self.scanner.is_too_deep() {
+            return Err(syntax(ScanError));
+        }
+        let rest = self.scanner.go_to(start);
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+        let value = values.next().unwrap_or_else(|| Err(syntax(ScanError)))?;
+        self.scanner.go_to(start + values.byte_offset());
+        Ok(value.get())
+    }
+
+    fn open(&mut self, bracket: u8, expected: &dyn Expected) -> Result<(), Error> {
+        if !self.scanner.eat(bracket) {
+            return Err(self.unexpected(expected));
+        }
+        self.depth = self.depth.checked_sub(1).ok_or_else(|| Error::custom("recursion limit exceeded"))?;
+        Ok(())
+    }
+}
+
+/// The members of an object, one after the other.
+pub(crate) struct Members<'a, 'de> {
+    reader: &'a mut Reader<'de>,
+    first: bool,
+}
+
+impl<'de> Members<'_, 'de> {
+    /// The name of the next member, whose value is to be read then; `None` behind the closing brace.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
+        match self.reader.scanner.next_member(self.first).map_err(syntax)? {
+            Some(name) => {
+                self.first = false;
+                if name.escaped { unescaped(name.written()) } else { Ok(Cow::Borrowed(name.written())) }.map(Some)
+            }
+            None => {
+                self.reader.depth += 1;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Where the value of the member is read.
+    #[inline]
+    pub(crate) fn value(&mut self) -> &mut Reader<'de> {
+        self.reader
+    }
+}
+
+#[cold]
+fn unescaped<'de>(written: &str) -> Result<Cow<'de, str>, Error> {
+    unescape(written).map(Cow::Owned).ok_or_else(|| Error::custom("lone surrogate in an escape"))
+}
