@@ -11,7 +11,7 @@ use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 use mcp_service::drive::{
     Sink, Source,
-    os::{Writer, end_output, try_read},
+    os::{Reader, Writer, end_output},
 };
 
 /// A stream of smol, for either direction.
@@ -88,6 +88,7 @@ pub(crate) struct Descriptor {
     fd: OwnedFd,
     /// Says when it is ready. Absent for files and whatever else always is.
     watch: Option<Async<OwnedFd>>,
+    reader: Reader,
     writer: Writer,
 }
 
@@ -97,16 +98,18 @@ impl Descriptor {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
             watch => Some(watch?),
         };
-        Ok(Self { fd, watch, writer: Writer::default() })
+        let watched = watch.is_some();
+        Ok(Self { fd, watch, reader: Reader::new(watched), writer: Writer::new(watched) })
     }
 }
 
 impl Source for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        let Some(watch) = &self.watch else { return Poll::Ready(self.reader.try_read(&self.fd, buffer)) };
         loop {
-            match (try_read(&self.fd, buffer), &self.watch) {
-                (Err(error), Some(watch)) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_readable(cx))?,
-                (read, _) => return Poll::Ready(read),
+            match self.reader.try_read(&self.fd, buffer) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_readable(cx))?,
+                read => return Poll::Ready(read),
             }
         }
     }

@@ -9,7 +9,7 @@ use std::{
 
 use mcp_service::drive::{
     Sink, Source,
-    os::{Writer, try_read},
+    os::{Reader, Writer},
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 
@@ -48,6 +48,7 @@ pub(crate) struct Descriptor {
     fd: OwnedFd,
     /// Says when it is ready. Absent for files and whatever else always is.
     watch: Option<AsyncFd<OwnedFd>>,
+    reader: Reader,
     writer: Writer,
 }
 
@@ -58,16 +59,17 @@ impl Descriptor {
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
             watch => Some(watch?),
         };
-        Ok(Self { fd, watch, writer: Writer::default() })
+        let watched = watch.is_some();
+        Ok(Self { fd, watch, reader: Reader::new(watched), writer: Writer::new(watched) })
     }
 }
 
 impl Source for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Some(watch) = &self.watch else { return Poll::Ready(try_read(&self.fd, buffer)) };
+        let Some(watch) = &self.watch else { return Poll::Ready(self.reader.try_read(&self.fd, buffer)) };
         loop {
             let mut ready = ready!(watch.poll_read_ready(cx))?;
-            if let Ok(read) = ready.try_io(|_| try_read(&self.fd, buffer)) {
+            if let Ok(read) = ready.try_io(|_| self.reader.try_read(&self.fd, buffer)) {
                 return Poll::Ready(read);
             }
         }

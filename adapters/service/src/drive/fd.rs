@@ -6,14 +6,15 @@ use std::{
     sync::Arc,
 };
 
-use rustix::{event::PollFlags, io::Errno};
+use rustix::event::PollFlags;
 
-use super::os::{Latch, Writer, end_output};
+use super::os::{Latch, Reader, Writer, end_output};
 
 /// Reads from a file descriptor.
 #[derive(Debug)]
 pub struct FdReader {
     fd: OwnedFd,
+    reader: Reader,
     latch: Arc<Latch>,
 }
 
@@ -21,7 +22,7 @@ impl FdReader {
     /// # Errors
     /// If there are no descriptors for it.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self { fd, latch: Latch::new()? })
+        Ok(Self { fd, reader: Reader::new(true), latch: Latch::new()? })
     }
 
     /// What calls off a read, now and from now on.
@@ -35,14 +36,16 @@ impl FdReader {
     /// # Errors
     /// Those of the descriptor.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while self.latch.wait(&self.fd, PollFlags::IN)? {
-            match rustix::io::read(&self.fd, &mut *buffer) {
-                // Whoever shares the file may have made it non-blocking, and may have been faster.
-                Err(Errno::INTR | Errno::AGAIN) => {}
-                read => return Ok(read?),
+        // Where answers are quick, the next request is often there already.
+        let mut read = if self.latch.is_stopped() { Ok(0) } else { self.reader.try_read(&self.fd, buffer) };
+        while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
+            if !self.latch.wait(&self.fd, PollFlags::IN)? {
+                return Ok(0);
             }
+            // Whoever shares the file may have made it non-blocking, and may have been faster.
+            read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
         }
-        Ok(0)
+        read
     }
 }
 
@@ -61,7 +64,7 @@ impl FdWriter {
     /// # Errors
     /// If there are no descriptors for it.
     pub fn new(fd: OwnedFd, is_socket: bool) -> io::Result<Self> {
-        Ok(Self { fd, writer: Writer::default(), is_socket, latch: Latch::new()? })
+        Ok(Self { fd, writer: Writer::new(true), is_socket, latch: Latch::new()? })
     }
 
     /// What calls off a write, now and from now on.

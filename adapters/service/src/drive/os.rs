@@ -3,7 +3,7 @@
 
 use std::{
     fs::File,
-    io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter},
+    io::{self, ErrorKind, IoSlice, IoSliceMut, PipeReader, PipeWriter},
     net::{TcpListener, ToSocketAddrs},
     os::fd::{AsFd, OwnedFd},
     sync::{
@@ -60,52 +60,68 @@ impl Group {
 }
 
 /// Whether `fd` is ready now.
-///
-/// # Errors
-/// If the system does not say.
-pub fn is_ready(fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
+fn is_ready(fd: impl AsFd, events: PollFlags) -> Result<bool, Errno> {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&fd, events)];
     loop {
         match poll(&mut fds, Some(&NO_TIME)) {
             Ok(ready) => return Ok(ready > 0),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
     }
 }
 
-/// Reads from a descriptor what is there.
+/// Reads from a descriptor without waiting.
 ///
-/// # Errors
-/// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing yet; otherwise what the system says.
-pub fn try_read(fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    if !is_ready(&fd, PollFlags::IN)? {
-        return Err(ErrorKind::WouldBlock.into());
+/// The descriptor is not made non-blocking: that would be a property of the open file, which other processes may share.
+#[derive(Debug)]
+pub struct Reader {
+    /// Whether the kernel knows reads that do not wait, for this kind of file.
+    nowait: bool,
+}
+
+impl Reader {
+    /// For a descriptor that can be `watched`, unlike a file, which is always ready.
+    #[must_use]
+    pub const fn new(watched: bool) -> Self {
+        Self { nowait: cfg!(target_os = "linux") && watched }
     }
-    match rustix::io::read(&fd, buffer) {
-        // Whoever shares the file may have been faster.
-        Err(Errno::INTR) => Err(ErrorKind::WouldBlock.into()),
-        read => Ok(read?),
+
+    /// Reads what is there.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet; otherwise what the system says.
+    pub fn try_read(&mut self, fd: impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = match self.nowait.then(|| read_now(&fd, buffer)) {
+            Some(Err(Errno::NOTSUP | Errno::NOSYS)) | None => {
+                self.nowait = false;
+                if is_ready(&fd, PollFlags::IN)? { rustix::io::read(&fd, buffer) } else { Err(Errno::AGAIN) }
+            }
+            Some(read) => read,
+        };
+        match read {
+            // Whoever shares the file may have been faster.
+            Err(Errno::INTR | Errno::AGAIN) => Err(ErrorKind::WouldBlock.into()),
+            read => Ok(read?),
+        }
     }
 }
 
-/// Writes to a descriptor without waiting.
-///
-/// The descriptor is not made non-blocking: that would be a property of the open file, which other processes may share.
+/// Writes to a descriptor without waiting, as a [`Reader`] reads from it.
 #[derive(Debug)]
 pub struct Writer {
     /// Whether the kernel knows writes that do not wait, for this kind of file.
     nowait: bool,
 }
 
-impl Default for Writer {
-    fn default() -> Self {
-        Self { nowait: cfg!(target_os = "linux") }
-    }
-}
-
 impl Writer {
+    /// As [`Reader::new`].
+    #[must_use]
+    pub const fn new(watched: bool) -> Self {
+        Self { nowait: cfg!(target_os = "linux") && watched }
+    }
+
     /// Writes what can be written without waiting.
     ///
     /// # Errors
@@ -124,6 +140,18 @@ impl Writer {
         // What is ready takes this much without waiting.
         Ok(rustix::io::write(&fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
     }
+}
+
+#[cfg(target_os = "linux")]
+fn read_now(fd: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // The offset says: where the file is.
+    rustix::io::preadv2(fd, &mut [IoSliceMut::new(buffer)], u64::MAX, rustix::io::ReadWriteFlags::NOWAIT)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_now(_: impl AsFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    let _ = IoSliceMut::new(buffer);
+    Err(Errno::NOTSUP)
 }
 
 #[cfg(target_os = "linux")]
