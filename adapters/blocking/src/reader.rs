@@ -2,11 +2,11 @@
 
 use std::{io, sync::Arc};
 
-use mcp_proto::{
-    codec::{Frame, LineDecoder},
-    rpc::Timestamp,
+use mcp_proto::{codec::Frame, rpc::Timestamp};
+use mcp_service::{
+    Link,
+    drive::{Lines, bounds::CHUNK},
 };
-use mcp_service::{Link, drive::bounds::CHUNK};
 
 use crate::{driver::Driver, threads::lock, transport::Input};
 
@@ -15,16 +15,15 @@ pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
     link: Arc<dyn Link<E>>,
     input: Input,
-    /// What was read: a piece of a stream, or a message.
-    buffer: Vec<u8>,
-    lines: LineDecoder,
+    lines: Lines,
+    /// What was read where messages are whole.
+    message: Vec<u8>,
 }
 
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        let buffer = vec![0; if matches!(input, Input::Bytes(_)) { CHUNK } else { 0 }];
-        Self { link: driver.clone(), driver, input, buffer, lines: LineDecoder::new(limit) }
+        Self { link: driver.clone(), driver, input, lines: Lines::new(limit), message: Vec::new() }
     }
 
     /// Waits for something to read, and takes it in; whether there will be more. After the `first` time there is one who
@@ -41,27 +40,23 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self) -> io::Result<bool> {
-        let Self { driver, link, input, buffer, lines } = self;
+        let Self { driver, link, input, lines, message } = self;
         driver.release();
         let more = match input {
             Input::Bytes(source) => {
-                let len = source.read(buffer)?;
-                lines.feed(&buffer[..len]);
-                if len == 0 {
-                    lines.end();
-                }
-                len > 0
+                let len = source.read(lines.room())?;
+                lines.came(len)
             }
             Input::Messages(source) => {
-                buffer.clear();
-                buffer.shrink_to(CHUNK);
-                source.receive(buffer)?
+                message.clear();
+                message.shrink_to(CHUNK);
+                source.receive(message)?
             }
         };
         let _turn = lock(&driver.turn);
         let now = driver.now();
         if matches!(input, Input::Messages(_)) && more {
-            take_in(driver, link, now, Frame::new(buffer));
+            take_in(driver, link, now, Frame::new(message));
         }
         let mut frames = 0;
         while let Some(frame) = lines.next_frame() {

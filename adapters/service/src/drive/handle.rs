@@ -21,7 +21,7 @@ use super::{
     conversation::Conversation,
     hub::{Hub, Stage},
     memory::pipe,
-    wire::{Lines, Whole, Wire},
+    wire::{Bytes, Whole, Wire},
 };
 #[cfg(feature = "http")]
 use super::{
@@ -167,7 +167,7 @@ impl<E: Send + 'static> Handle<E> {
         let Transport { io, linger, end } = transport.into_transport();
         let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
         let wire: Box<dyn Wire> = match io {
-            Io::Bytes(source, sink) => Box::new(Lines::new(source, sink, limit)),
+            Io::Bytes(source, sink) => Box::new(Bytes::new(source, sink, limit)),
             Io::Messages(messages) => Box::new(Whole::new(messages)),
         };
         let conversation = Conversation::new(hub.clone(), application, wire, runtime.clone());

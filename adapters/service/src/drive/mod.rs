@@ -23,6 +23,7 @@ pub mod http;
 mod hub;
 mod io;
 mod jobs;
+mod lines;
 #[cfg(all(unix, feature = "os"))]
 mod listener;
 pub mod memory;
@@ -57,6 +58,7 @@ pub use fd::{FdReader, FdWriter};
 pub use handle::{Handle, Medium, Transport};
 pub use io::{Messages, Sink, Source};
 pub use jobs::{Jobs, Slot, weight};
+pub use lines::Lines;
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
 pub use options::Options;

@@ -5,9 +5,9 @@ use std::{
     task::{Context, Poll},
 };
 
-use mcp_proto::codec::{Frame, LineDecoder};
+use mcp_proto::codec::Frame;
 
-use super::{Messages, Sink, Source, bounds::CHUNK};
+use super::{Lines, Messages, Sink, Source, bounds::CHUNK};
 
 /// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
 pub(super) trait Wire: Send {
@@ -29,30 +29,23 @@ pub(super) trait Wire: Send {
 }
 
 /// Bytes as a wire.
-pub(super) struct Lines<R, W> {
+pub(super) struct Bytes<R, W> {
     source: R,
     /// Absent in the end.
     sink: Option<W>,
-    chunk: Vec<u8>,
-    lines: LineDecoder,
+    lines: Lines,
 }
 
-impl<R, W> Lines<R, W> {
+impl<R, W> Bytes<R, W> {
     /// Lines have at most `limit` bytes.
     pub(super) fn new(source: R, sink: W, limit: usize) -> Self {
-        Self { source, sink: Some(sink), chunk: vec![0; CHUNK], lines: LineDecoder::new(limit) }
+        Self { source, sink: Some(sink), lines: Lines::new(limit) }
     }
 }
 
-impl<R: Source, W: Sink> Wire for Lines<R, W> {
+impl<R: Source, W: Sink> Wire for Bytes<R, W> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.source.poll_read(cx, &mut self.chunk).map_ok(|len| {
-            self.lines.feed(&self.chunk[..len]);
-            if len == 0 {
-                self.lines.end();
-            }
-            len > 0
-        })
+        self.source.poll_read(cx, self.lines.room()).map_ok(|len| self.lines.came(len))
     }
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
