@@ -18,7 +18,7 @@ use mcp_proto::{
 };
 use serde_core::{Serialize, Serializer, ser::Error as _};
 
-use crate::{Context, Later, Link, Role, session::Shared, span, work::Work};
+use crate::{Context, Later, Link, Role, around::Around, session::Shared, span, work::Work};
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
@@ -151,6 +151,30 @@ impl<E: Role> Reply<E> {
     /// The work on the answer begins.
     pub(crate) fn begin(&mut self) {
         self.begun = true;
+    }
+
+    /// Does the work, and answers with what comes of it.
+    pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
+        mut self,
+        work: &Arc<Work>,
+        around: Around<E>,
+        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+    ) -> Later<()> {
+        self.begin();
+        let context = self.context(work);
+        let answer = if context.is_cancelled() {
+            // The answer goes nowhere, but it is what frees the request's place.
+            Later::ready(Err(ErrorObject::internal("Cancelled")))
+        } else {
+            around.run(&context, f)
+        };
+        match answer.now() {
+            Ok(answer) => self.send(answer),
+            Err(running) => Later::new(async move {
+                let answer = running.await;
+                self.send(answer).await;
+            }),
+        }
     }
 
     /// Answers, as soon as there is room for it.

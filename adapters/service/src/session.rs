@@ -26,7 +26,7 @@ use crate::{
     role::Asked,
     span::{self, Span},
     tasks::TaskStore,
-    work::{Work, Works},
+    work::{Errand, Work, Works},
 };
 
 /// What runs on one connection. Each connection needs its own, from [`Host::session`](crate::Host::session) or
@@ -224,25 +224,9 @@ impl<E: Role> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
-        let (around, mut reply) = (Around::of(self, asked), Reply::new(self, link, key));
-        let work = self.works.begin(key, meta, move |work| {
-            reply.begin();
-            let context = reply.context(work);
-            let answer = if context.is_cancelled() {
-                // The answer goes nowhere, but it is what frees the request's place.
-                Later::ready(Err(ErrorObject::internal("Cancelled")))
-            } else {
-                around.run(&context, f)
-            };
-            match answer.now() {
-                Ok(answer) => reply.send(answer),
-                Err(running) => Later::new(async move {
-                    let answer = running.await;
-                    reply.send(answer).await;
-                }),
-            }
-        });
-        Job::errand(kind, work)
+        let (around, reply) = (Around::of(self, asked), Reply::new(self, link, key));
+        let errand = Errand::Other(Box::new(move |work| reply.earn(work, around, f)));
+        Job::errand(kind, self.works.begin(key, meta, errand))
     }
 
     pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {

@@ -1,6 +1,7 @@
 //! One request of the peer, while a handler works on it.
 
 use std::{
+    cell::RefCell,
     future::Future,
     mem,
     sync::{
@@ -19,7 +20,7 @@ use crate::{
     Later, RequestInfo,
     later::unless,
     queue::Queue,
-    service::{Permit, Rounds, Task},
+    service::{Calling, Permit, Rounds, Task},
     sync::lock,
 };
 
@@ -32,37 +33,29 @@ pub(crate) enum Origin {
     Task(String),
 }
 
-/// What is to be done for a request. It is kept with what is known of the work, so that both take one place in memory.
-pub(crate) trait Errand: Send + Sync {
+/// What is to be done for a request.
+#[expect(clippy::large_enum_variant, reason = "it is kept with what is known of the work, so that both take one place")]
+pub(crate) enum Errand {
+    /// A tool is to be called, which is what most requests are about: kept in place.
+    Call(Calling),
+    Other(Begin),
+}
+
+/// Begins what is to be done.
+type Begin = Box<dyn FnOnce(&Arc<Work>) -> Later<()> + Send>;
+
+impl Errand {
     /// Does it as far as it goes without waiting.
-    fn begin(&self, work: &Arc<Work>) -> Later<()>;
-    /// It will not be done.
-    fn give_up(&self);
-}
-
-impl<F: FnOnce(&Arc<Work>) -> Later<()> + Send> Errand for Mutex<Option<F>> {
-    fn begin(&self, work: &Arc<Work>) -> Later<()> {
-        let errand = lock(self).take();
-        errand.map_or_else(|| Later::ready(()), |errand| errand(work))
+    fn begin(self, work: &Arc<Work>) -> Later<()> {
+        match self {
+            Self::Call(calling) => calling.begin(work),
+            Self::Other(begin) => begin(work),
+        }
     }
-
-    fn give_up(&self) {
-        let errand = lock(self).take();
-        drop(errand);
-    }
-}
-
-/// Of what there is nothing to be done for, or somebody else sees to it.
-impl Errand for () {
-    fn begin(&self, _: &Arc<Work>) -> Later<()> {
-        Later::ready(())
-    }
-
-    fn give_up(&self) {}
 }
 
 /// What a handler, its context, and whoever cancels it have in common.
-pub(crate) struct Work<R: ?Sized = dyn Errand> {
+pub(crate) struct Work {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
@@ -79,7 +72,6 @@ pub(crate) struct Work<R: ?Sized = dyn Errand> {
     state: Mutex<State>,
     /// Those who wait for it to be cancelled.
     waiting: Queue,
-    errand: R,
 }
 
 #[derive(Default)]
@@ -87,11 +79,21 @@ struct State {
     cancelled: Option<CancelCause<'static>>,
     /// Requests of ours that the handler waits for.
     questions: Vec<CallId>,
+    /// What is to be done. Absent once it has begun, and where somebody else sees to it.
+    errand: Option<Errand>,
 }
 
-impl<R: Errand + 'static> Work<R> {
-    fn new(origin: Origin, meta: Option<Meta>, errand: R) -> Arc<Work> {
-        Arc::new(Self {
+thread_local! {
+    /// Places for work that is known of no more. Most of it ends where it began, and the next takes its place.
+    static PLACES: RefCell<Vec<Arc<Work>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How many places a thread keeps.
+const MOST_PLACES: usize = 64;
+
+impl Work {
+    fn new(origin: Origin, meta: Option<Meta>, errand: Option<Errand>) -> Self {
+        Self {
             origin,
             meta,
             info: OnceLock::new(),
@@ -99,27 +101,51 @@ impl<R: Errand + 'static> Work<R> {
             permit: OnceLock::new(),
             task: OnceLock::new(),
             is_cancelled: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(State { errand, ..State::default() }),
             waiting: Queue::default(),
-            errand,
-        })
+        }
     }
-}
 
-impl Work {
+    /// The work on a request.
+    fn of_request(key: ReplyKey, meta: Option<Meta>, errand: Option<Errand>) -> Arc<Self> {
+        let work = Self::new(Origin::Request(key), meta, errand);
+        let free = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
+        let Some(mut place) = free else { return Arc::new(work) };
+        match Arc::get_mut(&mut place) {
+            Some(free) => {
+                *free = work;
+                place
+            }
+            None => Arc::new(work),
+        }
+    }
+
     /// The work on the task `id`.
     pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
-        Work::new(Origin::Task(id), meta, ())
+        Arc::new(Self::new(Origin::Task(id), meta, None))
     }
 
     /// Does what is to be done, as far as it goes without waiting.
-    pub(crate) fn begin(self: &Arc<Self>) -> Later<()> {
-        self.errand.begin(self)
+    pub(crate) fn begin(mut self: Arc<Self>) -> Later<()> {
+        let errand = lock(&self.state).errand.take();
+        let rest = errand.map_or_else(|| Later::ready(()), |errand| errand.begin(&self));
+        if let Some(ended) = Arc::get_mut(&mut self) {
+            // Nobody knows of it any more.
+            *ended = Self::new(Origin::Task(String::new()), None, None);
+            let _ = PLACES.try_with(|places| {
+                let mut places = places.borrow_mut();
+                if places.len() < MOST_PLACES {
+                    places.push(self);
+                }
+            });
+        }
+        rest
     }
 
     /// It will not be done.
     pub(crate) fn give_up(&self) {
-        self.errand.give_up();
+        let errand = lock(&self.state).errand.take();
+        drop(errand);
     }
 
     /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
@@ -183,18 +209,13 @@ const KEPT: usize = 4;
 
 impl Works {
     /// The work on a request, and what is to be done for it: see [`Job::errand`](crate::Job).
-    pub(crate) fn begin(
-        &self,
-        key: ReplyKey,
-        meta: Option<Meta>,
-        errand: impl FnOnce(&Arc<Work>) -> Later<()> + Send + 'static,
-    ) -> Arc<Work> {
-        self.enter(key, Work::new(Origin::Request(key), meta, Mutex::new(Some(errand))))
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>, errand: Errand) -> Arc<Work> {
+        self.enter(key, Work::of_request(key, meta, Some(errand)))
     }
 
     /// The work on a request that somebody else sees to.
     pub(crate) fn note(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
-        self.enter(key, Work::new(Origin::Request(key), meta, ()))
+        self.enter(key, Work::of_request(key, meta, None))
     }
 
     fn enter(&self, key: ReplyKey, work: Arc<Work>) -> Arc<Work> {

@@ -1,6 +1,6 @@
-//! What a client says when it calls a tool.
+//! What a client says when it calls a tool, and what is kept of it until the tool runs.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use mcp_proto::{
     connection::ServerEnd,
@@ -9,7 +9,16 @@ use mcp_proto::{
     wire::{ErrorObject, Json, JsonObject, KeptJson, RawJson},
 };
 
-use crate::{reply::Answer, role::Asked, tasks::params};
+use super::Tool;
+use crate::{
+    Later,
+    around::Around,
+    reply::{Answer, Reply},
+    role::Asked,
+    session::Shared,
+    tasks::params,
+    work::Work,
+};
 
 /// The params of `tools/call`, as far as they are for whoever runs the tool.
 pub(super) struct Called<'a> {
@@ -45,6 +54,32 @@ impl<'a> Called<'a> {
             }
         }
         Some(Self { name: name?, arguments: arguments?, task: None, meta })
+    }
+}
+
+/// A tool that is to be called, and the answer that is owed for that.
+pub(crate) struct Calling {
+    tool: Arc<Tool>,
+    arguments: KeptJson,
+    around: Around<ServerEnd>,
+    reply: Reply<ServerEnd>,
+}
+
+impl Calling {
+    pub(super) fn new(
+        shared: &Arc<Shared<ServerEnd>>,
+        asked: &Asked<'_, ServerEnd>,
+        tool: Arc<Tool>,
+        arguments: KeptJson,
+    ) -> Self {
+        let (around, reply) = (Around::of(shared, asked), Reply::new(shared, asked.link, asked.key));
+        Self { tool, arguments, around, reply }
+    }
+
+    /// Calls it, as far as that goes without waiting.
+    pub(crate) fn begin(self, work: &Arc<Work>) -> Later<()> {
+        let Self { tool, arguments, around, reply } = self;
+        reply.earn(work, around, move |context| tool.run(&arguments.get(), context))
     }
 }
 

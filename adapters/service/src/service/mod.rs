@@ -34,6 +34,7 @@ use mcp_proto::{
 };
 
 pub use builder::ServiceBuilder;
+pub(crate) use called::Calling;
 pub use catalog::{Changes, Entry, RegisterError};
 pub use completion::{Completing, IntoCompletion};
 pub use prompt::{IntoPrompt, Prompt};

@@ -24,7 +24,7 @@ use mcp_proto::schema::{GetSkillParams, GetSkillResult, ListSkillsParams, ListSk
 
 use super::{
     Completing, Finished, Inner, Rounds, Service, ToolAnswer,
-    called::Called,
+    called::{Called, Calling},
     catalog::Found,
     completion::Completable,
     rounds::Asker,
@@ -42,6 +42,7 @@ use crate::{
     session::Shared,
     sync::lock,
     tasks::params,
+    work::Errand,
 };
 
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
@@ -183,11 +184,12 @@ type Request<'a> = Asked<'a, ServerEnd>;
 
 impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        // One look at the connection tells all that a call of a session wants to know of it.
-        let modern =
-            asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))));
-        let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let Called { name, arguments, task, meta } = Called::of(asked)?;
+        // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
+        let modern = meta.as_ref().and_then(|_| {
+            asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
+        });
+        let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let service = &*self.home.0;
         let tool = service.view(asked).get(service, |catalog| &catalog.tools, &name);
         let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
@@ -222,6 +224,10 @@ impl Shared<ServerEnd> {
                 Ok(Some(self.work_as_task(asked, meta, task, kind, what_failed, run)))
             }
             (None, TaskSupport::Required) if has_tasks() => refused("has to be run as a task"),
+            (None, _) if asker.is_none() => {
+                let (kind, calling) = (tool.kind(), Calling::new(self, asked, tool, arguments));
+                Ok(Some(Job::errand(kind, self.works.begin(key, meta, Errand::Call(calling)))))
+            }
             (None, _) => {
                 let (kind, run) = (tool.kind(), move |context: &Context| tool.run(&arguments.get(), context));
                 self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
