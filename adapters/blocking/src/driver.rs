@@ -12,18 +12,15 @@ use mcp_proto::{
 };
 use mcp_service::{
     Application, Link, Lobby,
-    drive::{Watch, weight},
+    drive::{Watch, bounds::NEVER, weight},
 };
 
 use crate::{
-    Options, Sink,
+    Options, Transport,
     crew::Crew,
     state::{Stage, State},
     threads::lock,
 };
-
-/// Until when one sleeps who sleeps until told.
-pub(crate) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// How much is held back at most, in bytes.
 const HELD: usize = 16 * 1024;
@@ -48,25 +45,6 @@ pub(crate) struct Driver<E> {
 }
 
 impl<E: 'static> Driver<E> {
-    pub(crate) fn new(
-        connection: impl FnOnce(Timestamp) -> Connection<E>,
-        application: Arc<dyn Application<E>>,
-        sink: Box<dyn Sink>,
-        options: &Options,
-    ) -> Self {
-        Self {
-            crew: Crew::new(options),
-            application,
-            turn: Mutex::default(),
-            output: Condvar::new(),
-            clock: Condvar::new(),
-            stage: Watch::default(),
-            lobby: Lobby::new(),
-            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink)),
-            epoch: Instant::now(),
-        }
-    }
-
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::after_zero(self.epoch.elapsed())
     }
@@ -115,7 +93,8 @@ impl<E: 'static> Driver<E> {
         state.sink = Some(sink);
         if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
             state.blocked = true;
-            self.output.notify_one();
+            // Most connections never have a writer. The keeper calls one.
+            (if state.has_writer { &self.output } else { &self.clock }).notify_one();
         }
         state
     }
@@ -161,6 +140,33 @@ impl<E: 'static> Driver<E> {
         let mut state = self.lock();
         state.connection.handle_lost(error.to_string());
         self.settle(state);
+    }
+}
+
+impl<E: Send + 'static> Driver<E> {
+    /// A connection over a transport, and what a thread does to run it to its end.
+    pub(crate) fn begin(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        Transport { input, sink, linger, end }: Transport,
+        options: &Options,
+    ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
+        let stop_sink = sink.stopper();
+        let driver = Arc::new(Self {
+            crew: Crew::new(options),
+            application,
+            turn: Mutex::default(),
+            output: Condvar::new(),
+            clock: Condvar::new(),
+            stage: Watch::default(),
+            lobby: Lobby::new(),
+            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink)),
+            epoch: Instant::now(),
+        });
+        driver.settle(driver.lock());
+        driver.application.begin(&(driver.clone() as Arc<dyn Link<E>>));
+        let keeper = driver.clone();
+        (driver, Box::new(move || keeper.run(input, stop_sink, linger, end)))
     }
 }
 

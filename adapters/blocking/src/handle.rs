@@ -50,13 +50,8 @@ impl<E: Send + 'static> Handle<E> {
         transport: Transport,
         options: &Options,
     ) -> io::Result<Self> {
-        let Transport { input, sink, linger, end } = transport;
-        let stop_sink = sink.stopper();
-        let driver = Arc::new(Driver::new(connection, application.clone(), sink, options));
-        driver.settle(driver.lock());
-        application.begin(&(driver.clone() as Arc<dyn Link<E>>));
-        let keeper = driver.clone();
-        let keeper = spawn("mcp-keeper", move || keeper.run(input, stop_sink, linger, end))?;
+        let (driver, keep) = Driver::begin(connection, application, transport, options);
+        let keeper = spawn("mcp-keeper", keep)?;
         Ok(Self::new(driver.clone(), Piped { driver, keeper: Mutex::new(Some(keeper)) }))
     }
 

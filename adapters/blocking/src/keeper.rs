@@ -3,11 +3,11 @@
 
 use std::{io, mem, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_service::{Link, drive::bounds::LAST_JOBS};
+use mcp_service::{Link, drive::bounds};
 
 use crate::{
     Stopper,
-    driver::{Driver, NEVER},
+    driver::Driver,
     reader::Reader,
     threads::{lock, spawn, wait, wait_for},
     transport::Input,
@@ -15,47 +15,46 @@ use crate::{
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
-    pub(crate) fn run(
-        self: &Arc<Self>,
-        input: Input,
-        stop_sink: Option<Stopper>,
-        linger: Duration,
-        end: impl FnOnce(),
-    ) {
+    pub(crate) fn run(self: Arc<Self>, input: Input, stop_sink: Option<Stopper>, linger: Duration, end: impl FnOnce()) {
         let (stop_source, link): (_, Arc<dyn Link<E>>) = (input.stopper(), self.clone());
-        let writer = self.begin(input);
-        self.keep(&link);
+        let (mut reader, mut first) = (Reader::new(self.clone(), input), true);
+        // The first answer does not wait for the second thread; the first handler does.
+        let began = self.crew.begin(Box::new(move || reader.turn(mem::take(&mut first))));
+        let _ = began.map_err(|error| self.fail(&error));
+        let writer = self.keep(&link).or_else(|| self.call_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
         self.stage.wait_until(linger, |stage| stage.reader_left);
         if let Some(stop) = &stop_source {
             stop();
         }
-        let patience = if stop_source.is_some() { LAST_JOBS } else { Duration::ZERO };
+        let patience = if stop_source.is_some() { bounds::LAST_JOBS } else { Duration::ZERO };
         let reader_left = self.stage.wait_until(patience, |stage| stage.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.crew.dismiss(LAST_JOBS, !reader_left);
+        self.crew.dismiss(bounds::LAST_JOBS, !reader_left);
         self.stage.change(|stage| stage.over = true);
     }
 
-    /// Begins to read and to write. Without threads for that, the connection is broken.
-    fn begin(self: &Arc<Self>, input: Input) -> Option<JoinHandle<()>> {
-        let (driver, mut reader, mut first) = (self.clone(), Reader::new(self.clone(), input), true);
-        // The first answer does not wait for the second thread; the first handler does.
-        let began = self.crew.begin(Box::new(move || reader.turn(mem::take(&mut first))));
-        let writer = began.and_then(|()| spawn("mcp-writer", move || driver.write()));
-        writer.map_err(|error| self.fail(&error)).ok()
+    /// Has a thread write what others would have to wait for.
+    fn call_writer(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        let driver = self.clone();
+        driver.lock().has_writer = true;
+        spawn("mcp-writer", move || driver.write()).map_err(|error| self.fail(&error)).ok()
     }
 
-    /// Keeps the time until the connection has ended.
-    fn keep(&self, link: &Arc<dyn Link<E>>) {
-        let mut state = self.lock();
+    /// Keeps the time until the connection has ended. The writer, if there was anything for it to do.
+    fn keep(self: &Arc<Self>, link: &Arc<dyn Link<E>>) -> Option<JoinHandle<()>> {
+        let (mut writer, mut state) = (None, self.lock());
         loop {
             let now = self.now();
             let due = self.due(&state);
-            if due <= now || !state.events.is_empty() {
+            if state.blocked && !state.has_writer {
+                drop(state);
+                writer = self.call_writer();
+                state = self.lock();
+            } else if due <= now || !state.events.is_empty() {
                 drop(state);
                 self.lobby.ring(now);
                 let turn = lock(&self.turn);
@@ -67,11 +66,11 @@ impl<E: Send + 'static> Driver<E> {
                 self.settle(self.lock());
                 state = self.lock();
             } else if self.stage.look(|stage| stage.closed.is_some()) {
-                return;
+                return writer;
             } else {
                 state.asleep = Some(due);
                 state = match due {
-                    NEVER => wait(&self.clock, state),
+                    bounds::NEVER => wait(&self.clock, state),
                     due => wait_for(&self.clock, state, due.saturating_since(now)).0,
                 };
                 state.asleep = None;

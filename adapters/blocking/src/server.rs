@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 use mcp_service::{Peer, Service};
 
-use crate::{Ending, Error, Handle, Options, Transport};
+use crate::{Ending, Error, Handle, Options, Transport, driver::Driver};
 
 /// Serves a client over any transport, until either side ends it.
 ///
@@ -20,8 +20,12 @@ pub fn serve(service: &Service, transport: Transport) -> Result<(), Error> {
 /// # Errors
 /// As [`serve`].
 pub fn serve_with(service: &Service, transport: Transport, options: &Options) -> Result<(), Error> {
-    let reason = Server::start(service, transport, options)?.wait();
-    Ending::new(reason, None, None).into_result()
+    let connection = |now| Connection::new(service.config(), now);
+    let (driver, keep) = Driver::begin(connection, Arc::new(service.session()), transport, options);
+    // This thread has nothing else to do.
+    keep();
+    let reason = driver.stage.look(|stage| stage.closed.clone());
+    Ending::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:

@@ -20,6 +20,8 @@ pub(crate) struct State<E> {
     pub(crate) out: Output,
     /// Writing is up to the writer, until nothing is left.
     pub(crate) blocked: bool,
+    /// The writer is there.
+    pub(crate) has_writer: bool,
     /// What has come at once is being answered: the answers leave together.
     pub(crate) held: bool,
     /// Until when the keeper sleeps, if it does.
@@ -29,7 +31,7 @@ pub(crate) struct State<E> {
 impl<E> State<E> {
     pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>) -> Self {
         let (events, out) = (VecDeque::new(), Output::default());
-        Self { connection, events, sink: Some(sink), out, blocked: false, held: false, asleep: None }
+        Self { connection, events, sink: Some(sink), out, blocked: false, has_writer: false, held: false, asleep: None }
     }
 
     /// Takes the events that the connection has.

@@ -2,6 +2,11 @@
 
 use std::time::Duration;
 
+use mcp_proto::rpc::Timestamp;
+
+/// Until when one sleeps who sleeps until told.
+pub const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
+
 /// How much is read at once.
 pub const CHUNK: usize = 64 * 1024;
 

@@ -19,9 +19,9 @@ use mcp_proto::{connection::Event, rpc::Timestamp};
 
 use super::{
     Runtime, Slot, Timer,
-    bounds::LAST_JOBS,
+    bounds::{LAST_JOBS, NEVER},
     carrier::Carrier,
-    hub::{Asleep, Hub, Left, NEVER},
+    hub::{Asleep, Hub, Left},
     weight,
 };
 use crate::{Application, Job, Link, Run, link, sync::lock};

@@ -14,11 +14,8 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::{Duty, Jobs, Options, Slot, Watch, carrier::Carrier};
+use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
 use crate::{Job, Link, Lobby, link::Running, sync::lock};
-
-/// Until when one sleeps who sleeps until told.
-pub(super) const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
 pub(super) struct Hub<E, C = Connection<E>> {
