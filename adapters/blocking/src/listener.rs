@@ -9,17 +9,12 @@ use std::{
     },
     path::Path,
     sync::Arc,
-    thread,
 };
 
 use mcp_service::{
     Service,
-    drive::{
-        SocketFile,
-        os::{Latch, SHORTAGE, is_passing, is_shortage},
-    },
+    drive::{SocketFile, os::Latch},
 };
-use rustix::event::PollFlags;
 
 use crate::{Error, Options, Server, Stopper, Transport};
 
@@ -98,16 +93,7 @@ impl Listener {
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<Server> = Vec::new();
-        while self.latch.wait(&self.socket, PollFlags::IN)? {
-            let transport = match self.socket.accept() {
-                Ok(transport) => transport,
-                Err(error) if is_passing(&error) => continue,
-                Err(error) if is_shortage(&error) => {
-                    thread::sleep(SHORTAGE);
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
+        while let Some(transport) = self.latch.accept(&self.socket, || self.socket.accept())? {
             servers.retain(|server| !server.is_over());
             if servers.len() < self.connections {
                 // Without threads for it, it is hung up on as well.

@@ -10,6 +10,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -219,6 +220,22 @@ impl Latch {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Waits for a connection to be accepted by `accept`, which does not wait. `None` if nothing is waited for any more.
+    ///
+    /// # Errors
+    /// If the socket has failed: not because a client left too early, and not for lack of descriptors.
+    pub fn accept<T>(&self, socket: impl AsFd, accept: impl Fn() -> io::Result<T>) -> io::Result<Option<T>> {
+        while self.wait(&socket, PollFlags::IN)? {
+            match accept() {
+                Ok(accepted) => return Ok(Some(accepted)),
+                Err(error) if is_passing(&error) => {}
+                Err(error) if is_shortage(&error) => thread::sleep(SHORTAGE),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
     }
 
     /// What calls [`stop`](Self::stop).
