@@ -40,8 +40,6 @@ mod connector;
 mod listener;
 mod socket;
 mod task;
-#[cfg(test)]
-mod tests;
 mod threads;
 
 pub use answer::{Answer, answer};

@@ -1,4 +1,4 @@
-//! Threads as a runtime.
+//! Threads as a runtime: tasks, functions and timers.
 
 use std::{
     future::{Future, pending, poll_fn},
@@ -11,15 +11,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_blocking::http::Threads;
 use mcp_service::drive::{Runtime, Timer, Watch};
-
-use super::threads::Threads;
 
 /// More than anything takes; a test that needs it has failed.
 const LONG: Duration = Duration::from_secs(20);
 
 fn threads() -> Threads {
-    Threads::new().expect("there are threads")
+    Threads::current().expect("there are threads")
 }
 
 /// Says that it was dropped.
@@ -51,7 +50,7 @@ fn tasks_that_block_hold_up_nobody() {
     let opens = gate.clone();
     Threads::detach(threads.spawn(async move { opens.change(|open| *open = true) }));
     assert!(done.wait_until(LONG, |done| *done == 120), "they all end");
-    threads.leave(LONG);
+    drop(threads);
 }
 
 #[test]
@@ -72,7 +71,7 @@ fn functions_run_beside_each_other_and_panics_are_their_own() {
     });
     Threads::detach(threads.spawn(panics));
     assert!(begun.wait_until(LONG, |begun| *begun == 51), "they all begin");
-    threads.leave(LONG);
+    drop(threads);
 }
 
 #[test]
@@ -93,7 +92,7 @@ fn a_task_ends_when_it_is_dropped() {
     // One that nobody can wake any more ends by itself, once it is given up.
     Threads::detach(threads.spawn(task(sender)));
     assert_eq!(heard.recv_timeout(LONG), Ok("begun"));
-    threads.leave(LONG);
+    drop(threads);
     assert_eq!(heard.recv_timeout(LONG), Ok("dropped"));
 }
 
@@ -123,7 +122,7 @@ fn timers_run_out_and_not_too_early() {
     let mut all: Vec<_> = (0..4).map(|_| heard.recv_timeout(LONG).expect("they all run out")).collect();
     all.sort_unstable();
     assert_eq!(all, [0, 1, 2, 3].map(|number| (number, true)));
-    threads.leave(LONG);
+    drop(threads);
 }
 
 #[test]
