@@ -21,14 +21,9 @@ pub struct Connector {
     pub(super) address: Address,
     pub(super) options: Options,
     pub(super) credentials: Option<Arc<dyn Credentials>>,
-    requests: Made,
-}
-
-/// By whom requests are made.
-#[derive(Clone)]
-enum Made {
-    Ureq(Box<Config>),
-    Elsewhere(Arc<dyn Requests>),
+    config: Config,
+    /// Who makes requests, if it is not ureq.
+    requests: Option<Arc<dyn Requests>>,
 }
 
 impl Connector {
@@ -45,8 +40,7 @@ impl Connector {
     /// [credentials](Self::credentials) decides what becomes of a challenge.
     #[must_use]
     pub fn to(address: Address) -> Self {
-        let requests = Made::Ureq(Box::new(usual()));
-        Self { address, options: Options::default(), credentials: None, requests }
+        Self { address, options: Options::default(), credentials: None, config: usual(), requests: None }
     }
 
     /// How the connection is run.
@@ -68,14 +62,14 @@ impl Connector {
     /// environment has them, 10 seconds for a connection to come about, and certificates that the system trusts.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
-        self.requests = Made::Ureq(Box::new(config));
+        (self.config, self.requests) = (config, None);
         self
     }
 
     /// Who makes the requests, instead of ureq. Its futures run on a few threads that they share, and must not block.
     #[must_use]
     pub fn requests(mut self, requests: impl Requests) -> Self {
-        self.requests = Made::Elsewhere(Arc::new(requests));
+        self.requests = Some(Arc::new(requests));
         self
     }
 
@@ -93,10 +87,8 @@ impl Connector {
 
     /// Who makes the requests, on these threads if that is up to us.
     pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn Requests> {
-        match &self.requests {
-            Made::Ureq(config) => Arc::new(Agents::new(threads.clone(), (**config).clone())),
-            Made::Elsewhere(requests) => requests.clone(),
-        }
+        let usual = || Arc::new(Agents::new(threads.clone(), self.config.clone())) as _;
+        self.requests.clone().unwrap_or_else(usual)
     }
 }
 
