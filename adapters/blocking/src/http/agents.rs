@@ -16,11 +16,8 @@ use mcp_service::drive::{
 };
 use ureq::{Agent, Body, config::Config};
 
-use super::threads::Threads;
+use super::{CHUNK, threads::Threads};
 use crate::threads::lock;
-
-/// How much of a body is read at once.
-const CHUNK: usize = 16 * 1024;
 
 /// How long a connection may take to come about, where nobody has said. A request that is given up meanwhile cannot be
 /// called off, and its thread stays so long.

@@ -13,10 +13,7 @@ use http::{Request, Response};
 use http_body::{Body as _, Frame};
 use mcp_service::{block_on, drive::http::Body};
 
-use super::Endpoint;
-
-/// How much of a body is read at once.
-const CHUNK: usize = 16 * 1024;
+use super::{CHUNK, Endpoint};
 
 /// Answers a request on this thread. Who sends it is the [`Caller`](mcp_proto::http::server::Caller) in its extensions;
 /// nobody asked if there is none. It returns when the head of the answer is known.

@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 use mcp_service::{
     Host,
-    drive::{self, bounds::LAST_JOBS},
+    drive::{self, Runtime, bounds::LAST_JOBS},
 };
 
 use super::{Connector, threads::Threads};
@@ -28,7 +28,7 @@ impl Client {
         let options = &connector.options;
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let threads = Threads::new()?;
+        let threads = Threads::current()?;
         let (config, address, opening) = (host.config(), connector.address.clone(), options.opening);
         let client = |now| http::client::Client::knowing(config, address, opening, now);
         let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());

@@ -1,14 +1,9 @@
 //! A server with a listener of its own.
 
 use std::{
-    future::{Future, poll_fn},
     io,
-    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
-    pin::pin,
-    rc::Rc,
+    net::{SocketAddr, TcpListener, ToSocketAddrs},
     sync::Arc,
-    task::Poll,
-    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -19,19 +14,19 @@ use mcp_proto::http::{
 use mcp_service::{
     Service,
     drive::{
-        Watch,
+        Runtime, Watch,
         bounds::LAST_JOBS,
         http,
-        os::{self, SHORTAGE, is_passing, is_shortage},
+        os::{self, Latch, SHORTAGE},
     },
 };
 
 use super::{
     Endpoint,
-    socket::{Stream, Wants, drive},
+    line::{Line, Stream},
     threads::Threads,
 };
-use crate::{Error, Stopper, threads::spawn};
+use crate::{Error, Stopper};
 
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -42,21 +37,12 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    crowd: Arc<Crowd>,
+    latch: Arc<Latch>,
+    stopped: Arc<Watch<bool>>,
     connections: usize,
     patience: Duration,
     endpoint: Options,
     options: crate::Options,
-}
-
-/// Those who are served.
-#[derive(Debug, Default)]
-struct Crowd {
-    count: Watch<usize>,
-    /// They are to leave when they have their answers.
-    stopped: Watch<bool>,
-    /// They are to leave.
-    closed: Watch<bool>,
 }
 
 impl Listener {
@@ -72,7 +58,8 @@ impl Listener {
         Ok(Self {
             address: socket.local_addr()?,
             socket,
-            crowd: Arc::default(),
+            latch: Latch::new()?,
+            stopped: Arc::default(),
             connections: 512,
             patience: Duration::from_secs(30),
             endpoint,
@@ -125,8 +112,9 @@ impl Listener {
     /// What another thread calls to have [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> Stopper {
-        let crowd = self.crowd.clone();
-        Box::new(move || crowd.stopped.change(|stopped| *stopped = true))
+        // Whoever keeps it does not keep the descriptors.
+        let latch = Arc::downgrade(&self.latch);
+        Box::new(move || latch.upgrade().iter().for_each(|latch| latch.stop()))
     }
 
     /// Serves whoever connects, until it is told to stop. Then it ends all sessions, as
@@ -136,102 +124,37 @@ impl Listener {
     /// If the socket fails, or there are no threads or descriptors to begin with. A connection that fails is nobody else's
     /// concern.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
-        let Self { socket, crowd, connections, patience, endpoint, options, .. } = self;
-        let threads = Threads::new()?;
-        let endpoint = Endpoint::on(service, endpoint, &options, threads.clone()).patience(patience);
-        let mut guests: Vec<JoinHandle<()>> = Vec::new();
-        let wants = Wants::nothing();
-        let accept = accept(&socket, &wants, &crowd, connections.max(1), |stream| {
-            guests.retain(|guest| !guest.is_finished());
-            guests.extend(welcome(stream, &endpoint, &crowd));
-        });
-        let accepted = drive(&socket, &wants, accept).and_then(|accepted| accepted);
+        let threads = Threads::current()?;
+        let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, threads.clone());
+        let endpoint = endpoint.patience(self.patience);
+        let accepted = self.accept(&endpoint, &threads);
         // If the socket has failed, so it does for those who are served.
-        crowd.stopped.change(|stopped| *stopped = true);
-        drop(socket);
+        self.stopped.change(|stopped| *stopped = true);
+        threads.call_off();
+        drop(self.socket);
         endpoint.close().wait();
         // Whoever reads nothing is not waited for.
-        crowd.count.wait_until(LAST_WORDS, |count| *count == 0);
-        crowd.closed.change(|closed| *closed = true);
-        crowd.count.wait_until(LAST_JOBS, |count| *count == 0);
-        for guest in guests {
-            if crowd.count.look(|count| *count == 0) || guest.is_finished() {
-                let _ = guest.join();
-            }
-        }
+        threads.wait_for_fewer(1, LAST_WORDS);
+        threads.hang_up();
+        threads.wait_for_fewer(1, LAST_JOBS);
         drop(endpoint);
         threads.leave(LAST_JOBS);
         Ok(accepted?)
     }
-}
 
-/// Accepts connections until it is told to stop.
-async fn accept(
-    socket: &TcpListener,
-    wants: &Wants,
-    crowd: &Crowd,
-    connections: usize,
-    mut welcome: impl FnMut(TcpStream),
-) -> io::Result<()> {
-    let mut stopped = pin!(crowd.stopped.until(|stopped| stopped.then_some(())));
-    loop {
-        let mut next = pin!(async {
+    /// Accepts connections until it is told to stop.
+    fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
+        while let Some((stream, _)) = self.latch.accept(&self.socket, || self.socket.accept())? {
+            // One that has failed by now is nobody's concern.
+            if let Ok(line) = Line::new(stream, self.patience) {
+                let (io, endpoint, stopped) = (Stream(line.clone()), endpoint.clone(), self.stopped.clone());
+                threads.stay(&line, async move { http::serve(io, &endpoint, &stopped).await });
+            }
             // One that ends makes room for another one.
-            crowd.count.until(|count| (*count < connections).then_some(())).await;
-            poll_fn(|_| wants.poll_accept(socket)).await
-        });
-        let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(None),
-            Poll::Pending => next.as_mut().poll(cx).map(Some),
-        });
-        match accepted.await {
-            None => return Ok(()),
-            Some(Ok(stream)) => welcome(stream),
-            Some(Err(error)) if is_passing(&error) => {}
-            Some(Err(error)) if is_shortage(&error) => thread::sleep(SHORTAGE),
-            Some(Err(error)) => return Err(error),
+            while !threads.wait_for_fewer(self.connections.max(1), SHORTAGE) && !self.latch.is_stopped() {}
         }
+        Ok(())
     }
-}
-
-/// Serves one connection on a thread. Without one, it is hung up on.
-fn welcome(stream: TcpStream, endpoint: &Endpoint, crowd: &Arc<Crowd>) -> Option<JoinHandle<()>> {
-    let (endpoint, place) = (endpoint.clone(), Place::taken(crowd));
-    let serve = move || {
-        // How a connection fails is nobody's concern: what it carried hears of it.
-        let _ = converse(stream, &endpoint, &place.0);
-    };
-    spawn("mcp-connection", serve).ok()
-}
-
-/// A place in the crowd.
-struct Place(Arc<Crowd>);
-
-impl Place {
-    fn taken(crowd: &Arc<Crowd>) -> Self {
-        crowd.count.change(|count| *count += 1);
-        Self(crowd.clone())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.count.change(|count| *count -= 1);
-    }
-}
-
-fn converse(stream: TcpStream, endpoint: &Endpoint, crowd: &Crowd) -> io::Result<()> {
-    let (stream, wants) = (Rc::new(stream), Wants::nothing());
-    let io = Stream::new(stream.clone(), wants.clone())?;
-    drive(&*stream, &wants, async {
-        let mut served = pin!(http::serve(io, endpoint, &crowd.stopped));
-        let mut closed = pin!(crowd.closed.until(|closed| closed.then_some(())));
-        poll_fn(|cx| match closed.as_mut().poll(cx) {
-            Poll::Ready(()) => Poll::Ready(()),
-            Poll::Pending => served.as_mut().poll(cx),
-        })
-        .await;
-    })
 }
 
 /// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to

@@ -28,17 +28,17 @@
 //!
 //! # Threads
 //!
-//! A connection of a listener is a thread: it reads, writes, hands requests to their sessions, and polls each asynchronous handler
-//! once; most are done by then, and cost no change of threads. Those that are not go on on a few threads that all of them share, so
-//! they should wait and not block; handlers that are functions have a thread each while they run. A request of a client takes a
-//! thread until it is answered, and so does each stream that it listens to.
+//! A connection of a listener has a thread: it reads, writes, hands requests to their sessions, and runs their handlers; most are
+//! done at once, and cost no change of threads. Asynchronous ones that are not go on on a few threads that all of them share, so
+//! they should wait and not block. Those that are functions may: after a millisecond or two another thread goes on with the
+//! connection. A request of a client takes a thread until it is answered, and so does each stream that it listens to.
 
 mod agents;
 mod answer;
 mod client;
 mod connector;
+mod line;
 mod listener;
-mod socket;
 mod task;
 mod threads;
 
@@ -57,3 +57,6 @@ pub use ureq;
 /// A [`Service`](mcp_service::Service) at an endpoint of HTTP, on threads of its own. [`answer`] is for servers that have a
 /// thread for each request.
 pub type Endpoint = mcp_service::drive::http::Endpoint<Threads>;
+
+/// How much is read at once.
+const CHUNK: usize = 16 * 1024;

@@ -1,25 +1,32 @@
-//! A future that runs on threads.
+//! A future that runs on threads, and its time.
 
 use std::{
     cell::RefCell,
     future::Future,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, Ordering},
     },
-    task::{Context, Wake, Waker},
+    task::{Context, Poll, Wake, Waker},
+    time::Instant,
 };
 
-use super::threads::Pool;
+use mcp_service::drive::Timer;
+
+use super::{
+    line::Line,
+    threads::{Function, Pool},
+};
 use crate::threads::lock;
 
 /// It waits for something.
 const ASLEEP: u8 = 0;
 /// It waits for a thread.
 const QUEUED: u8 = 1;
-/// A thread polls it.
+/// A thread polls it, or is about to.
 const POLLED: u8 = 2;
 /// The same, and it was woken meanwhile.
 const WOKEN: u8 = 3;
@@ -35,48 +42,61 @@ pub(super) struct Task {
     future: Mutex<Option<BoxedFuture>>,
     state: AtomicU8,
     cancelled: AtomicBool,
+    /// The connection that it serves, if it does: a thread stays with it then, and waits for that.
+    pub(super) line: Option<Arc<Line>>,
+}
+
+/// What a thread that stays with a connection does itself. Most of what comes of a request is so little that it would take longer
+/// to have another thread do it.
+struct Own {
+    pool: Arc<Pool>,
+    waker: Waker,
+    /// What it has woken.
+    tasks: Vec<Arc<Task>>,
+    /// What may block: others go on with the connection if it does.
+    function: Option<Function>,
+    /// Until when it waits for its client.
+    until: Option<Instant>,
 }
 
 thread_local! {
-    /// What this thread has woken and will poll itself, if it is one that does so.
-    static OWN: RefCell<Option<Vec<Arc<Task>>>> = const { RefCell::new(None) };
+    /// What this thread does itself, if it is one that does so.
+    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
 }
 
-/// Polls something, and then what that has woken, on this thread. Most of what comes of a request is so little that it would
-/// take longer to have another thread do it.
-pub(super) fn with_own<T>(poll: impl FnOnce() -> T) -> T {
-    /// Leaves what is left to whoever has time.
-    struct Rest;
-    impl Drop for Rest {
-        fn drop(&mut self) {
-            let rest = OWN.take().unwrap_or_default();
-            rest.into_iter().for_each(|task| task.pool.clone().push(task));
+/// Has the thread that stays with a connection run a function when it has polled that. The function, if this is no such thread,
+/// or has one already.
+pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), Function> {
+    OWN.with_borrow_mut(|own| match own {
+        Some(own) if own.function.is_none() && Arc::ptr_eq(&own.pool, pool) && pool.has_place() => {
+            own.function = Some(function);
+            Ok(())
         }
-    }
-    OWN.set(Some(Vec::new()));
-    let _rest = Rest;
-    let result = poll();
-    let own = OWN.replace(Some(Vec::new())).unwrap_or_default();
-    own.into_iter().for_each(|task| task.run());
-    result
+        _ => Err(function),
+    })
 }
 
 impl Task {
-    pub(super) fn new(pool: &Arc<Pool>, future: impl Future<Output = ()> + Send + 'static) -> Arc<Self> {
+    /// A future; one that serves a connection if there is a line.
+    pub(super) fn new(
+        pool: &Arc<Pool>,
+        line: Option<Arc<Line>>,
+        future: impl Future<Output = ()> + Send + 'static,
+    ) -> Arc<Self> {
         let (state, cancelled) = (AtomicU8::new(ASLEEP), AtomicBool::new(false));
-        Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled })
+        Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled, line })
     }
 
     /// Has it polled, if it does not wait for that already.
     pub(super) fn schedule(self: &Arc<Self>) {
-        let mut state = self.state.load(Ordering::Acquire);
+        let mut state = self.state.load(Ordering::SeqCst);
         loop {
             let next = match state {
                 ASLEEP => QUEUED,
                 POLLED => WOKEN,
                 _ => return,
             };
-            match self.state.compare_exchange_weak(state, next, Ordering::AcqRel, Ordering::Acquire) {
+            match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::SeqCst) {
                 Ok(_) if next == QUEUED => return self.enqueue(),
                 Ok(_) => return,
                 Err(now) => state = now,
@@ -85,42 +105,112 @@ impl Task {
     }
 
     fn enqueue(self: &Arc<Self>) {
-        let own = OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.push(self.clone())));
-        if own.is_none() {
+        if let Some(line) = &self.line {
+            return line.ring();
+        }
+        let is_own = OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.tasks.push(self.clone()))).is_some();
+        if !is_own {
             self.pool.push(self.clone());
         }
     }
 
     /// Has its future dropped, soon, and outside of whatever its owner is in the middle of.
     pub(super) fn cancel(self: &Arc<Self>) {
-        self.cancelled.store(true, Ordering::Release);
+        self.cancelled.store(true, Ordering::SeqCst);
         self.schedule();
     }
 
     /// Polls it. Only for who has taken it from where it was queued.
     pub(super) fn run(self: &Arc<Self>) {
-        self.state.store(POLLED, Ordering::Release);
-        let mut future = lock(&self.future);
-        let is_over = self.cancelled.load(Ordering::Acquire)
-            || future.as_mut().is_none_or(|future| {
-                let waker = Waker::from(self.clone());
-                let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(&waker))));
-                // A panic is its own affair.
-                polled.is_err() || polled.is_ok_and(|polled| polled.is_ready())
-            });
-        if is_over {
-            self.state.store(OVER, Ordering::Release);
-            let ended = future.take();
-            drop(future);
-            let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
-            return;
-        }
-        drop(future);
-        if self.state.compare_exchange(POLLED, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_err() {
+        let is_over = self.poll(&Waker::from(self.clone()));
+        if !is_over && !self.leave() {
             self.state.store(QUEUED, Ordering::Release);
             self.enqueue();
         }
     }
+
+    /// Goes to sleep, unless it was woken meanwhile.
+    fn leave(&self) -> bool {
+        self.state.compare_exchange(POLLED, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Polls it. Whether that was the last time.
+    fn poll(&self, waker: &Waker) -> bool {
+        self.state.swap(POLLED, Ordering::AcqRel);
+        let mut future = lock(&self.future);
+        let is_over = self.cancelled.load(Ordering::Acquire)
+            || future.as_mut().is_none_or(|future| {
+                let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(&mut Context::from_waker(waker))));
+                // A panic is its own affair.
+                polled.is_err() || polled.is_ok_and(|polled| polled.is_ready())
+            });
+        drop(future);
+        if is_over {
+            self.end();
+        }
+        is_over
+    }
+
+    fn end(&self) {
+        self.state.store(OVER, Ordering::Release);
+        let ended = lock(&self.future).take();
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
+    }
+
+    /// Stays with the connection that it serves, until that is over; or, which is `false`, until a function has taken so long that
+    /// another thread does.
+    pub(super) fn serve(self: &Arc<Self>, line: &Line) -> bool {
+        let waker = Waker::from(self.clone());
+        let (pool, tasks) = (self.pool.clone(), Vec::new());
+        let mut next = Some(Own { pool, waker: waker.clone(), tasks, function: None, until: None });
+        while let Some(own) = next.as_mut() {
+            own.until = None;
+            line.begin();
+            OWN.set(next);
+            let is_over = self.poll(&waker);
+            run_own();
+            next = OWN.take();
+            let function = next.as_mut().and_then(|own| own.function.take());
+            if let Some(function) = function
+                && !line.run(&self.pool, function)
+            {
+                return false;
+            }
+            if is_over {
+                break;
+            }
+            // What was done for others is mostly done for this one.
+            if self.state.load(Ordering::Acquire) == POLLED
+                && self.wait(line, next.as_ref().and_then(|own| own.until)).is_err()
+            {
+                self.end();
+                break;
+            }
+        }
+        true
+    }
+
+    /// Waits for its connection, until then at most, or until it is woken.
+    fn wait(&self, line: &Line, until: Option<Instant>) -> io::Result<()> {
+        // While it waits for its client for so long and no longer, nothing else can come.
+        if until.is_some() && line.is_idle() {
+            line.read(|| self.state.load(Ordering::SeqCst) == POLLED);
+        } else if self.leave() {
+            let waited = line.wait(until);
+            if self.state.swap(POLLED, Ordering::AcqRel) == QUEUED {
+                line.hear()?;
+            }
+            waited?;
+        }
+        Ok(())
+    }
+}
+
+/// Polls what was woken on this thread. What that wakes is for whoever has time.
+fn run_own() {
+    let take = || OWN.with_borrow_mut(|own| own.as_mut().map(|own| mem::take(&mut own.tasks)).unwrap_or_default());
+    take().into_iter().for_each(|task| task.run());
+    take().into_iter().for_each(|task| task.pool.push(task.clone()));
 }
 
 impl Wake for Task {
@@ -130,5 +220,71 @@ impl Wake for Task {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.schedule();
+    }
+}
+
+/// A task that ends when this is dropped.
+pub struct Running(pub(super) Option<Arc<Task>>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.cancel();
+        }
+    }
+}
+
+/// A timer that is set once it is needed.
+pub struct Alarm {
+    pool: Arc<Pool>,
+    set: Option<Set>,
+}
+
+struct Set {
+    key: (Instant, u64),
+    waker: Waker,
+}
+
+impl Alarm {
+    pub(super) const fn new(pool: Arc<Pool>) -> Self {
+        Self { pool, set: None }
+    }
+
+    fn unset(&mut self) {
+        if let Some(set) = self.set.take() {
+            self.pool.unset(set.key);
+        }
+    }
+}
+
+impl Timer for Alarm {
+    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
+        let now = Instant::now();
+        if at <= now {
+            self.unset();
+            return Poll::Ready(());
+        }
+        let is_own = OWN.with_borrow_mut(|own| {
+            let Some(own) = own.as_mut().filter(|own| own.waker.will_wake(cx.waker())) else { return false };
+            own.until = Some(own.until.map_or(at, |until| until.min(at)));
+            true
+        });
+        if is_own {
+            return Poll::Pending;
+        }
+        // Deadlines mostly move away while a timer runs: it is set anew when it has run out too early.
+        let is_set = |set: &Set| set.key.0 > now && set.key.0 <= at && set.waker.will_wake(cx.waker());
+        if !self.set.as_ref().is_some_and(is_set) {
+            self.unset();
+            let waker = cx.waker().clone();
+            self.set = Some(Set { key: (at, self.pool.set(at, waker.clone())), waker });
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Alarm {
+    fn drop(&mut self) {
+        self.unset();
     }
 }

@@ -1,0 +1,248 @@
+//! A socket of a connection, with a thread that stays with it.
+
+use std::{
+    io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write},
+    mem,
+    net::{Shutdown, TcpStream},
+    ops::Range,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use hyper::rt::ReadBufCursor;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg},
+};
+
+use super::{
+    CHUNK,
+    threads::{Function, Pool},
+};
+use crate::threads::lock;
+
+/// The socket of a connection, and how a thread waits for it and for others: mostly in a read, which only the end of the
+/// connection calls off; while others can have something to say, in `poll(2)`, with a pipe by which they wake it.
+pub(super) struct Line {
+    socket: TcpStream,
+    heard: PipeReader,
+    ring: PipeWriter,
+    ends: Mutex<Ends>,
+    /// A thread is in a read that waits, or about to be.
+    reads: AtomicBool,
+    /// Goes up when a function begins and when it ends, or another thread goes on without waiting for that: so it is odd while
+    /// the thread of this connection runs one.
+    steps: AtomicU64,
+}
+
+/// What has come and what is waited for.
+struct Ends {
+    chunk: Box<[u8]>,
+    /// What of it was read and not taken.
+    unread: Range<usize>,
+    /// What reading has come to, if that is not bytes: the end, or an error.
+    end: Option<io::Result<()>>,
+    wants: PollFlags,
+    /// Nothing has come since something was written, and there can be more to write.
+    is_quiet: bool,
+}
+
+impl Line {
+    /// A connection whose client is waited for so long between requests.
+    ///
+    /// # Errors
+    /// If the socket is not there any more, or there are no descriptors.
+    pub(super) fn new(socket: TcpStream, patience: Duration) -> io::Result<Arc<Self>> {
+        // Streams of events are made of small pieces, and somebody waits for each of them.
+        socket.set_nodelay(true)?;
+        socket.set_nonblocking(false)?;
+        socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
+        let (heard, ring) = io::pipe()?;
+        let ends =
+            Ends { chunk: vec![0; CHUNK].into(), unread: 0..0, end: None, wants: PollFlags::empty(), is_quiet: true };
+        let (reads, steps) = Default::default();
+        Ok(Arc::new(Self { socket, heard, ring, ends: Mutex::new(ends), reads, steps }))
+    }
+
+    /// Nothing is waited for yet by who is about to be polled.
+    pub(super) fn begin(&self) {
+        lock(&self.ends).wants = PollFlags::empty();
+    }
+
+    /// Whether a request was answered and the next one is waited for.
+    pub(super) fn is_idle(&self) -> bool {
+        let ends = lock(&self.ends);
+        ends.wants == PollFlags::IN && ends.is_quiet
+    }
+
+    /// Reads what the client sends next, if it `still` is what there is to do.
+    pub(super) fn read(&self, still: impl FnOnce() -> bool) {
+        // Who hangs up looks whether there is somebody to wake after it has told him.
+        self.reads.store(true, Ordering::SeqCst);
+        if still() {
+            lock(&self.ends).fill(&self.socket, RecvFlags::empty());
+        }
+        self.reads.store(false, Ordering::SeqCst);
+    }
+
+    /// Has a read that waits come to its end.
+    pub(super) fn call_off(&self) {
+        if self.reads.load(Ordering::SeqCst) {
+            let _ = self.socket.shutdown(Shutdown::Read);
+        }
+    }
+
+    /// Sleeps until there is what is wanted, or something to be heard, or it is then.
+    ///
+    /// # Errors
+    /// If the system does not say.
+    pub(super) fn wait(&self, until: Option<Instant>) -> io::Result<()> {
+        let wants = lock(&self.ends).wants;
+        let time = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let time = time.and_then(|time| Timespec::try_from(time).ok());
+        let mut fds = [PollFd::new(&self.heard, PollFlags::IN), PollFd::new(&self.socket, wants)];
+        // One that has hung up is ready for ever, whoever wants that.
+        let fds = if wants.is_empty() { &mut fds[..1] } else { &mut fds[..] };
+        while let Err(error) = poll(fds, time.as_ref()) {
+            if error != Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        if wants.contains(PollFlags::IN) && fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+            lock(&self.ends).fill(&self.socket, RecvFlags::DONTWAIT);
+        }
+        Ok(())
+    }
+
+    /// Wakes the thread that waits. It has room for more bytes than there can be sleepers.
+    pub(super) fn ring(&self) {
+        let _ = (&self.ring).write(&[1]);
+    }
+
+    /// It was rung for.
+    pub(super) fn hear(&self) -> io::Result<()> {
+        (&self.heard).read_exact(&mut [0])
+    }
+
+    /// Runs a function on the thread of this connection. Whether it still is that.
+    pub(super) fn run(&self, pool: &Arc<Pool>, function: Function) -> bool {
+        let step = self.steps.load(Ordering::Relaxed) + 1;
+        self.steps.store(step, Ordering::SeqCst);
+        pool.have_watched();
+        // A panic is its own affair, and not to take the thread with it.
+        let _ = catch_unwind(AssertUnwindSafe(function));
+        self.step_on(step)
+    }
+
+    /// How many functions have begun and ended: odd while one runs.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps.load(Ordering::SeqCst)
+    }
+
+    /// The function is over, or another thread is not to wait for it any more. Whether it was the first to say so.
+    pub(super) fn step_on(&self, from: u64) -> bool {
+        self.steps.compare_exchange(from, from + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    fn send(&self, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+        loop {
+            let sent = sendmsg(&self.socket, parts, &mut SendAncillaryBuffer::default(), SendFlags::DONTWAIT);
+            let mut ends = lock(&self.ends);
+            match sent {
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    ends.wants |= PollFlags::OUT;
+                    return Poll::Pending;
+                }
+                sent => {
+                    ends.is_quiet |= sent.is_ok();
+                    return Poll::Ready(sent.map_err(io::Error::from));
+                }
+            }
+        }
+    }
+}
+
+impl Ends {
+    /// Reads, unless what was read before is still there.
+    fn fill(&mut self, socket: &TcpStream, flags: RecvFlags) {
+        if !self.unread.is_empty() || self.end.is_some() {
+            return;
+        }
+        self.is_quiet = false;
+        match recv(socket, &mut *self.chunk, flags) {
+            Ok((0, _)) => self.end = Some(Ok(())),
+            Ok((read, _)) => self.unread = 0..read,
+            Err(Errno::INTR | Errno::AGAIN) => {}
+            Err(error) => self.end = Some(Err(error.into())),
+        }
+    }
+}
+
+/// What hyper reads from and writes to. When it is dropped, the connection ends, whoever still knows of it.
+pub(super) struct Stream(pub(super) Arc<Line>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let _ = self.0.socket.shutdown(Shutdown::Both);
+    }
+}
+
+impl hyper::rt::Read for Stream {
+    /// Hands out what the thread has read, which reads when it has nothing else to do.
+    fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let mut ends = lock(&self.0.ends);
+        if !ends.unread.is_empty() {
+            let at = ends.unread.start;
+            let read = ends.unread.len().min(buffer.remaining());
+            buffer.put_slice(&ends.chunk[at..at + read]);
+            ends.unread.start += read;
+        } else if let Some(end) = &mut ends.end {
+            // The end is heard as often as it is asked for.
+            return Poll::Ready(mem::replace(end, Ok(())));
+        } else {
+            ends.wants |= PollFlags::IN;
+            return Poll::Pending;
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl hyper::rt::Write for Stream {
+    fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.send(&[IoSlice::new(bytes)])
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // What comes now is waited for by the clock.
+        lock(&self.0.ends).is_quiet = false;
+        Poll::Ready(match self.0.socket.shutdown(Shutdown::Write) {
+            // The other end was faster.
+            Err(error) if error.kind() == ErrorKind::NotConnected => Ok(()),
+            done => done,
+        })
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _cx: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.0.send(parts)
+    }
+}
