@@ -1,6 +1,6 @@
 //! What a peer can declare, as a set of bits: the form in which the method table asks for it.
 
-use core::fmt;
+use core::{fmt, iter};
 
 macro_rules! capabilities {
     ($($(#[$doc:meta])* $name:ident = $path:literal,)*) => {
@@ -113,7 +113,12 @@ impl CapabilitySet {
 
     /// The members, in the order of [`Capability::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Capability> {
-        Capability::ALL.iter().copied().filter(move |capability| self.contains(*capability))
+        let Self(mut left) = self;
+        iter::from_fn(move || {
+            let lowest = left.trailing_zeros() as usize;
+            left &= left.wrapping_sub(1);
+            Capability::ALL.get(lowest).copied()
+        })
     }
 }
 
