@@ -46,7 +46,8 @@ impl<'a> Frame<'a> {
 
 /// Cuts a byte stream into lines (specification, transports, stdio).
 ///
-/// It owns the bytes that are not a whole line yet, so a reader may hand over whatever one read gave it and forget it.
+/// It owns the bytes that are not a whole line yet, so a reader may hand over whatever one read gave it and forget it, or
+/// read into [its room](Self::room).
 /// Lines end at a line feed; one carriage return before it is dropped, and so are a byte order mark at the very start
 /// and lines that are blank. How the stream is cut into chunks makes no difference to the frames.
 ///
@@ -64,7 +65,10 @@ impl<'a> Frame<'a> {
 /// ```
 #[derive(Debug)]
 pub struct LineDecoder {
+    /// What was read, and room for more.
     buffer: Vec<u8>,
+    /// Up to where there is something.
+    filled: usize,
     /// Where the line that is not handed out yet begins.
     start: usize,
     /// Up to where it has been searched for its end: a slow sender costs nothing twice.
@@ -81,6 +85,7 @@ impl LineDecoder {
     pub const fn new(limit: usize) -> Self {
         Self {
             buffer: Vec::new(),
+            filled: 0,
             start: 0,
             searched: 0,
             limit,
@@ -92,19 +97,63 @@ impl LineDecoder {
 
     /// Takes in the next bytes of the stream. Call [`next_frame`](Self::next_frame) until it returns `None` afterwards.
     pub fn feed(&mut self, chunk: &[u8]) {
+        self.close_up();
+        self.buffer.truncate(self.filled);
+        let needed = self.filled + chunk.len();
+        if needed > self.buffer.capacity() {
+            self.buffer.reserve_exact(self.capacity_for(chunk.len()) - self.filled);
+        }
+        self.buffer.extend_from_slice(chunk);
+        self.filled = needed;
+    }
+
+    /// Room for the next bytes of the stream, so that they need not be copied: whoever reads puts them at its beginning, and
+    /// says with [`filled`](Self::filled) how many there are. What is in it before means nothing.
+    ///
+    /// It has as many bytes as are `wanted`, or half of them where more would have to be allocated.
+    pub fn room(&mut self, wanted: usize) -> &mut [u8] {
+        if self.start == self.filled {
+            self.close_up();
+        }
+        let is_enough = |room: usize| 2 * room >= wanted;
+        if !is_enough(self.buffer.len() - self.filled) {
+            self.close_up();
+        }
+        if !is_enough(self.buffer.capacity() - self.filled) {
+            // Memory that nobody has touched is zero already, and in most systems is none.
+            let mut buffer = alloc::vec![0; self.capacity_for(wanted)];
+            buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
+            self.buffer = buffer;
+        } else if !is_enough(self.buffer.len() - self.filled) {
+            self.buffer.resize(self.buffer.capacity(), 0);
+        }
+        let end = self.buffer.len().min(self.filled + wanted);
+        &mut self.buffer[self.filled..end]
+    }
+
+    /// So many bytes have been put into the [`room`](Self::room), at most as many as there were. Call
+    /// [`next_frame`](Self::next_frame) until it returns `None` afterwards.
+    pub fn filled(&mut self, len: usize) {
+        self.filled = self.buffer.len().min(self.filled.saturating_add(len));
+    }
+
+    /// Moves the line that is not handed out yet to the beginning.
+    fn close_up(&mut self) {
         if self.start > 0 {
-            self.buffer.drain(..self.start);
+            if self.start < self.filled {
+                self.buffer.copy_within(self.start..self.filled, 0);
+            }
+            self.filled -= self.start;
             self.searched -= self.start;
             self.start = 0;
         }
-        let needed = self.buffer.len() + chunk.len();
-        if needed > self.buffer.capacity() {
-            // By doubling, but not beyond what a line under the limit can need.
-            let enough = self.limit.saturating_add(chunk.len());
-            let capacity = (2 * self.buffer.capacity()).min(enough).max(needed);
-            self.buffer.reserve_exact(capacity - self.buffer.len());
-        }
-        self.buffer.extend_from_slice(chunk);
+    }
+
+    /// The capacity that is needed for so many more bytes: twice of what there is, but not beyond what a line under the limit
+    /// can need.
+    fn capacity_for(&self, more: usize) -> usize {
+        let enough = self.limit.saturating_add(more);
+        (2 * self.buffer.capacity()).min(enough).max(self.filled + more)
     }
 
     /// Says that the stream has ended: what is left is handed out as [`FrameEnd::Unterminated`].
@@ -115,7 +164,7 @@ impl LineDecoder {
     /// The number of bytes held for a line that is not complete.
     #[must_use]
     pub fn buffered(&self) -> usize {
-        self.buffer.len() - self.start
+        self.filled - self.start
     }
 
     /// The next frame, or `None` when more bytes are needed.
@@ -125,13 +174,17 @@ impl LineDecoder {
     }
 
     fn next_range(&mut self) -> Option<(usize, usize, FrameEnd)> {
+        if self.searched == self.filled && !self.ended {
+            return None;
+        }
         loop {
-            let found = memchr(b'\n', &self.buffer[self.searched..]).map(|offset| self.searched + offset);
+            let rest = &self.buffer[self.searched..self.filled];
+            let found = memchr(b'\n', rest).map(|offset| self.searched + offset);
             if !self.skip_byte_order_mark(found.is_some()) {
                 return None;
             }
             let from = self.start;
-            let to = found.unwrap_or(self.buffer.len());
+            let to = found.unwrap_or(self.filled);
             self.searched = to;
             let trimmed = match self.buffer[from..to] {
                 [.., b'\r'] => to - 1,
@@ -173,7 +226,7 @@ impl LineDecoder {
         if !self.at_start_of_stream {
             return true;
         }
-        let beginning = &self.buffer[self.start..];
+        let beginning = &self.buffer[self.start..self.filled];
         if beginning.starts_with(BOM) {
             self.start += BOM.len();
             self.searched = self.searched.max(self.start);
@@ -192,11 +245,27 @@ mod tests {
 
     type Seen = Vec<(Vec<u8>, FrameEnd)>;
 
+    /// What becomes of chunks, each of which is fed, or put into the room of the decoder.
     fn decode(limit: usize, chunks: &[&[u8]]) -> Seen {
+        let fed = decode_by(limit, chunks, |_| false);
+        for (remainder, of) in [(0, 1), (0, 2), (1, 2), (0, 3), (2, 5)] {
+            assert_eq!(decode_by(limit, chunks, |number| number % of == remainder), fed, "{remainder} of {of}");
+        }
+        fed
+    }
+
+    fn decode_by(limit: usize, chunks: &[&[u8]], by_room: impl Fn(usize) -> bool) -> Seen {
         let mut lines = LineDecoder::new(limit);
         let mut seen = Vec::new();
-        for chunk in chunks {
-            lines.feed(chunk);
+        for (number, chunk) in chunks.iter().enumerate() {
+            if by_room(number) {
+                let room = lines.room(2 * chunk.len());
+                room.fill(b'\n');
+                room[..chunk.len()].copy_from_slice(chunk);
+                lines.filled(chunk.len());
+            } else {
+                lines.feed(chunk);
+            }
             while let Some(frame) = lines.next_frame() {
                 seen.push((frame.bytes().to_vec(), frame.end()));
             }
@@ -275,6 +344,32 @@ mod tests {
         }
         lines.feed(b"\n");
         assert_eq!(lines.next_frame().map(|frame| frame.bytes().len()), Some(100));
+    }
+
+    #[test]
+    fn the_room_is_kept_and_grows_with_a_line_that_is_long() {
+        let mut lines = LineDecoder::new(1000);
+        let (mut text, mut seen) = (b"x".repeat(900), 0);
+        text.push(b'\n');
+        for _ in 0..3 {
+            let mut rest = &text[..];
+            while !rest.is_empty() {
+                let room = lines.room(64);
+                assert!((32..=64).contains(&room.len()), "{}", room.len());
+                let (now, later) = rest.split_at(room.len().min(rest.len()).min(50));
+                room[..now.len()].copy_from_slice(now);
+                lines.filled(now.len());
+                rest = later;
+                while let Some(frame) = lines.next_frame() {
+                    assert_eq!(frame.bytes(), &text[..900]);
+                    seen += 1;
+                }
+            }
+            assert_eq!((lines.buffered(), lines.buffer.capacity()), (0, 1024));
+        }
+        assert_eq!(seen, 3);
+        lines.filled(usize::MAX);
+        assert_eq!(lines.buffered(), lines.buffer.len() - lines.start, "no more than there is room");
     }
 
     #[test]
