@@ -27,6 +27,7 @@ mod poll;
 mod probe;
 mod pursuit;
 mod receive;
+mod remarks;
 mod renegotiate;
 mod repeat;
 mod rounds;
@@ -361,7 +362,7 @@ impl<E> Connection<E> {
         let method = self.engine.method(method);
         let can_be_task =
             method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
-        let task = can_be_task && params.is_some_and(|params| params.member("task").is_some());
+        let task = can_be_task && params.is_some_and(|params| params.has("task"));
         self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
             params.map_or(Ok(()), |params| raw_object(out, params))
         })

@@ -3,7 +3,6 @@
 use alloc::{
     boxed::Box,
     string::{String, ToString},
-    vec::Vec,
 };
 
 use super::{
@@ -206,11 +205,4 @@ impl Engine {
 
 fn server_info(meta: &Meta) -> Option<Implementation> {
     meta.get(keys::SERVER_INFO)?.decode().ok()
-}
-
-/// What a request of the modern era says of its sender.
-pub(super) fn identify(out: &mut Vec<u8>, start: usize, version: ProtocolVersion, identity: &Identity) {
-    super::splice::set_meta(out, start, keys::CLIENT_CAPABILITIES, identity.capabilities.get());
-    super::splice::set_meta(out, start, keys::CLIENT_INFO, identity.info.get());
-    super::splice::set_meta(out, start, keys::PROTOCOL_VERSION, &alloc::format!("\"{version}\""));
 }

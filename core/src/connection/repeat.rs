@@ -5,27 +5,24 @@ use alloc::{
     boxed::Box,
     collections::BTreeSet,
     string::{String, ToString},
-    sync::Arc,
     vec::Vec,
 };
 
 use hashbrown::HashMap;
 
 use super::{
-    Outcome, RequestOptions,
+    Outcome,
     engine::{CallTag, Engine},
     listening::Listening,
-    probe,
     pursuit::Pursuit,
+    remarks::{Extra, Remarks},
     rounds::Round,
-    splice,
 };
 use crate::{
     cache::{Asked, CacheKey},
-    protocol::{MethodName, ProtocolVersion},
+    protocol::MethodName,
     rpc::{CallId, Empty, InARow, Lane, Owner, Timestamp},
-    schema::{LoggingLevel, TraceContext, keys},
-    wire::{ErrorObject, RequestId, encode},
+    wire::{ErrorObject, encode},
 };
 
 /// Buffers for params that wait for the next request, so that it need not allocate one.
@@ -67,38 +64,6 @@ impl Kept {
     /// Whether the application has questions to answer.
     pub(super) fn is_asking(&self) -> bool {
         self.round.is_open() || self.pursuit.as_ref().is_some_and(|pursuit| pursuit.is_asking())
-    }
-}
-
-/// What a request says beside its params, each time it is sent.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Extra {
-    level: Option<LoggingLevel>,
-    trace: Option<Arc<TraceContext>>,
-    /// It is not said, but decides what becomes of a task.
-    follow_task: bool,
-}
-
-impl Extra {
-    pub(super) fn of(options: &RequestOptions) -> Self {
-        Self { level: options.log_level, trace: options.trace.clone(), follow_task: options.follow_task }
-    }
-
-    pub(super) const fn has_trace(&self) -> bool {
-        self.trace.is_some()
-    }
-
-    /// Adds it to the params that begin at `start` and end with `out`.
-    pub(super) fn add(&self, out: &mut Vec<u8>, start: usize, modern: bool) {
-        // In a session the level is a matter of the session.
-        if let Some(level) = self.level.as_ref().filter(|_| modern) {
-            splice::set_meta(out, start, keys::LOG_LEVEL, &alloc::format!("\"{level}\""));
-        }
-        for (name, value) in self.trace.iter().flat_map(|trace| trace.members()) {
-            let mut text = Vec::new();
-            encode::text(&mut text, value);
-            splice::set_meta(out, start, name, core::str::from_utf8(&text).unwrap_or("null"));
-        }
     }
 }
 
@@ -320,9 +285,9 @@ impl Engine {
         }) else {
             return;
         };
-        splice_all(&mut params, 0, modern, &extra, progress.then_some(wire));
+        Remarks { modern, extra: &extra, token: progress.then_some(wire) }.splice(&mut params, 0);
         let queued: Result<_, ()> = self.outbox.push(Lane::Request, Owner::Call(wire), max_len, |out| {
-            encode::open_request(out, &RequestId::from(wire.as_u64()), method.as_str());
+            encode::open_request(out, wire.as_u64(), method.as_str());
             out.extend_from_slice(b",\"params\":");
             out.extend_from_slice(&params);
             out.push(b'}');
@@ -336,22 +301,5 @@ impl Engine {
             let event = self.give_up(call, Outcome::Error(error));
             self.events.extend(event.map(super::Event::into_owned));
         }
-    }
-}
-
-/// What a request says beside its params: who sends it, what it wants beside its answer.
-pub(super) fn splice_all(
-    out: &mut Vec<u8>,
-    start: usize,
-    modern: Option<(ProtocolVersion, &probe::Identity)>,
-    extra: &Extra,
-    token: Option<CallId>,
-) {
-    extra.add(out, start, modern.is_some());
-    if let Some((version, identity)) = modern {
-        probe::identify(out, start, version, identity);
-    }
-    if let Some(token) = token {
-        splice::progress_token(out, start, token.as_u64());
     }
 }

@@ -7,7 +7,7 @@ use super::{
     batch::Part,
     engine::{CallTag, Engine},
     listening::Listening,
-    repeat::{Extra, splice_all},
+    remarks::{Extra, Remarks},
 };
 use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
@@ -128,19 +128,20 @@ impl Engine {
         let mut kept = self.repeats.buffer();
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
+        let remarks = Remarks { modern, extra: &extra, token: options.progress.then_some(id) };
         let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
-            encode::open_request(out, &RequestId::from(id.as_u64()), method);
+            encode::open_request(out, id.as_u64(), method);
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
-            params(out)?;
-            if keep {
-                kept.extend_from_slice(&out[start..]);
-            }
-            if out.len() == start && (options.progress || modern.is_some() || extra.has_trace()) {
-                out.extend_from_slice(b"{}");
-            }
-            splice_all(out, start, modern, &extra, options.progress.then_some(id));
+            remarks.append(out, |out| {
+                let start = out.len();
+                params(out)?;
+                if keep {
+                    kept.extend_from_slice(&out[start..]);
+                }
+                Ok(())
+            })?;
             if out.len() == start {
                 out.truncate(before);
             }
@@ -432,7 +433,7 @@ impl Engine {
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
             out.extend_from_slice(b"{\"progressToken\":");
-            out.extend_from_slice(token.as_json().as_bytes());
+            out.extend_from_slice(token.as_bytes());
             out.extend_from_slice(b",\"progress\":");
             number(out, progress)?;
             if let Some(total) = total.filter(|total| total.is_finite()) {

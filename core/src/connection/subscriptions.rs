@@ -220,7 +220,7 @@ impl Engine {
         params: &[u8],
         others: impl FnOnce(&mut Self) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        if let Some((_, longest)) = listeners.iter().max_by_key(|(_, id)| id.as_json().len()) {
+        if let Some((_, longest)) = listeners.iter().max_by_key(|(_, id)| id.as_bytes().len()) {
             self.has_room()?;
             if self.is_too_large(method, longest, params) {
                 return Err(SendError::TooLarge);
@@ -301,7 +301,7 @@ impl Engine {
             }
             let _ = self.push_notification(Owner::Behind(key), Method::Cancelled.as_str(), |out| {
                 out.extend_from_slice(b"{\"requestId\":");
-                out.extend_from_slice(id.as_json().as_bytes());
+                out.extend_from_slice(id.as_bytes());
                 out.push(b'}');
                 Ok(())
             });

@@ -124,7 +124,7 @@ impl TraceContext {
     }
 
     /// The names and values of what there is.
-    pub(crate) fn members(&self) -> impl Iterator<Item = (&'static str, &str)> {
+    pub(crate) fn members(&self) -> impl DoubleEndedIterator<Item = (&'static str, &str)> {
         let names = [keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE];
         let values = [&self.parent, &self.state, &self.baggage];
         names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.as_deref()?)))

@@ -12,9 +12,9 @@ pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resu
 }
 
 /// Appends `{"jsonrpc":"2.0","id":…,"method":…` and leaves the object open.
-pub(crate) fn open_request(out: &mut Vec<u8>, id: &RequestId, method: &str) {
+pub(crate) fn open_request(out: &mut Vec<u8>, id: u64, method: &str) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.as_json().as_bytes());
+    unsigned(out, id);
     out.extend_from_slice(b",\"method\":");
     text(out, method);
 }
@@ -28,7 +28,7 @@ pub(crate) fn open_notification(out: &mut Vec<u8>, method: &str) {
 /// Appends `{"jsonrpc":"2.0","id":…,"result":` and leaves the object open.
 pub(crate) fn open_response(out: &mut Vec<u8>, id: &RequestId) {
     out.extend_from_slice(b"{\"jsonrpc\":\"2.0\",\"id\":");
-    out.extend_from_slice(id.as_json().as_bytes());
+    out.extend_from_slice(id.as_bytes());
     out.extend_from_slice(b",\"result\":");
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error:
     match id {
         Ok(id) => {
             out.extend_from_slice(b",\"id\":");
-            out.extend_from_slice(id.as_json().as_bytes());
+            out.extend_from_slice(id.as_bytes());
         }
         Err(MissingId::Null) => out.extend_from_slice(b",\"id\":null"),
         Err(MissingId::Absent) => {}
@@ -85,6 +85,11 @@ pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
 /// Appends a JSON string.
 pub(crate) fn text(out: &mut Vec<u8>, text: &str) {
     escape::string(out, text);
+}
+
+/// Appends a JSON integer that is not negative, such as an id of ours.
+pub(crate) fn unsigned(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends a JSON integer.

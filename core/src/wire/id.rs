@@ -69,11 +69,20 @@ impl RequestId {
         core::str::from_utf8(&self.text).unwrap_or_default()
     }
 
+    /// The JSON text, for whoever writes it: that it is text is not checked once more.
+    #[inline]
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.text
+    }
+
     /// The number, if this is one that fits.
     #[must_use]
     pub fn as_u64(&self) -> Option<u64> {
         match self.form {
-            Form::Integer => self.as_json().parse().ok(),
+            Form::Integer => self
+                .text
+                .iter()
+                .try_fold(0_u64, |number, digit| number.checked_mul(10)?.checked_add(digit.checked_sub(b'0')?.into())),
             Form::Number => integral(self.as_json())?.parse().ok(),
             Form::String | Form::Escaped => None,
         }

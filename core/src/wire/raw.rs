@@ -11,7 +11,7 @@ use super::{
     index::Index,
     message::string,
     reader::read,
-    scan::{MAX_DEPTH, Scanner},
+    scan::{MAX_DEPTH, Scanner, may_have},
     text,
 };
 
@@ -76,6 +76,11 @@ impl<'a> RawJson<'a> {
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
         self.members().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// Whether this is an object that has such a member, where it hardly ever has.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        may_have(self.text.as_bytes(), name) && self.member(name).is_some()
     }
 
     /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.

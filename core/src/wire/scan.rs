@@ -381,6 +381,21 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// Whether an object may have a member of this name. If not, that is certain, and known without a look at each member.
+#[inline]
+pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
+    let name = name.as_bytes();
+    // Of its letters the one that is least common, as far as that matters: wherever it stands is looked at.
+    let is_common = |byte: &u8| matches!(byte, b'a' | b'e' | b'i' | b'l' | b'n' | b'o' | b'r' | b's' | b't');
+    let place = name.iter().position(|byte| !is_common(byte)).unwrap_or(0);
+    let rare = name.get(place).copied().unwrap_or(b'"');
+    memchr::memchr2_iter(rare, b'\\', object).any(|at| match object[at] {
+        // The name could be spelled with escapes.
+        b'\\' => object.get(at + 1) == Some(&b'u'),
+        _ => at.checked_sub(place).is_some_and(|from| object[from..].starts_with(name)),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
