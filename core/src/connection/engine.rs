@@ -22,8 +22,8 @@ use crate::{
     cache::Cache,
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
     rpc::{CallId, Empty, Entry, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, Slots, State, Timestamp},
-    schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext},
-    wire::{Json, RequestId},
+    schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext, keys},
+    wire::{Json, RawJson, RequestId},
 };
 
 /// What is remembered of a request of ours.
@@ -56,12 +56,13 @@ pub(super) enum Token {
 }
 
 impl Token {
-    pub(super) fn new(token: Option<RequestId>, id: &RequestId) -> Self {
-        match token {
+    /// The one that `_meta` names, if it does, of the request with this id.
+    pub(super) fn named(meta: Option<&RawJson<'_>>, id: &RequestId) -> Self {
+        match meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN)) {
             None => Self::None,
             // Spelled alike: it is repeated as it came.
-            Some(token) if token.as_json() == id.as_json() => Self::Id,
-            Some(token) => Self::Other(Box::new(token)),
+            Some(token) if token.get().as_bytes() == id.as_bytes() => Self::Id,
+            Some(token) => RequestId::from_token(token.get()).map_or(Self::None, |token| Self::Other(Box::new(token))),
         }
     }
 }
@@ -382,17 +383,14 @@ impl Engine {
                 }
                 (Route::Reply { key, last }, stream)
             }
-            Owner::Call(wire) => {
-                let call = self.calls.by_wire(wire.as_u64()).unwrap_or(wire);
-                let mut stream = None;
-                if let Some(call) = self.calls.get_mut(call) {
+            Owner::Call(wire) => match self.calls.find_mut(wire.as_u64()) {
+                Some((id, call)) => {
                     call.sent = true;
-                    if let CallTag::User { stream: caused, .. } = call.tag {
-                        stream = caused;
-                    }
+                    let stream = if let CallTag::User { stream, .. } = call.tag { stream } else { None };
+                    (Route::Call(id), stream)
                 }
-                (Route::Call(call), stream)
-            }
+                None => (Route::Call(wire), None),
+            },
         }
     }
 

@@ -157,10 +157,9 @@ impl Engine {
             return None;
         }
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
-        let token = meta.member(keys::PROGRESS_TOKEN).and_then(|token| token.decode().ok());
+        let token = Token::named(Some(meta), &id);
         let trace = TraceContext::of(meta).map(Box::new);
-        let tag =
-            RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(Token::new(token, &id), origin) };
+        let tag = RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, origin);
         }

@@ -274,9 +274,9 @@ impl Engine {
                 }
             }
         }
-        let token = meta.as_ref().and_then(|meta| id_in(meta, "progressToken"));
+        let token = Token::named(meta.as_ref(), &id);
         let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
-        let tag = RequestTag { level, trace, ..RequestTag::new(Token::new(token, &id), origin) };
+        let tag = RequestTag { level, trace, ..RequestTag::new(token, origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
@@ -477,9 +477,8 @@ impl Engine {
     /// The call that a response with this id answers.
     pub(super) fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
         let (wire, lenient) = call_of(id)?;
-        let call = self.calls.by_wire(wire.as_u64())?;
         // What has not been sent cannot be answered.
-        self.calls.get(call).filter(|entry| entry.sent)?;
+        let (call, _) = self.calls.find(wire.as_u64()).filter(|(_, entry)| entry.sent)?;
         self.stats.lenient_ids += u64::from(lenient);
         Some(call)
     }

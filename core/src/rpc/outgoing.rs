@@ -128,8 +128,19 @@ impl<T> Outgoing<T> {
 
     /// The call that was last sent under this id.
     pub(crate) fn by_wire(&self, wire: u64) -> Option<CallId> {
+        self.find(wire).map(|(id, _)| id)
+    }
+
+    /// The same, and what is known of it.
+    pub(crate) fn find(&self, wire: u64) -> Option<(CallId, &Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
-        self.calls.get(&id).filter(|call| call.wire == wire).map(|_| CallId(id))
+        self.calls.get(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn find_mut(&mut self, wire: u64) -> Option<(CallId, &mut Call<T>)> {
+        let id = self.aliases.get(&wire).copied().unwrap_or(wire);
+        self.calls.get_mut(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
 
     /// The id that a call was last sent under.

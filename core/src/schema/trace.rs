@@ -7,10 +7,7 @@ use alloc::string::{String, ToString};
 use core::fmt;
 
 use super::{Meta, keys};
-use crate::wire::{
-    RawJson,
-    scan::{MAX_DEPTH, Scanner},
-};
+use crate::wire::RawJson;
 
 /// Bytes of `baggage`, as many as everybody has to pass on.
 const MAX_BAGGAGE: usize = 8192;
@@ -99,21 +96,11 @@ impl TraceContext {
 
     /// What `_meta` says; `None` if it says nothing of a trace.
     pub(crate) fn of(meta: &RawJson<'_>) -> Option<Self> {
-        let mut scanner = Scanner::new(meta.get(), MAX_DEPTH);
-        scanner.expect(b'{').ok()?;
-        let [mut parent, mut state, mut baggage] = [const { None::<String> }; 3];
-        let mut first = true;
-        while let Some(name) = scanner.next_member(first).ok()? {
-            first = false;
-            let value = RawJson::trusted(scanner.value(1).ok()?);
-            match &*name.text() {
-                keys::TRACEPARENT => parent = value.decode().ok(),
-                keys::TRACESTATE => state = value.decode().ok(),
-                keys::BAGGAGE => baggage = value.decode().ok(),
-                _ => {}
-            }
+        let values = meta.pick([keys::TRACEPARENT, keys::TRACESTATE, keys::BAGGAGE]);
+        if values.iter().all(Option::is_none) {
+            return None;
         }
-        Self::read([parent, state, baggage])
+        Self::read(values.map(|value| value?.decode().ok()))
     }
 
     fn read([parent, state, baggage]: [Option<String>; 3]) -> Option<Self> {

@@ -1,5 +1,7 @@
 //! Where the members of an object stand in its text.
 
+use core::ops::Range;
+
 use super::scan::StringToken;
 
 /// How many members it knows: those of params hardly ever have more.
@@ -37,14 +39,25 @@ impl Index {
     }
 
     /// The members of the object with this text, if it knows them: names and values in their order.
-    pub(super) fn members(self, text: &str) -> impl Iterator<Item = (&str, &str)> {
-        let known = self.spots.into_iter().take(usize::from(self.len));
-        known.filter_map(|Spot { name, value }| Some((part(text, name)?, part(text, value)?)))
+    pub(super) fn members<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let known = self.spots.iter().take(usize::from(self.len));
+        known.filter_map(move |Spot { name, value }| Some((part(text, *name)?, part(text, *value)?)))
+    }
+
+    /// The value of the first of them that has this name.
+    pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
+        let is_named = |spot: &&Spot| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
+        let spot = self.spots.iter().take(usize::from(self.len)).find(is_named)?;
+        part(text, spot.value)
     }
 }
 
-fn part(text: &str, [from, to]: [u16; 2]) -> Option<&str> {
-    text.get(usize::from(from)..usize::from(to))
+fn range([from, to]: [u16; 2]) -> Range<usize> {
+    usize::from(from)..usize::from(to)
+}
+
+fn part(text: &str, spot: [u16; 2]) -> Option<&str> {
+    text.get(range(spot))
 }
 
 /// An [`Index`] while it is made.

@@ -6,7 +6,7 @@ use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId,
     index::{Index, Indexing},
     plain,
-    scan::{ScanError, Scanner},
+    scan::{ScanError, Scanner, StringToken},
     unescape::unescape,
 };
 
@@ -151,17 +151,18 @@ impl Member {
         })
     }
 
-    /// Takes the name of a member that is written as nearly everybody writes it.
+    /// Takes the name of a member that is written as nearly everybody writes it, and the version with its value.
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
-        [
-            (Self::Id, &b"\"id\":"[..]),
-            (Self::Method, b"\"method\":"),
-            (Self::Params, b"\"params\":"),
-            (Self::Result, b"\"result\":"),
-        ]
-        .into_iter()
-        .find_map(|(member, beginning)| scanner.eat_member(first, beginning).then_some(member))
+        let (member, taken) = match scanner.peek_member(first)? {
+            b'j' => (Self::Version, scanner.eat_member(first, b"\"jsonrpc\":\"2.0\"")),
+            b'i' => (Self::Id, scanner.eat_member(first, b"\"id\":")),
+            b'm' => (Self::Method, scanner.eat_member(first, b"\"method\":")),
+            b'p' => (Self::Params, scanner.eat_member(first, b"\"params\":")),
+            b'r' => (Self::Result, scanner.eat_member(first, b"\"result\":")),
+            _ => return None,
+        };
+        taken.then_some(member)
     }
 }
 
@@ -175,7 +176,7 @@ struct Envelope<'a> {
     result: Option<&'a str>,
     error: Option<&'a str>,
     /// The member `_meta` of the params.
-    meta: Option<&'a str>,
+    meta: Option<RawJson<'a>>,
     /// Where the members of the params are.
     members: Index,
     duplicate: bool,
@@ -199,12 +200,12 @@ impl<'a> Envelope<'a> {
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
         loop {
-            if scanner.eat_member(first, b"\"jsonrpc\":\"2.0\"") {
-                self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
-                first = false;
-                continue;
-            }
             let member = match Member::compact(scanner, first) {
+                Some(Member::Version) => {
+                    self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
+                    first = false;
+                    continue;
+                }
                 Some(member) => Some(member),
                 None => match scanner.next_member(first)? {
                     // A name may be spelled with escapes; what counts is the name.
@@ -228,21 +229,22 @@ impl<'a> Envelope<'a> {
         scanner.expect_end()
     }
 
-    /// Steps over the params and remembers where their members are.
+    /// Steps over the params and remembers where their members are, and those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
-        let start = scanner.position();
-        scanner.open(b'{', 1)?;
-        let (mut first, mut members) = (true, Indexing::new(scanner.since(start)));
-        while let Some(name) = scanner.next_member(first)? {
-            first = false;
-            let value = scanner.value(2)?;
-            members.add(name, value);
-            if name.is("_meta") {
-                self.meta = Some(value);
+        let (params, members) = read_object(scanner, 1, |scanner, name| {
+            if name.is("_meta") && scanner.peek() == Some(b'{') {
+                let (text, members) = read_object(scanner, 2, |scanner, _| scanner.value(3))?;
+                self.meta = Some(RawJson::indexed(text, members));
+                return Ok(text);
             }
-        }
-        self.members = members.end();
-        Ok(scanner.since(start))
+            let value = scanner.value(2)?;
+            if name.is("_meta") {
+                self.meta = Some(RawJson::trusted(value));
+            }
+            Ok(value)
+        })?;
+        self.members = members;
+        Ok(params)
     }
 
     fn malformed(&self, defect: Defect) -> Malformed {
@@ -279,7 +281,7 @@ impl<'a> Envelope<'a> {
                     Some(_) => return fail(Defect::Params),
                 };
                 Ok(match id {
-                    Some(id) => Message::Request { id, method, params, meta: self.meta.map(RawJson::trusted) },
+                    Some(id) => Message::Request { id, method, params, meta: self.meta },
                     None => Message::Notification { method, params },
                 })
             }
@@ -303,6 +305,23 @@ impl<'a> Envelope<'a> {
             _ => fail(Defect::Shape),
         }
     }
+}
+
+/// Steps over an object inside of `outer` brackets, each value by what is given for it, and says where its members are.
+#[inline(always)]
+fn read_object<'a>(
+    scanner: &mut Scanner<'a>,
+    outer: u32,
+    mut value: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<&'a str, ScanError>,
+) -> Result<(&'a str, Index), ScanError> {
+    let start = scanner.position();
+    scanner.open(b'{', outer)?;
+    let (mut first, mut members) = (true, Indexing::new(scanner.since(start)));
+    while let Some(name) = scanner.next_member(first)? {
+        first = false;
+        members.add(name, value(scanner, name)?);
+    }
+    Ok((scanner.since(start), members.end()))
 }
 
 /// The text of a JSON string token; `None` for any other value.

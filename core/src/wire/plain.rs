@@ -14,6 +14,9 @@ const SHORT: usize = 8 * WORD;
 /// Names are shorter than this, those with a domain included.
 const NAME: usize = 6 * WORD;
 
+/// Integers have fewer digits than this, and there is something behind them.
+const DIGITS: usize = 20;
+
 /// What a backslash may stand before, but for `u`.
 const SHORT_ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
@@ -71,8 +74,7 @@ fn short(bytes: &[u8]) -> usize {
         let rest = &bytes[at..];
         let word = match rest.first_chunk() {
             Some(word) => u64::from_le_bytes(*word),
-            // What is missing is zero, which is special.
-            None => rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+            None => padded(rest),
         };
         let found = special_in_word(word);
         if found != 0 {
@@ -333,7 +335,13 @@ impl<S: Simd> Lanes for Vector<S> {
 pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut length = 0;
     loop {
-        let found = special_in_word(u64::from_le_bytes(*bytes.get(length..)?.first_chunk()?));
+        let rest = bytes.get(length..)?;
+        let found = special_in_word(match (rest.first_chunk(), bytes.last_chunk()) {
+            (Some(word), _) => u64::from_le_bytes(*word),
+            // The text ends soon. What has been looked at is looked at again, instead of each byte of the rest.
+            (None, Some(last)) => u64::from_le_bytes(*last).unbounded_shr(u64::BITS - u8::BITS * rest.len() as u32),
+            (None, None) => padded(rest),
+        });
         if found != 0 {
             length += found.trailing_zeros() as usize / 8;
             break;
@@ -347,6 +355,19 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
         (name, [b'"', behind @ ..]) => Some((name, behind)),
         _ => None,
     }
+}
+
+/// What is behind an integer that does not begin with a zero, is no part of another number, and is so short as ids are.
+#[inline(always)]
+pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
+    let length = bytes.iter().take(DIGITS).position(|byte| !byte.is_ascii_digit())?;
+    bytes.get(length..).filter(|behind| !matches!(behind, [b'.' | b'e' | b'E', ..]))
+}
+
+/// The bytes of a text that is shorter than a word. What is missing is zero, which is special.
+#[inline(always)]
+fn padded(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 
 /// The high bit of each byte that is special. Only the lowest bit that is set can be relied upon: bytes above it are

@@ -75,7 +75,24 @@ impl<'a> RawJson<'a> {
     /// The value of a member, if this is an object that has it.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
+        if self.index.is_known() {
+            return self.index.find(&self.text, name).map(RawJson::trusted);
+        }
         self.members().find_map(|(found, value)| (found == name).then_some(value))
+    }
+
+    /// The values of several members, if this is an object that has them.
+    pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<RawJson<'_>>; N] {
+        if self.index.is_known() {
+            return names.map(|name| self.member(name));
+        }
+        let mut picked = [const { None }; N];
+        for (found, value) in self.members() {
+            if let Some(at) = names.iter().position(|name| found == *name) {
+                picked[at].get_or_insert(value);
+            }
+        }
+        picked
     }
 
     /// Whether this is an object that has such a member, where it hardly ever has.
@@ -85,22 +102,18 @@ impl<'a> RawJson<'a> {
 
     /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, RawJson<'_>)> {
+        let known = self.index.members(&self.text).map(|(name, value)| (Cow::Borrowed(name), RawJson::trusted(value)));
         let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
         let mut first = true;
-        let is_known = self.index.is_known();
-        let mut known = self.index.members(&self.text);
-        let is_object = scanner.eat(b'{');
-        iter::from_fn(move || {
-            if is_known {
-                return known.next().map(|(name, value)| (Cow::Borrowed(name), RawJson::trusted(value)));
-            }
-            if !is_object {
+        let is_searched = !self.index.is_known() && scanner.eat(b'{');
+        known.chain(iter::from_fn(move || {
+            if !is_searched {
                 return None;
             }
             let name = scanner.next_member(mem::replace(&mut first, false)).ok()??;
             let value = scanner.value(1).ok()?;
             Some((name.text(), RawJson::trusted(value)))
-        })
+        }))
     }
 
     /// Whether the value is an object.

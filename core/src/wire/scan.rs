@@ -36,7 +36,7 @@ pub(crate) struct StringToken<'a> {
 
 impl<'a> StringToken<'a> {
     /// Whether it stands for this text.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is(self, text: &str) -> bool {
         if self.escaped { self.text() == text } else { self.inner == text.as_bytes() }
     }
@@ -202,8 +202,13 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
         let start = self.position();
-        match self.rest.strip_prefix(b"\"").and_then(plain::name) {
-            Some((_, behind)) => self.rest = behind,
+        let behind = match self.rest {
+            [b'"', string @ ..] => plain::name(string).map(|(_, behind)| behind),
+            [b'1'..=b'9', ..] => plain::integer(self.rest),
+            _ => None,
+        };
+        match behind {
+            Some(behind) => self.rest = behind,
             None => self.skip_value(outer)?,
         }
         Ok(self.since(start))
@@ -323,12 +328,22 @@ impl<'a> Scanner<'a> {
         self.spaced_name().map(Some)
     }
 
+    /// The first letter of a name that stands here, behind the comma if there should be one, with nothing between.
+    #[inline(always)]
+    pub(crate) fn peek_member(&self, first: bool) -> Option<u8> {
+        match self.rest {
+            [b'"', letter, ..] if first => Some(*letter),
+            [b',', b'"', letter, ..] if !first => Some(*letter),
+            _ => None,
+        }
+    }
+
     /// Takes a member's beginning that is written exactly so, with the comma before it if there should be one.
     #[inline(always)]
-    pub(crate) fn eat_member(&mut self, first: bool, beginning: &[u8]) -> bool {
+    pub(crate) fn eat_member<const N: usize>(&mut self, first: bool, beginning: &[u8; N]) -> bool {
         let rest = if first { Some(self.rest) } else { self.rest.strip_prefix(b",") };
-        match rest.and_then(|rest| rest.strip_prefix(beginning)) {
-            Some(rest) if !matches!(rest, [0..=b' ', ..]) => {
+        match rest.and_then(|rest| rest.split_first_chunk()) {
+            Some((start, rest)) if start == beginning && !matches!(rest, [0..=b' ', ..]) => {
                 self.rest = rest;
                 true
             }
