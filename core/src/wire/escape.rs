@@ -8,8 +8,6 @@ use super::plain::{cut, is_plain};
 const SHORT: usize = 128;
 /// Between bytes that are escaped there are mostly fewer than so many others.
 const RUN: usize = 32;
-/// So much is looked at before it is copied: what has been looked at is then still close to the processor.
-const BLOCK: usize = 4 * 1024;
 
 /// Appends the string that stands for `text`, with its quotes.
 pub(super) fn string(out: &mut Vec<u8>, text: &str) {
@@ -25,17 +23,16 @@ pub(super) fn string(out: &mut Vec<u8>, text: &str) {
 
 /// Appends what stands between the quotes.
 pub(super) fn contents(out: &mut Vec<u8>, text: &str) {
-    for block in text.as_bytes().chunks(BLOCK) {
-        let rest = cut(
-            block,
-            #[inline(always)]
-            |text, length| {
-                plain(out, text, length);
-                escape(out, text[length]);
-            },
-        );
-        out.extend_from_slice(rest);
-    }
+    cut(
+        text.as_bytes(),
+        #[inline(always)]
+        |text, length| {
+            plain(out, text, length);
+            if let Some(special) = text.get(length) {
+                escape(out, *special);
+            }
+        },
+    );
 }
 
 /// Appends the beginning of `text`.
@@ -99,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_length_and_place_is_right() {
-        for length in (0..140).chain([BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, 2 * BLOCK + 9]) {
+        for length in (0..140).chain([191, 192, 193, 255, 256, 257, 320, 449, 4096]) {
             for filler in ['x', 'ä', '大'] {
                 let mut text: String = core::iter::repeat_n(filler, length / filler.len_utf8()).collect();
                 same(&text);

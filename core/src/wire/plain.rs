@@ -1,7 +1,10 @@
 //! Where a JSON string ends, or has something special, found without looking at one byte at a time.
 
 #[cfg(feature = "simd")]
-use fearless_simd::{Level, Simd, SimdBase, SimdInt, SimdMask, dispatch, mask8x64, u8x64};
+use core::array;
+
+#[cfg(feature = "simd")]
+use fearless_simd::{Level, Simd, SimdBase, SimdInt, SimdMask, dispatch, mask8x64, u8x32, u8x64};
 
 /// Bytes that are looked at in one step as a number.
 const WORD: usize = size_of::<u64>();
@@ -9,6 +12,8 @@ const WORD: usize = size_of::<u64>();
 const BLOCK: usize = u64::BITS as usize;
 /// Blocks that are looked at in one step where nothing special is expected.
 const MANY: usize = 4;
+/// Bytes that are looked at and copied in one step: as many as there is room for in the registers of most processors.
+const SOME: usize = 2 * BLOCK;
 /// A text that has nothing special for so long is likely to have nothing for longer: worth the start of blocks.
 const SHORT: usize = 8 * WORD;
 /// Names are shorter than this, those with a domain included.
@@ -45,13 +50,13 @@ pub(super) fn is_plain(bytes: &[u8]) -> bool {
     }
 }
 
-/// Cuts a text at its quotes, backslashes and control characters: for each of them, `cut` gets the text from behind the one
-/// before, and where it is in that. What is behind the last of them comes back.
-pub(super) fn cut<'a>(bytes: &'a [u8], cut: impl FnMut(&'a [u8], usize)) -> &'a [u8] {
+/// Cuts a text at its quotes, backslashes and control characters, and where else it likes. `piece` gets the pieces in their
+/// order, each with its length: it is followed by the byte at which it was cut, which is in no piece, or by nothing.
+pub(super) fn cut(bytes: &[u8], piece: impl FnMut(&[u8], usize)) {
     #[cfg(feature = "simd")]
-    return dispatch!(Level::new(), simd => cut_by_blocks(Vector(simd), bytes, cut));
+    dispatch!(Level::new(), simd => cut_by_blocks(Vector(simd), bytes, piece));
     #[cfg(not(feature = "simd"))]
-    cut_by_blocks(Portable, bytes, cut)
+    cut_by_blocks(Portable, bytes, piece);
 }
 
 /// The rest of a string whose opening quote is before `bytes`, or where it is none.
@@ -115,6 +120,9 @@ trait Lanes: Copy {
     /// Whether nothing in several blocks is special: faster than to look at each.
     fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool;
 
+    /// If nothing in these bytes is special, they are taken: from where they have been looked at, not from memory once more.
+    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool;
+
     /// Quotes, backslashes and control characters.
     fn special(self, block: &[u8; BLOCK]) -> u64;
 
@@ -146,27 +154,43 @@ fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
 }
 
 #[inline(always)]
-fn cut_by_blocks<'a>(lanes: impl Lanes, bytes: &'a [u8], mut cut: impl FnMut(&'a [u8], usize)) -> &'a [u8] {
+fn cut_by_blocks(lanes: impl Lanes, bytes: &[u8], mut piece: impl FnMut(&[u8], usize)) {
     let mut padded = [0; BLOCK];
-    // What is not cut yet, and where that and the block begin.
-    let (mut rest, mut from, mut start) = (bytes, 0, 0);
+    // Where what is not cut yet begins, and the block.
+    let (mut from, mut start) = (0, 0);
     while start < bytes.len() {
         let mut special = lanes.special(block_at(bytes, start, &mut padded));
-        if special == 0 {
-            start = skip_many(lanes, bytes, start + BLOCK);
-            continue;
-        }
+        start += BLOCK;
         while special != 0 {
-            let length = start + special.trailing_zeros() as usize - from;
-            let Some((_, behind)) = rest.split_at_checked(length + 1) else { break };
-            cut(rest, length);
-            rest = behind;
-            from += length + 1;
+            let at = start - BLOCK + special.trailing_zeros() as usize;
+            if at >= bytes.len() {
+                break;
+            }
+            piece(&bytes[from..], at - from);
+            from = at + 1;
             special &= special - 1;
         }
-        start += BLOCK;
+        if from + BLOCK <= start {
+            // There was nothing special, and it is likely that there will be nothing.
+            for some in bytes.get(start..).unwrap_or_default().as_chunks().0 {
+                let before = &bytes[from..start];
+                let is_plain = lanes.take_plain(some, |plain| {
+                    if !before.is_empty() {
+                        piece(before, before.len());
+                    }
+                    piece(plain, SOME);
+                });
+                if !is_plain {
+                    break;
+                }
+                start += SOME;
+                from = start;
+            }
+        }
     }
-    rest
+    if from < bytes.len() {
+        piece(&bytes[from..], bytes.len() - from);
+    }
 }
 
 #[inline(always)]
@@ -277,6 +301,15 @@ impl Lanes for Portable {
     }
 
     #[inline(always)]
+    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool {
+        let is_plain = !bytes.iter().fold(false, |any, byte| any | is_special(*byte));
+        if is_plain {
+            take(bytes);
+        }
+        is_plain
+    }
+
+    #[inline(always)]
     fn special(self, block: &[u8; BLOCK]) -> u64 {
         // Much text has blocks without any, and to see that is cheaper.
         if block.iter().fold(false, |any, byte| any | is_special(*byte)) { Self::mask(block, is_special) } else { 0 }
@@ -309,6 +342,27 @@ impl<S: Simd> Lanes for Vector<S> {
             backslashes |= bytes.simd_eq(b'\\');
         }
         (least.simd_le(0x20) | backslashes).all_false()
+    }
+
+    #[inline(always)]
+    fn take_plain(self, bytes: &[u8; SOME], take: impl FnOnce(&[u8; SOME])) -> bool {
+        const WIDTH: usize = 32;
+        let vectors: [_; SOME / WIDTH] =
+            array::from_fn(|at| u8x32::from_slice(self.0, &bytes[at * WIDTH..(at + 1) * WIDTH]));
+        let (mut least, mut backslash) = (u8x32::splat(self.0, u8::MAX), u8x32::splat(self.0, u8::MAX));
+        for vector in vectors {
+            least = least.min(vector ^ 0x02);
+            backslash = backslash.min(vector ^ b'\\');
+        }
+        if (least.simd_le(0x20) | backslash.simd_eq(0)).any_true() {
+            return false;
+        }
+        let mut same = [0; SOME];
+        for (vector, bytes) in vectors.iter().zip(same.as_chunks_mut::<WIDTH>().0) {
+            vector.store_slice(bytes);
+        }
+        take(&same);
+        true
     }
 
     #[inline(always)]
@@ -416,11 +470,18 @@ mod tests {
         }
     }
 
-    /// What a text was cut into.
-    fn pieces<'a>(cut: impl FnOnce(&mut dyn FnMut(&'a [u8], usize)) -> &'a [u8]) -> Vec<(&'a [u8], Option<u8>)> {
-        let mut pieces = Vec::new();
-        let rest = cut(&mut |text, at| pieces.push((&text[..at], Some(text[at]))));
-        pieces.push((rest, None));
+    /// What a text was cut into at what is special.
+    fn pieces(cut: impl FnOnce(&mut dyn FnMut(&[u8], usize))) -> Vec<(Vec<u8>, Option<u8>)> {
+        let mut pieces = vec![(Vec::new(), None)];
+        cut(&mut |text, length| {
+            if let Some((last, end)) = pieces.last_mut() {
+                last.extend_from_slice(&text[..length]);
+                *end = text.get(length).copied();
+            }
+            if length < text.len() {
+                pieces.push((Vec::new(), None));
+            }
+        });
         pieces
     }
 
@@ -431,7 +492,7 @@ mod tests {
         assert_eq!(body_by_blocks(Portable, bytes), expected, "{bytes:x?}");
         assert_eq!(is_plain(bytes), !bytes.iter().any(|byte| is_special(*byte)), "{bytes:x?}");
         let ends = bytes.iter().filter(|byte| is_special(**byte)).copied().map(Some).chain([None]);
-        let expected: Vec<_> = bytes.split(|byte| is_special(*byte)).zip(ends).collect();
+        let expected: Vec<_> = bytes.split(|byte| is_special(*byte)).map(Vec::from).zip(ends).collect();
         assert_eq!(pieces(|piece| cut(bytes, piece)), expected);
         assert_eq!(pieces(|piece| cut_by_blocks(Portable, bytes, piece)), expected);
     }
@@ -527,15 +588,46 @@ mod tests {
     }
 
     #[test]
+    fn what_is_special_is_found_in_texts_of_many_blocks() {
+        let specials = [0, 1, 0x1f, 0x20, b'!', b'"', b'#', b'[', b'\\', b']', 0x7f, 0x80, 0xff];
+        for length in (190..=194).chain([255, 256, 257, 319, 320, 321, 448, 600]) {
+            let mut text = vec![b'x'; length];
+            check(&text);
+            for at in (0..length).filter(|at| (at + 2) % 64 < 5 || length - at < 3) {
+                for byte in specials {
+                    text[at] = byte;
+                    check(&text);
+                    // Another one may follow, and what an escape was taken for may be none.
+                    text[(at + 65) % length] = b'"';
+                    check(&text);
+                    text[(at + 65) % length] = b'x';
+                    text[at] = b'x';
+                }
+            }
+        }
+    }
+
+    #[test]
     fn names_are_plain_and_short() {
-        for length in 0..60 {
+        for (length, behind) in (0..60).flat_map(|length| (0..17).map(move |behind| (length, behind))) {
             for stop in [b'"', b'\\', 0, 0x1f] {
                 let mut text = vec![b'n'; length];
                 text.push(stop);
-                text.extend_from_slice(&[b'"'; 16]);
+                text.resize(length + 1 + behind, b'"');
                 let expected = (stop == b'"' && length < NAME).then(|| (&text[..length], &text[length + 1..]));
-                assert_eq!(name(&text), expected);
+                assert_eq!(name(&text), expected, "{length} {behind}");
             }
+            assert_eq!(name(&vec![b'n'; length]), None, "it does not end");
+        }
+    }
+
+    #[test]
+    fn integers_are_short_and_no_part_of_another_number() {
+        for text in ["1,", "12}", "9]", "10 ", "1234567890123456789,", "1a"] {
+            assert_eq!(integer(text.as_bytes()), Some(&text.as_bytes()[text.len() - 1..]));
+        }
+        for text in ["", "1", "1.0,", "1e3,", "12E4,", "12345678901234567890,"] {
+            assert_eq!(integer(text.as_bytes()), None, "{text}");
         }
     }
 }
