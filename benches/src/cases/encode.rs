@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use mcp_proto::{codec::Frame, connection::Event, protocol::VersionSet, schema::CallToolResult};
+use mcp_proto::{codec::Frame, connection::Event, protocol::VersionSet, schema::CallToolResult, wire};
 use serde_json::json;
 
 use crate::{Case, Pair, Work, frame, text};
@@ -12,8 +12,11 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for (name, size, prose) in texts {
         cases.push(Case::new("encode", format!("answer, {name}"), move || answer(text(size, prose))));
+        cases.push(Case::new("encode", format!("escaped, {name}"), move || escaped(text(size, prose), wire::quote)));
         cases.push(Case::new("encode", format!("limit: serde_json, {name}"), move || serde(&text(size, prose))));
-        cases.push(Case::new("encode", format!("limit: escaped, {name}"), move || escaped(text(size, prose))));
+        cases.push(Case::new("encode", format!("limit: escaped, {name}"), move || {
+            escaped(text(size, prose), |out, text| json_escape_simd::escape_into(text, out))
+        }));
     }
     cases
 }
@@ -34,12 +37,13 @@ fn answer(text: String) -> Work {
     Work::new(1, bytes, answer)
 }
 
-/// The same text by itself, by the crate that is best at it.
-fn escaped(text: String) -> Work {
+/// The same text by itself, by us, and by the crate that is best at it: appended to a buffer that is large enough, with its
+/// quotes.
+fn escaped(text: String, escape: fn(&mut Vec<u8>, &str)) -> Work {
     let mut out = Vec::new();
     Work::new(1, text.len(), move || {
         out.clear();
-        json_escape_simd::escape_into(black_box(&*text), &mut out);
+        escape(&mut out, black_box(&text));
         black_box(&out).len()
     })
 }

@@ -20,4 +20,4 @@ pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
 pub use raw::{KeptJson, RawJson, decode_params};
-pub use text::text;
+pub use text::{quote, text};

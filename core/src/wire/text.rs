@@ -1,6 +1,9 @@
-//! Bytes as text.
+//! Bytes as text, and text as JSON.
 
+use alloc::vec::Vec;
 use core::str::Utf8Error;
+
+use super::escape;
 
 /// The text that `bytes` are, such as the text of a frame. With the feature `simd` it looks at vectors of them at a time.
 ///
@@ -13,6 +16,18 @@ pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
         return Ok(text);
     }
     core::str::from_utf8(bytes)
+}
+
+/// Appends the JSON string that stands for `text`, with its quotes, for who writes params or results as text. With the feature
+/// `simd` it looks at vectors of it at a time.
+///
+/// ```
+/// let mut json = Vec::new();
+/// mcp_proto::wire::quote(&mut json, "so \"be\" it\n");
+/// assert_eq!(json, br#""so \"be\" it\n""#);
+/// ```
+pub fn quote(out: &mut Vec<u8>, text: &str) {
+    escape::string(out, text);
 }
 
 #[cfg(test)]
