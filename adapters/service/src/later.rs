@@ -5,14 +5,13 @@ use std::{
     future::{Future, poll_fn},
     pin::{Pin, pin},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, TryLockError,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
 
-use crate::sync::lock;
 #[cfg(any(test, feature = "testing"))]
 use crate::testing::Workers;
 
@@ -93,14 +92,21 @@ impl<F> Default for Room<F> {
 impl<F: Future + Send + 'static> Room<F> {
     /// As [`Later::begin`].
     pub(crate) fn begin(&self, future: F) -> Later<F::Output> {
-        let free = lock(&self.0).take();
-        let mut room = free.unwrap_or_else(|| Box::pin(None));
-        room.set(Some(future));
-        let mut begun = Begun(room);
+        // Code of the user runs in it, but nobody waits for it: whoever finds it taken makes another one.
+        let mut room = match self.0.try_lock() {
+            Ok(room) => Some(room),
+            Err(TryLockError::Poisoned(room)) => Some(room.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let free = room.as_mut().and_then(|room| room.take());
+        let mut begun = Begun(free.unwrap_or_else(|| Box::pin(None)));
+        begun.0.set(Some(future));
         match Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => {
                 begun.0.set(None);
-                *lock(&self.0) = Some(begun.0);
+                if let Some(room) = &mut room {
+                    **room = Some(begun.0);
+                }
                 Later::ready(value)
             }
             Poll::Pending => Later::new(begun),

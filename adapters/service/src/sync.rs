@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-// No code of the user runs under a lock of this crate, so what a lock guards is whole even if a thread has panicked.
+// No code of the user runs under a lock of this crate that anybody waits for, so what a lock guards is whole even if a thread has panicked.
 
 /// Locks.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
