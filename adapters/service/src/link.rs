@@ -23,6 +23,11 @@ pub trait Link<E>: Send + Sync + 'static {
     /// block or call back into the link. Never waits for the peer.
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
 
+    /// As [`with`](Self::with), for what time is of no matter to: so nobody has to look at a clock.
+    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
+        self.with(&mut |conn, _| f(conn));
+    }
+
     /// As [`with`](Self::with), for what changes nothing: so there is nothing to see to.
     fn view(&self, f: &mut dyn FnMut(&Connection<E>));
 
@@ -38,6 +43,16 @@ impl<E: 'static> dyn Link<E> {
     pub fn run<R>(&self, f: impl FnOnce(&mut Connection<E>, Timestamp) -> R) -> R {
         let (mut f, mut result) = (Some(f), None);
         self.with(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
+        result.expect("a link calls what it is handed")
+    }
+
+    /// [`touch`](Link::touch) for what hands something back.
+    ///
+    /// # Panics
+    /// As `run`.
+    pub fn change<R>(&self, f: impl FnOnce(&mut Connection<E>) -> R) -> R {
+        let (mut f, mut result) = (Some(f), None);
+        self.touch(&mut |conn| result = f.take().map(|f| f(conn)));
         result.expect("a link calls what it is handed")
     }
 

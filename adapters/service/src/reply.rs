@@ -191,7 +191,7 @@ impl<E: Role> Reply<E> {
     }
 
     fn try_send<T: Encode>(&mut self, answer: &Answer<T>) -> bool {
-        let sent = self.link.run(|conn, _| respond(conn, self.key, answer));
+        let sent = self.link.change(|conn| respond(conn, self.key, answer));
         if sent {
             self.owed = false;
             self.shared.works.end(self.key);

@@ -13,6 +13,11 @@ pub(super) trait Carrier<E>: Send + 'static {
     /// The connection, to be used at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
 
+    /// The connection, for what time is of no matter to, unless to what holds it.
+    fn timeless(&mut self, now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
+        self.connection(now())
+    }
+
     /// The connection, to be looked at.
     fn view(&self) -> &Connection<E>;
 
@@ -36,6 +41,10 @@ pub(super) trait Carrier<E>: Send + 'static {
 
 impl<E: Send + 'static> Carrier<E> for Connection<E> {
     fn connection(&mut self, _now: Timestamp) -> &mut Self {
+        self
+    }
+
+    fn timeless(&mut self, _now: impl FnOnce() -> Timestamp) -> &mut Self {
         self
     }
 

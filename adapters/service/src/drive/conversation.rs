@@ -14,11 +14,11 @@ use mcp_proto::{connection::Connection, rpc::Timestamp};
 use super::{
     Output, Runtime,
     bounds::LAST_READ,
-    desk::{Desk, Mover, Post},
+    desk::{BATCH, Desk, Mover, Post},
     hub::Hub,
     wire::Wire,
 };
-use crate::{Application, sync::lock};
+use crate::{Application, Job, sync::lock};
 
 /// How long the end of the output may take.
 const CLOSING: Duration = Duration::from_millis(500);
@@ -34,6 +34,8 @@ struct Pipe {
     wire: Box<dyn Wire>,
     /// Whether there may be more to read.
     reads: bool,
+    /// What comes of that which was read at once.
+    jobs: Vec<(Job, usize)>,
     out: Output,
     /// Whether all that was written has left.
     flushed: bool,
@@ -50,7 +52,7 @@ struct Failed {
 
 impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
     pub(super) fn new(hub: Arc<Hub<E>>, application: Arc<dyn Application<E>>, wire: Box<dyn Wire>, runtime: R) -> Self {
-        let pipe = Pipe { wire, reads: true, out: Output::default(), flushed: true, failed: None };
+        let pipe = Pipe { wire, reads: true, jobs: Vec::new(), out: Output::default(), flushed: true, failed: None };
         Self { desk: Desk::new(hub, application, runtime), pipe }
     }
 
@@ -81,8 +83,8 @@ impl Pipe {
 
     /// Tells the connection that nothing can be written, once nothing is read any more either.
     fn tell<E: Send + 'static>(&mut self, hub: &Hub<E>) {
-        let (reads, now) = (self.reads, hub.now());
-        if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= now)
+        let reads = self.reads;
+        if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= hub.now())
             && let Some(error) = failed.error.take()
         {
             lock(&hub.state).carrier.handle_lost(error.to_string());
@@ -106,14 +108,19 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    post.hand_out(event);
+                    self.jobs.extend(post.offer(event));
+                    if self.jobs.len() == BATCH {
+                        post.queue(self.jobs.drain(..));
+                    }
                     continue;
                 }
                 None => state.collect(),
             }
             drop(state);
+            post.queue(self.jobs.drain(..));
             post.hand_out_waiting();
         }
+        post.queue(self.jobs.drain(..));
         match filled {
             Ok(true) => {}
             Ok(false) => {
@@ -139,26 +146,29 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
             hub.lobby.vacancies(&state.carrier)
         };
         hub.lobby.announce(vacancies);
-        let done = if !self.out.is_empty() {
-            self.wire.poll_write(cx, self.out.rest()).map(|written| match written? {
+        let mut moved = false;
+        let mut done = Poll::Pending;
+        if !self.out.is_empty() {
+            done = self.wire.poll_write(cx, self.out.rest()).map(|written| match written? {
                 0 => Err(io::ErrorKind::WriteZero.into()),
                 written => {
                     self.out.wrote(written);
                     self.flushed = false;
                     Ok(())
                 }
-            })
-        } else if !self.flushed {
-            self.wire.poll_flush(cx).map_ok(|()| self.flushed = true)
-        } else {
-            return false;
-        };
+            });
+            moved = done.is_ready();
+        }
+        if self.out.is_empty() && !self.flushed {
+            done = self.wire.poll_flush(cx).map_ok(|()| self.flushed = true);
+            moved |= done.is_ready();
+        }
         if let Poll::Ready(Err(error)) = done {
             self.out.clear();
             self.failed = Some(Failed { error: Some(error), until: hub.now() + LAST_READ });
             return true;
         }
-        done.is_ready()
+        moved
     }
 
     fn can_write(&self) -> bool {

@@ -29,6 +29,9 @@ use crate::{Application, Job, Link, Run, link, sync::lock};
 /// Rounds before others on the same thread have their turn.
 const TURNS: usize = 32;
 
+/// How many jobs are queued and begin together at most.
+pub(super) const BATCH: usize = 8;
+
 /// What moves the messages of a connection.
 pub(super) trait Mover<E, C>: Send {
     /// Takes in what has come. Whether anything has.
@@ -67,6 +70,9 @@ pub(super) struct Desk<E: Send + 'static, C: Carrier<E>, R: Runtime> {
     /// The handlers that were not done at once.
     tasks: BTreeMap<u64, Handler<R::Task>>,
     spawned: u64,
+    /// Room for jobs that begin together: they are taken in one go, and so is note of those that have ended.
+    batch: Vec<(Job, Slot)>,
+    done: Vec<Slot>,
     /// The last to be dropped.
     _over: Over<E, C>,
 }
@@ -91,7 +97,16 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
         let over = Over(hub.clone());
         let post = Post::new(hub, application);
         post.application.begin(&post.link);
-        Self { _over: over, post, timer: runtime.timer(), runtime, tasks: BTreeMap::new(), spawned: 0 }
+        Self {
+            _over: over,
+            post,
+            timer: runtime.timer(),
+            runtime,
+            tasks: BTreeMap::new(),
+            spawned: 0,
+            batch: Vec::new(),
+            done: Vec::new(),
+        }
     }
 
     /// Goes on until `done`, or for `patience`.
@@ -173,22 +188,34 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
     /// Begins the jobs that may begin, and goes on with those that others have begun.
     fn begin_jobs(&mut self) -> bool {
         let hub = self.post.hub.clone();
-        let (mut moved, mut done) = (false, None);
+        let mut moved = false;
+        let mut batch = mem::take(&mut self.batch);
         loop {
-            let (next, ended, left) = {
+            let (ended, left) = {
                 let mut work = lock(&hub.jobs);
-                (work.next(done.take()), mem::take(&mut work.ended), mem::take(&mut work.left))
+                self.done.drain(..).for_each(|slot| work.jobs.ended(slot));
+                while batch.len() < BATCH
+                    && let Some(next) = work.jobs.next()
+                {
+                    batch.push(next);
+                }
+                (mem::take(&mut work.ended), mem::take(&mut work.left))
             };
             for task in ended {
                 self.tasks.remove(&task);
             }
             left.into_iter().for_each(|left| self.go_on(left));
-            let Some((job, slot)) = next else { return moved };
+            if batch.is_empty() {
+                self.batch = batch;
+                return moved;
+            }
             moved = true;
-            match self.post.begin(&self.runtime, job, slot) {
-                Begun::Done => done = Some(slot),
-                Begun::Elsewhere => {}
-                Begun::Waits(left) => self.go_on(left),
+            for (job, slot) in batch.drain(..) {
+                match self.post.begin(&self.runtime, job, slot) {
+                    Begun::Done => self.done.push(slot),
+                    Begun::Elsewhere => {}
+                    Begun::Waits(left) => self.go_on(left),
+                }
             }
         }
     }
@@ -253,7 +280,11 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
         drop(turn);
         let mut done = None;
         loop {
-            let next = lock(&self.hub.jobs).next(done.take());
+            let next = {
+                let jobs = &mut lock(&self.hub.jobs).jobs;
+                done.take().into_iter().for_each(|slot| jobs.ended(slot));
+                jobs.next()
+            };
             let Some((job, slot)) = next else { return };
             match self.begin(runtime, job, slot) {
                 Begun::Done => done = Some(slot),
@@ -276,8 +307,10 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
         if hub.due(&state.carrier) <= now {
             state.carrier.handle_timeout(now);
         }
-        hub.settle(state, now);
-        self.hand_out_waiting()
+        state.collect();
+        let has_events = !state.events.is_empty();
+        hub.settle(state);
+        has_events && self.hand_out_waiting()
     }
 
     pub(super) fn hand_out_waiting(&self) -> bool {
@@ -298,18 +331,39 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
         }
     }
 
-    /// Hands an event to the application, outside of any lock.
+    /// Hands an event to the application, outside of any lock, and queues what comes of it.
     pub(super) fn hand_out(&self, event: Event<'_>) {
+        let job = self.offer(event);
+        self.queue(job);
+    }
+
+    /// Hands an event to the application, outside of any lock. The job that comes of it is to be [queued](Self::queue), with
+    /// what it weighs, before anything else is handed out in another way.
+    #[must_use = "it is to be queued"]
+    pub(super) fn offer(&self, event: Event<'_>) -> Option<(Job, usize)> {
         let weight = weight(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
-        if let Some(job) = self.application.handle(&self.link, event) {
-            let refused = lock(&self.hub.jobs).jobs.push(job, weight).err();
-            // Whoever asked for it is told by that.
-            drop(refused);
+        let job = self.application.handle(&self.link, event).map(|job| (job, weight));
+        if end.is_none() {
+            return job;
         }
-        if end.is_some() {
-            self.hub.stage.change(|stage| stage.closed = end);
+        self.queue(job);
+        self.hub.stage.change(|stage| stage.closed = end);
+        None
+    }
+
+    /// Queues jobs, in order.
+    pub(super) fn queue(&self, new: impl IntoIterator<Item = (Job, usize)>) {
+        let mut new = new.into_iter().peekable();
+        if new.peek().is_none() {
+            return;
         }
+        let refused: Vec<_> = {
+            let jobs = &mut lock(&self.hub.jobs).jobs;
+            new.filter_map(|(job, weight)| jobs.push(job, weight).err()).collect()
+        };
+        // Whoever asked for it is told by that.
+        drop(refused);
     }
 }
 

@@ -15,7 +15,7 @@ use mcp_proto::{
 };
 
 use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
-use crate::{Job, Link, Lobby, link::Running, sync::lock};
+use crate::{Link, Lobby, link::Running, sync::lock};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
 pub(super) struct Hub<E, C = Connection<E>> {
@@ -71,14 +71,6 @@ pub(super) struct Left {
 }
 
 impl Work {
-    /// The next job that may begin, after one is `done`.
-    pub(super) fn next(&mut self, done: Option<Slot>) -> Option<(Job, Slot)> {
-        if let Some(slot) = done {
-            self.jobs.ended(slot);
-        }
-        self.jobs.next()
-    }
-
     /// Whether the driver has something to begin or to go on with.
     pub(super) fn has_next(&self) -> bool {
         self.jobs.has_next() || !self.left.is_empty()
@@ -174,12 +166,12 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
         let mut state = lock(&self.state);
         let now = self.now();
         let result = f(&mut state.carrier, now);
-        self.settle(state, now);
+        self.settle(state);
         result
     }
 
     /// Sees to what has come of whatever was done.
-    pub(super) fn settle(&self, mut state: MutexGuard<'_, State<C>>, now: Timestamp) {
+    pub(super) fn settle(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let State { carrier, events, asleep, visitors, .. } = &mut *state;
         let asleep = asleep.take_if(|it| {
@@ -187,7 +179,7 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
             !events.is_empty() || it.can_write && carrier.has_output() || is_early()
         });
         let woken = state.carrier.woken();
-        let vacancies = self.lobby.vacancies(state.carrier.connection(now));
+        let vacancies = self.lobby.vacancies(state.carrier.view());
         drop(state);
         self.lobby.announce(vacancies);
         woken.into_iter().for_each(Waker::wake);
@@ -212,6 +204,12 @@ impl<C> State<C> {
 impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         self.run(|carrier, now| f(carrier.connection(now), now));
+    }
+
+    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
+        let mut state = lock(&self.state);
+        f(state.carrier.timeless(|| self.now()));
+        self.settle(state);
     }
 
     fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {

@@ -96,7 +96,7 @@ impl Reply {
             self.ended = matches!(session.poll_output(self.exchange, out), Some(Output::End));
         }
         let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
-        self.room.settle(state, self.room.now());
+        self.room.settle(state);
         drop(before);
         self.ended |= matches!(output, Some(Output::End));
         output.map_or(Poll::Pending, Poll::Ready)

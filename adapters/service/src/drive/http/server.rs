@@ -256,7 +256,7 @@ impl<R: Runtime> Front<R> {
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
-                room.settle(state, room.now());
+                room.settle(state);
             }
         }
         exchange
@@ -299,7 +299,7 @@ impl Drop for Visitor<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
         state.visitors -= 1;
-        self.0.settle(state, self.0.now());
+        self.0.settle(state);
     }
 }
 
