@@ -86,7 +86,7 @@ pub(super) fn nullable<T: ArbitraryAt>(
 pub(super) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
     let mut extra = Extra::new();
     while extra.len() < 3 && u.ratio(1, 8)? {
-        extra.push(format!("x-{}", text(u)?), json(u, 2)?);
+        extra.push(&format!("x-{}", text(u)?), json(u, 2)?.get());
     }
     Ok(extra)
 }
@@ -262,6 +262,12 @@ impl ArbitraryAt for JsonObject {
 impl<T: ArbitraryAt> ArbitraryAt for Vec<T> {
     fn arbitrary_at(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>) -> Result<Self> {
         (0..u.int_in_range(0..=3)?).map(|_| T::arbitrary_at(u, version)).collect()
+    }
+}
+
+impl ArbitraryAt for Extra {
+    fn arbitrary_at(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>) -> Result<Self> {
+        Map::<Json>::arbitrary_at(u, version).map(Self::from_iter)
     }
 }
 

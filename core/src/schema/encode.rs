@@ -319,8 +319,11 @@ impl<M: SerializeMap> Members<M> {
 
     /// Writes the other members, except for those whose place is taken.
     pub(crate) fn extra(&mut self, extra: &Extra, is_free: impl Fn(&str) -> bool) -> Result<(), M::Error> {
+        if extra.is_empty() {
+            return Ok(());
+        }
         for (name, value) in extra.iter().filter(|(name, _)| is_free(name)) {
-            self.map.serialize_entry(name, value)?;
+            self.map.serialize_entry(&name, &value)?;
         }
         Ok(())
     }

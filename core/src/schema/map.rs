@@ -13,10 +13,7 @@ use serde_json::Error;
 use super::{At, Encode, decode::Member};
 use crate::{
     protocol::ProtocolVersion,
-    wire::{
-        Json,
-        reader::{Name, Reader},
-    },
+    wire::reader::{Name, Reader},
 };
 
 /// A JSON object with names of the user's choice. Members keep the order in which they came.
@@ -25,9 +22,6 @@ use crate::{
 /// members are kept and the later one is found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Map<V>(Vec<(String, V)>);
-
-/// Members that a type of the schema has no field for.
-pub type Extra = Map<Json>;
 
 impl<V> Map<V> {
     /// An object without members.

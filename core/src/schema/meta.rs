@@ -6,13 +6,13 @@ use core::fmt;
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{
-    Encode, Extra, ProgressToken,
+    Encode, Extra, ExtraIter, ProgressToken,
     decode::{Member, read_from},
     macros::*,
 };
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, check_meta_key},
-    wire::{Json, reader::Reader},
+    wire::{Json, RawJson, reader::Reader},
 };
 
 /// Names that the specification gives a meaning to.
@@ -44,7 +44,7 @@ pub mod keys {
     pub const BAGGAGE: &str = "baggage";
 }
 
-/// The members of `_meta`, in their order, values as they came.
+/// The members of `_meta`, in their order, values as they came. They are kept as one text and read when they are asked for.
 ///
 /// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
 ///
@@ -61,7 +61,7 @@ impl Meta {
 
     /// The value at `name`.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Json> {
+    pub fn get(&self, name: &str) -> Option<RawJson<'_>> {
         self.0.get(name)
     }
 
@@ -69,9 +69,8 @@ impl Meta {
     ///
     /// # Errors
     /// If `name` is not a valid key, or if the specification keeps it for itself.
-    pub fn insert(&mut self, name: impl Into<String>, value: Json) -> Result<Option<Json>, InvalidMetaKey> {
-        let name = name.into();
-        check_meta_key(&name)?;
+    pub fn insert(&mut self, name: impl AsRef<str>, value: Json) -> Result<Option<Json>, InvalidMetaKey> {
+        check_meta_key(name.as_ref())?;
         Ok(self.0.insert(name, value))
     }
 
@@ -90,13 +89,14 @@ impl Meta {
     }
 
     /// All names and values in their order.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Json)> {
+    #[must_use]
+    pub fn iter(&self) -> ExtraIter<'_> {
         self.0.iter()
     }
 
     /// Whether there is nothing in it.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -129,7 +129,7 @@ impl Meta {
     /// The value at `name`, if it is a `T`.
     #[must_use]
     pub fn decode<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
-        self.get(name).and_then(|value| value.decode().ok())
+        self.0.decode(name)
     }
 }
 

@@ -14,6 +14,7 @@ mod elicitation;
 mod encode;
 mod errors;
 mod extensions;
+mod extra;
 mod form;
 mod format;
 mod input_required;
@@ -65,6 +66,7 @@ pub use elicitation::{
 pub use encode::{At, Encode, JsonLine};
 pub use errors::{MissingRequiredClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired};
 pub use extensions::Extensions;
+pub use extra::{Extra, ExtraIter};
 pub use form::{
     BooleanSchema, ElicitSchema, EnumOption, LegacyTitledEnumSchema, NumberKind, NumberSchema, PrimitiveSchema,
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
@@ -77,7 +79,7 @@ pub use input_required::{
 };
 pub use lifecycle::{EmptyResult, Implementation, InitializeParams, InitializeResult, InitializedParams, PingParams};
 pub use logging::{LogMessageParams, LoggingLevel, SetLevelParams};
-pub use map::{Extra, Map, MapIter};
+pub use map::{Map, MapIter};
 pub use messages::{ClientNotification, ClientRequest, ClientResult, ServerNotification, ServerRequest, ServerResult};
 pub use meta::{Meta, RelatedTask, keys};
 pub use one_or_many::OneOrMany;

@@ -1,18 +1,22 @@
 //! JSON text that stays text: what belongs to the user is not parsed until the user's own type asks for it.
 
-use alloc::{borrow::ToOwned, boxed::Box, string::String};
+use alloc::{boxed::Box, string::String};
 use core::fmt;
 
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
-use super::reader::{raw, read};
+use super::{
+    RawJson,
+    reader::{RawText, read},
+};
 
 /// One JSON value, kept byte for byte as it came in or as its owner wrote it.
 ///
-/// Numbers keep their spelling, objects their order and their unknown members.
-#[derive(Clone)]
-pub struct Json(Box<RawValue>);
+/// Numbers keep their spelling, objects their order and their unknown members. Equal are equal texts: two spellings of the
+/// same value are not.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Json(Box<str>);
 
 impl Json {
     /// The JSON text of `value`.
@@ -20,7 +24,7 @@ impl Json {
     /// # Errors
     /// What `value` says of itself that JSON cannot hold, such as a map with keys that are not strings.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::value::to_raw_value(value).map(Self)
+        serde_json::value::to_raw_value(value).map(Self::from)
     }
 
     /// Takes over `text`, which must be one JSON value.
@@ -28,18 +32,18 @@ impl Json {
     /// # Errors
     /// A syntax error if it is not.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
-        RawValue::from_string(text.into()).map(Self)
+        RawValue::from_string(text.into()).map(Self::from)
     }
 
     /// Copies `text`, which has been scanned already.
     pub(crate) fn trusted(text: &str) -> Self {
-        Self(raw(text).unwrap_or_else(|_| RawValue::NULL.to_owned()))
+        Self(text.into())
     }
 
     /// The text, without surrounding white space.
     #[must_use]
     pub fn get(&self) -> &str {
-        self.0.get()
+        &self.0
     }
 
     /// Decodes the text as `T`, which may borrow from it.
@@ -63,15 +67,6 @@ impl Json {
     }
 }
 
-impl PartialEq for Json {
-    /// Equal texts. Two spellings of the same value are not equal.
-    fn eq(&self, other: &Self) -> bool {
-        self.get() == other.get()
-    }
-}
-
-impl Eq for Json {}
-
 impl fmt::Debug for Json {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.get())
@@ -80,19 +75,19 @@ impl fmt::Debug for Json {
 
 impl Serialize for Json {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        RawJson::from(self).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Json {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Box::<RawValue>::deserialize(deserializer).map(Self)
+        RawText::deserialize(deserializer).map(|text| Self(text.0.into()))
     }
 }
 
 impl From<Box<RawValue>> for Json {
     fn from(raw: Box<RawValue>) -> Self {
-        Self(raw)
+        Self(raw.into())
     }
 }
 
@@ -104,7 +99,7 @@ impl JsonObject {
     /// The object without members.
     #[must_use]
     pub fn empty() -> Self {
-        Self(Json(RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())))
+        Self(Json("{}".into()))
     }
 
     /// The JSON text of `value`, which must come out as an object.

@@ -3,14 +3,14 @@
 use alloc::borrow::Cow;
 use core::{fmt, iter, mem};
 
-use serde_core::Deserialize;
+use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 use smallvec::SmallVec;
 
 use super::{
     Json, JsonObject,
     index::Index,
     message::string,
-    reader::read,
+    reader::{raw, read},
     scan::{MAX_DEPTH, Scanner, may_have},
     text,
 };
@@ -121,6 +121,12 @@ impl<'a> RawJson<'a> {
     pub fn is_object(&self) -> bool {
         self.text.starts_with('{')
     }
+
+    /// Whether the value is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.text == "null"
+    }
 }
 
 impl PartialEq for RawJson<'_> {
@@ -130,6 +136,12 @@ impl PartialEq for RawJson<'_> {
 }
 
 impl Eq for RawJson<'_> {}
+
+impl Serialize for RawJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        raw(&self.text).map_err(S::Error::custom)?.serialize(serializer)
+    }
+}
 
 /// The text of a JSON value that is kept for a while. A short one is kept in place.
 #[derive(Clone, PartialEq, Eq)]

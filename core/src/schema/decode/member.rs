@@ -151,7 +151,7 @@ pub(crate) mod strict {
 
 /// The members of results and of data: an optional one of the wrong type is kept aside.
 pub(crate) mod lenient {
-    use super::{Error, Extra, Json, Member, Reader, fill};
+    use super::{Error, Extra, Member, Reader, fill};
 
     pub(crate) use super::strict::{nullable, required};
 
@@ -168,7 +168,7 @@ pub(crate) mod lenient {
             return fill(slot, Some(value));
         }
         *reader = before;
-        extra.push(name, Json::trusted(reader.raw()?));
+        extra.push(name, reader.raw()?);
         fill(slot, None)
     }
 }

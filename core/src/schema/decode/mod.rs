@@ -89,7 +89,7 @@ pub(crate) fn tagged(seen: bool, owner: &str, tag: &str) -> Result<(), Error> {
 /// Keeps a member that the object does not have.
 #[cold]
 pub(crate) fn unknown(extra: &mut Extra, name: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
-    extra.push(name, Json::trusted(reader.raw()?));
+    extra.push(name, reader.raw()?);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! Text that came in a frame has been scanned already, and texts are most of it. So strings are found and unescaped by blocks,
 //! raw values are copied but not read again, and what is seldom asked for is left to serde_json, value by value.
 
-use alloc::{borrow::Cow, boxed::Box, format};
+use alloc::{borrow::Cow, format};
 use core::{fmt, iter};
 
 use serde_core::{
@@ -460,8 +460,8 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     }
 }
 
-/// A copy of `text`, which is not read again.
-pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, Error> {
+/// `text`, which is one JSON value and is not read again, as what serde_json writes as it is.
+pub(crate) fn raw(text: &str) -> Result<&RawValue, Error> {
     struct Given<'a>(&'a str);
 
     impl<'de> Deserializer<'de> for Given<'de> {
@@ -478,7 +478,7 @@ pub(crate) fn raw(text: &str) -> Result<Box<RawValue>, Error> {
         }
     }
 
-    Box::<RawValue>::deserialize(Given(text))
+    <&RawValue>::deserialize(Given(text))
 }
 
 /// The text of a value that is to stay text.

@@ -103,6 +103,15 @@ impl<'de> Reader<'de> {
         Ok(Members { reader: self, first: true })
     }
 
+    /// The name of the next member of the object that the reader is in; `None` behind its closing brace.
+    pub(crate) fn next_name(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
+        match self.scanner.next_member(first) {
+            Ok(Some(name)) if name.escaped => unescaped(name.written()).map(Some),
+            Ok(name) => Ok(name.map(|name| Cow::Borrowed(name.written()))),
+            Err(error) => Err(syntax(error)),
+        }
+    }
+
     /// Reads the elements of the array that comes next.
     pub(crate) fn elements(
         &mut self,
@@ -151,16 +160,9 @@ impl<'de> Members<'_, 'de> {
     /// The name of the next member, whose value is to be read then; `None` behind the closing brace.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
-        match self.reader.scanner.next_member(self.first).map_err(syntax)? {
-            Some(name) => {
-                self.first = false;
-                if name.escaped { unescaped(name.written()) } else { Ok(Cow::Borrowed(name.written())) }.map(Some)
-            }
-            None => {
-                self.reader.depth += 1;
-                Ok(None)
-            }
-        }
+        let name = self.reader.next_name(core::mem::replace(&mut self.first, false))?;
+        self.reader.depth += u32::from(name.is_none());
+        Ok(name)
     }
 
     /// Where the value of the member is read.
