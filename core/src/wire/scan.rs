@@ -375,6 +375,19 @@ impl<'a> Scanner<'a> {
         self.too_deep
     }
 
+    /// Takes the string that begins here, if it says this and is written without escapes. There is nothing to escape in `text`.
+    #[inline]
+    pub(super) fn eat_plain(&mut self, text: &str) -> bool {
+        let rest = self.rest.strip_prefix(b"\"").and_then(|rest| rest.strip_prefix(text.as_bytes()));
+        match rest {
+            Some([b'"', rest @ ..]) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Goes on at another place. The text from there on.
     pub(super) fn go_to(&mut self, position: usize) -> &'a str {
         let rest = &self.text[position..];

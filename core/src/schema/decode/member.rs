@@ -10,7 +10,10 @@ use serde_core::{
 use serde_json::{Error, Number};
 
 use super::Extra;
-use crate::wire::{Json, JsonObject, RequestId, reader::Reader};
+use crate::wire::{
+    Json, JsonObject, RequestId,
+    reader::{Reader, short_integer},
+};
 
 /// What can be the value of a member.
 pub(crate) trait Member: Sized {
@@ -24,8 +27,8 @@ impl<T: Member> Member for Vec<T> {
         reader.elements(&"a sequence", |reader| {
             let element = T::read(reader)?;
             if list.is_empty() {
-                // Mostly it stays alone, and room for more would be more than there is at hand.
-                list.reserve_exact(1);
+                // Mostly it stays alone, and room for four, as a list takes by itself, is no small piece of memory.
+                list = Self::with_capacity(1);
             }
             list.push(element);
             Ok(())
@@ -36,7 +39,13 @@ impl<T: Member> Member for Vec<T> {
 
 impl Member for Number {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
-        Self::deserialize(reader)
+        match reader.peek() {
+            Some(b'-' | b'0'..=b'9') => {
+                let number = reader.raw()?;
+                short_integer(number).map_or_else(|| number.parse(), |integer| Ok(integer.into()))
+            }
+            _ => Err(reader.unexpected(&"a JSON number")),
+        }
     }
 }
 

@@ -77,6 +77,10 @@ pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Resul
     if core::mem::replace(seen, true) {
         return Err(Error::custom("given twice"));
     }
+    // What is decided already is mostly written as plainly here.
+    if reader.eat_plain(kind) {
+        return Ok(());
+    }
     let found = reader.string()?;
     if found == kind { Ok(()) } else { Err(Error::custom(format_args!("`{found}` where `{kind}` was expected"))) }
 }

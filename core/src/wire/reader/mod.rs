@@ -164,7 +164,7 @@ macro_rules! numbers {
 }
 
 /// The number, if it is written in so few digits that it surely fits.
-fn short_integer(number: &str) -> Option<u64> {
+pub(crate) fn short_integer(number: &str) -> Option<u64> {
     if number.len() > 18 {
         return None;
     }

@@ -97,6 +97,11 @@ impl<'de> Reader<'de> {
         if self.peek() == Some(b'"') { self.text() } else { Err(self.unexpected(&"a string")) }
     }
 
+    /// Takes the string that comes next, if it says this and is written without escapes.
+    pub(crate) fn eat_plain(&mut self, text: &str) -> bool {
+        self.scanner.eat_plain(text)
+    }
+
     /// The members of the object that comes next.
     pub(crate) fn members(&mut self, expected: &dyn Expected) -> Result<Members<'_, 'de>, Error> {
         self.open(b'{', expected)?;
