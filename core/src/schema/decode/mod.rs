@@ -123,3 +123,72 @@ pub(crate) fn peek(object: &str, name: &str) -> Result<Option<Json>, Error> {
         Ok(found.map(Json::trusted))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::{collections::BTreeMap, string::String};
+
+    use serde::{
+        Deserialize,
+        de::{IntoDeserializer, value::Error},
+    };
+
+    use crate::{
+        schema::{CallToolParams, LoggingLevel, Role, Root},
+        wire::{Json, RequestId},
+    };
+
+    /// A type of somebody else, whose fields come out of what serde remembers.
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(tag = "kind")]
+    enum Theirs {
+        One {
+            level: LoggingLevel,
+            roles: BTreeMap<String, Role>,
+            #[serde(flatten)]
+            call: CallToolParams,
+        },
+        Other {
+            id: RequestId,
+            root: Option<Root>,
+            any: Json,
+        },
+    }
+
+    #[test]
+    fn what_has_no_text_is_read_as_well() {
+        let theirs = |text| serde_json::from_str::<Theirs>(text).expect(text);
+        let call = CallToolParams {
+            arguments: Json::parse("{\"a\":1}").and_then(Json::try_into).ok(),
+            ..CallToolParams::new("n")
+        };
+        assert_eq!(
+            theirs(r#"{"kind":"One","level":"alert","roles":{"a":"user","b":"cat"},"name":"n","arguments":{"a":1}}"#),
+            Theirs::One {
+                level: LoggingLevel::Alert,
+                roles: [("a".into(), Role::User), ("b".into(), Role::Other("cat".into()))].into(),
+                call,
+            },
+        );
+        assert_eq!(
+            theirs(r#"{"id":"\u0061","root":{"uri":"file:///","x":[null]},"any":[1.5,"\n"],"kind":"Other"}"#),
+            Theirs::Other {
+                id: "a".into(),
+                root: Some(Root {
+                    extra: [("x", Json::parse("[null]").expect("JSON"))].into(),
+                    ..Root::new("file:///")
+                }),
+                any: Json::parse("[1.5,\"\\n\"]").expect("JSON"),
+            },
+        );
+        assert!(serde_json::from_str::<Theirs>(r#"{"kind":"One","level":"loud","roles":{},"name":"n"}"#).is_err());
+
+        let word =
+            |word: &'static str| -> Result<LoggingLevel, Error> { Deserialize::deserialize(word.into_deserializer()) };
+        assert_eq!(word("debug"), Ok(LoggingLevel::Debug));
+        assert!(word("\"debug\"").is_err());
+        let named: BTreeMap<LoggingLevel, u8> =
+            serde_json::from_str(r#"{"info":1,"\u0065rror":2}"#).expect("two levels");
+        assert_eq!(named, [(LoggingLevel::Info, 1), (LoggingLevel::Error, 2)].into());
+    }
+}

@@ -260,13 +260,10 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
         if name == own::TEXT {
             // A type that reads all there is need not be told where that ends.
             let is_all = self.scanner.since(0).trim_ascii().is_empty();
-            return visitor.visit_borrowed_str(if is_all { self.take_all() } else { self.raw()? });
+            return visitor.visit_newtype_struct(Given(if is_all { self.take_all() } else { self.raw()? }));
         }
         match text::raw_name() {
-            Some(raw) if raw == name => {
-                let text = self.raw()?;
-                visitor.visit_map(value::MapDeserializer::new(iter::once((raw, Raw(text)))))
-            }
+            Some(raw) if raw == name => Given(self.raw()?).deserialize_any(visitor),
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -462,23 +459,23 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
 
 /// `text`, which is one JSON value and is not read again, as what serde_json writes as it is.
 pub(crate) fn raw(text: &str) -> Result<&RawValue, Error> {
-    struct Given<'a>(&'a str);
+    <&RawValue>::deserialize(Given(text))
+}
 
-    impl<'de> Deserializer<'de> for Given<'de> {
-        type Error = Error;
+/// The text of a value, for who asks for that.
+struct Given<'a>(&'a str);
 
-        fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-            visitor
-                .visit_map(value::MapDeserializer::new(iter::once((text::raw_name().unwrap_or_default(), Raw(self.0)))))
-        }
+impl<'de> Deserializer<'de> for Given<'de> {
+    type Error = Error;
 
-        forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
-            newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-        }
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_map(value::MapDeserializer::new(iter::once((text::raw_name().unwrap_or_default(), Raw(self.0)))))
     }
 
-    <&RawValue>::deserialize(Given(text))
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
 }
 
 /// The text of a value that is to stay text.

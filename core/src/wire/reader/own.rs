@@ -1,6 +1,6 @@
 //! What types of our own ask a reader for, with no serde in between: one piece of code for each type, whoever reads it.
 
-use alloc::borrow::Cow;
+use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::fmt;
 
 use serde_core::{
@@ -10,11 +10,13 @@ use serde_core::{
 use serde_json::{Error, value::RawValue};
 
 use super::{RawText, Reader, ScanError, syntax, unescape};
+use crate::wire::escape;
 
 /// How a type of our own is read.
 pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
 
-/// By this name a type of our own asks a deserializer for text. Ours knows what is meant; to others it is a wrapper like any.
+/// By this name a type of our own asks a deserializer for text. Ours knows it and gives all that it has; to others it is the name
+/// of a wrapper like any.
 pub(super) const TEXT: &str = "$mcp_proto::private::Text";
 
 /// Reads all of `text`, which has to be one JSON value.
@@ -34,7 +36,7 @@ pub(crate) fn read_all<'de, T>(
     }
 }
 
-/// Reads a type of our own from any deserializer that has the text of a value.
+/// Reads a type of our own from any deserializer.
 pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Read<T>) -> Result<T, D::Error> {
     struct Text<T>(Read<T>);
 
@@ -45,20 +47,20 @@ pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Rea
             f.write_str("any valid JSON value")
         }
 
-        fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<T, E> {
-            self.visit_str(text)
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
-            read_all(text, self.0).map_err(E::custom)
-        }
-
-        fn visit_newtype_struct<D: Deserializer<'de>>(self, others: D) -> Result<T, D::Error> {
-            match RawText::deserialize(others)?.0 {
-                Cow::Borrowed(text) => self.visit_str(text),
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+            match RawText::deserialize(deserializer)?.0 {
+                Cow::Borrowed(text) => read_all(text, self.0).map_err(D::Error::custom),
                 // A place in a text that was made up for this would mean nothing.
                 Cow::Owned(text) => (self.0)(&mut Reader::new(&text)).map_err(D::Error::custom),
             }
+        }
+
+        /// A word by itself, which is no JSON.
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
+            let mut text = Vec::new();
+            escape::string(&mut text, word);
+            let text = String::from_utf8(text).map_err(E::custom)?;
+            (self.0)(&mut Reader::new(&text)).map_err(E::custom)
         }
     }
 

@@ -2,7 +2,7 @@
 
 use alloc::{
     borrow::{Cow, ToOwned},
-    string::String,
+    string::{String, ToString},
 };
 use core::fmt;
 
@@ -11,7 +11,7 @@ use serde_core::{
     de::{self, Error as _, IgnoredAny, MapAccess, Visitor},
     forward_to_deserialize_any,
 };
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 
 /// The name of a member or of a kind, borrowed from the input unless it was written with escapes.
 pub(crate) struct Name<'de>(pub(crate) Cow<'de, str>);
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 /// The text of a value, borrowed from the input if there is one to borrow from.
 ///
 /// serde_json hands out raw text either borrowed or owned, but not as whichever it has. Both of its types ask for it by
-/// the same name.
+/// the same name. Of a deserializer that has no text, the text is what its value would be written as.
 pub(crate) struct RawText<'de>(pub(crate) Cow<'de, str>);
 
 impl<'de> Deserialize<'de> for RawText<'de> {
@@ -66,6 +66,15 @@ impl<'de> Deserialize<'de> for RawText<'de> {
                     Some((_, text)) => Ok(RawText(text.0)),
                     None => Err(A::Error::custom("no raw value")),
                 }
+            }
+
+            /// One that has values but no text, such as serde's own for fields of enums and flattened structs.
+            fn visit_newtype_struct<D: Deserializer<'de>>(self, other: D) -> Result<RawText<'de>, D::Error> {
+                Value::deserialize(other).map(|value| RawText(Cow::Owned(value.to_string())))
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<RawText<'de>, E> {
+                Ok(RawText(Cow::Owned(Value::from(word).to_string())))
             }
         }
 
