@@ -2,15 +2,19 @@
 
 use core::iter;
 
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use memchr::{memchr, memchr2};
 
 use super::names::single;
 
 /// Whether the body that these headers belong to is of this type, whatever parameters it has.
 pub(super) fn is(headers: &HeaderMap, media_type: &str) -> bool {
-    let value = single(headers, &header::CONTENT_TYPE).ok().flatten().and_then(|value| value.to_str().ok());
-    value.is_some_and(|value| parts(value).0.eq_ignore_ascii_case(media_type))
+    single(headers, &header::CONTENT_TYPE).ok().flatten().is_some_and(|value| names(value, media_type))
+}
+
+/// Whether a `Content-Type` is this type, whatever parameters it has.
+pub(super) fn names(value: &HeaderValue, media_type: &str) -> bool {
+    value == media_type || value.to_str().is_ok_and(|value| parts(value).0.eq_ignore_ascii_case(media_type))
 }
 
 /// The type and subtype, and the parameters behind them.

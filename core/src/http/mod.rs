@@ -3,6 +3,7 @@
 mod answer;
 pub mod client;
 mod deadline;
+mod fields;
 mod limits;
 mod media;
 mod names;

@@ -2,8 +2,6 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::protocol::Said;
-
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 pub(super) const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
@@ -25,17 +23,4 @@ pub(super) fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Op
         (value, None) => Ok(value),
         (_, Some(_)) => Err(Repeated),
     }
-}
-
-/// What a header says that repeats something of the body.
-pub(super) fn said(headers: &HeaderMap, name: &HeaderName) -> Said {
-    match single(headers, name) {
-        Ok(value) => Said::from(value.map(HeaderValue::as_bytes)),
-        Err(Repeated) => Said::Junk,
-    }
-}
-
-/// What all headers take, in bytes.
-pub(super) fn weight(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }

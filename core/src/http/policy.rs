@@ -2,14 +2,15 @@
 //! the same machine.
 
 use alloc::{
+    borrow::Cow,
     string::{String, ToString},
     vec::Vec,
 };
 use core::{fmt, net::IpAddr};
 
-use http::{StatusCode, header, request::Parts};
+use http::{StatusCode, Uri};
 
-use super::names::single;
+use super::fields::Fields;
 
 /// Under which names a server may be reached, and on behalf of which web pages.
 ///
@@ -24,14 +25,14 @@ pub struct Policy {
 #[derive(Clone, Debug)]
 enum Hosts {
     Loopback,
-    Listed(Vec<Authority>),
+    Listed(Vec<Authority<'static>>),
     Any,
 }
 
 /// The name of a host and a port, in lower case and in the usual spelling of addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Authority {
-    host: String,
+struct Authority<'a> {
+    host: Cow<'a, str>,
     port: Option<u16>,
 }
 
@@ -70,7 +71,7 @@ impl Policy {
     pub fn hosts<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Result<Self, InvalidPolicy> {
         let names = names.into_iter().map(|name| {
             let name = name.as_ref();
-            Authority::parse(name).ok_or_else(|| InvalidPolicy(name.to_string()))
+            Authority::parse(name).map(Authority::into_owned).ok_or_else(|| InvalidPolicy(name.to_string()))
         });
         Ok(Self { hosts: Hosts::Listed(names.collect::<Result<_, _>>()?), origins: Vec::new() })
     }
@@ -95,15 +96,14 @@ impl Policy {
     ///
     /// # Errors
     /// The status to refuse it with, and why.
-    pub(super) fn check(&self, head: &Parts) -> Result<(), (StatusCode, &'static str)> {
+    pub(super) fn check(&self, uri: &Uri, fields: &Fields<'_>) -> Result<(), (StatusCode, &'static str)> {
         let forbidden = |why| (StatusCode::FORBIDDEN, why);
-        let named =
-            single(&head.headers, &header::HOST).map_err(|_| (StatusCode::BAD_REQUEST, "more than one Host"))?;
+        let named = fields.host.single().map_err(|_| (StatusCode::BAD_REQUEST, "more than one Host"))?;
         let named = match named {
             Some(named) => Some(named.to_str().ok().and_then(Authority::parse).ok_or(forbidden("Host is malformed"))?),
             None => None,
         };
-        let target = match head.uri.authority() {
+        let target = match uri.authority() {
             Some(target) => Some(Authority::parse(target.as_str()).ok_or(forbidden("the authority is malformed"))?),
             None => None,
         };
@@ -123,7 +123,7 @@ impl Policy {
         if !is_ours {
             return Err(forbidden("this is not the name of this server"));
         }
-        match single(&head.headers, &header::ORIGIN) {
+        match fields.origin.single() {
             Ok(None) => Ok(()),
             Ok(Some(origin)) if origin.to_str().ok().and_then(Origin::parse).is_some_and(|it| self.allows(&it)) => {
                 Ok(())
@@ -137,14 +137,14 @@ impl Policy {
     }
 }
 
-impl Authority {
-    fn parse(text: &str) -> Option<Self> {
+impl<'a> Authority<'a> {
+    fn parse(text: &'a str) -> Option<Self> {
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (address, rest) = rest.split_once(']')?;
                 let IpAddr::V6(address) = address.parse().ok()? else { return None };
                 let port = if rest.is_empty() { None } else { Some(rest.strip_prefix(':')?) };
-                (address.to_string(), port)
+                (Cow::Owned(address.to_string()), port)
             }
             None => {
                 let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
@@ -152,7 +152,9 @@ impl Authority {
                 if host.is_empty() || !host.bytes().all(is_name) {
                     return None;
                 }
-                (host.to_ascii_lowercase(), port)
+                let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+                let host = if is_lower { Cow::Borrowed(host) } else { Cow::Owned(host.to_ascii_lowercase()) };
+                (host, port)
             }
         };
         let port = match port {
@@ -163,6 +165,10 @@ impl Authority {
             None => None,
         };
         Some(Self { host, port })
+    }
+
+    fn into_owned(self) -> Authority<'static> {
+        Authority { host: Cow::Owned(self.host.into_owned()), port: self.port }
     }
 }
 
@@ -177,7 +183,7 @@ impl Origin {
             _ => return None,
         };
         let Authority { host, port } = Authority::parse(authority)?;
-        Some(Self { scheme, host, port: port.or(Some(default)) })
+        Some(Self { scheme, host: host.into_owned(), port: port.or(Some(default)) })
     }
 }
 
@@ -188,7 +194,7 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderValue, Request};
+    use http::{HeaderValue, Request, request::Parts};
 
     fn head(uri: &str, headers: &[(&str, &str)]) -> Parts {
         let mut request = Request::get(uri);
@@ -199,7 +205,8 @@ mod tests {
     }
 
     fn status(policy: &Policy, uri: &str, headers: &[(&str, &str)]) -> u16 {
-        policy.check(&head(uri, headers)).err().map_or(200, |(status, _)| status.as_u16())
+        let head = head(uri, headers);
+        policy.check(&head.uri, &Fields::of(&head.headers)).err().map_or(200, |(status, _)| status.as_u16())
     }
 
     #[test]

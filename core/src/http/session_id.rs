@@ -32,9 +32,14 @@ impl SessionId {
     /// The id with this text; `None` if it cannot be one of ours.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        Self::from_bytes(text.as_bytes())
+    }
+
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let is_ours = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        let bytes: [u8; Self::LEN] = text.as_bytes().try_into().ok()?;
-        bytes.iter().all(|byte| is_ours(*byte)).then_some(Self(bytes))
+        let bytes: [u8; Self::LEN] = bytes.try_into().ok()?;
+        // None is looked at by itself: without a way out, they are looked at side by side.
+        bytes.iter().fold(true, |all, byte| all & is_ours(*byte)).then_some(Self(bytes))
     }
 
     /// The text.

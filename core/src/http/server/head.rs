@@ -1,8 +1,8 @@
 //! What the head of a request says, and what it is refused for.
 
-use alloc::{boxed::Box, string::ToString};
+use alloc::{boxed::Box, string::ToString, vec::Vec};
 
-use http::{HeaderMap, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
+use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
 
 use super::{Options, intake::Work};
 use crate::{
@@ -10,13 +10,12 @@ use crate::{
     http::{
         Answer, SessionId,
         answer::{self, refusal},
+        fields::{Field, Fields, param},
         media,
-        names::{
-            EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID, said, single, weight,
-        },
+        names::{EVENTS, JSON},
         session_id::{PARAMETER, parameter},
     },
-    protocol::{Era, HeaderParam, Mirrored, ProtocolVersion, Said, VersionSet},
+    protocol::{Era, Mirrored, ProtocolVersion, Said, VersionSet},
 };
 
 /// The revision that the header of a request names.
@@ -40,14 +39,19 @@ pub(super) enum Purpose {
 
 impl Purpose {
     /// What a request is for that may come in.
-    pub(super) fn of(surface: Surface, head: &Parts, config: &ServerConfig) -> Result<Self, Box<Answer>> {
+    pub(super) fn of(
+        surface: Surface,
+        head: &Parts,
+        fields: &Fields<'_>,
+        config: &ServerConfig,
+    ) -> Result<Self, Box<Answer>> {
         let legacy = serves_sessions(config);
         Ok(match (surface, &head.method) {
-            (Surface::Mcp, &Verb::POST) => post(head, config)?,
-            (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, config)?),
+            (Surface::Mcp, &Verb::POST) => post(head, fields, config)?,
+            (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
             (Surface::Mcp, &Verb::DELETE) if legacy => {
-                let id = session(&head.headers)?.ok_or_else(missing_session)?;
-                supported(declared(&head.headers), config)?;
+                let id = session(fields.session)?.ok_or_else(missing_session)?;
+                supported(declared(&fields.version.said()), config)?;
                 Self::Bare(Work::End(id))
             }
             (Surface::Mcp, _) => {
@@ -59,7 +63,7 @@ impl Purpose {
             }
             (Surface::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
             (Surface::OldMessages, &Verb::POST) => {
-                json_body(&head.headers, config)?;
+                json_body(&head.headers, fields, config)?;
                 let id = parameter(head.uri.query(), PARAMETER).ok_or_else(missing_session)?;
                 Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(answer::no_session()))?)
             }
@@ -88,18 +92,23 @@ impl Purpose {
 }
 
 /// Whether a request may come in at all, and where.
-pub(super) fn surface(options: &Options, config: &ServerConfig, head: &Parts) -> Result<Surface, Box<Answer>> {
+pub(super) fn surface(
+    options: &Options,
+    config: &ServerConfig,
+    head: &Parts,
+    fields: &Fields<'_>,
+) -> Result<Surface, Box<Answer>> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > options.limits.head_bytes {
         return refuse(StatusCode::URI_TOO_LONG, "The target is larger than the limit");
     }
-    if weight(&head.headers).saturating_add(target) > options.limits.head_bytes {
+    if fields.weight.saturating_add(target) > options.limits.head_bytes {
         return refuse(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are larger than the limit");
     }
-    if let Err((status, why)) = options.policy.check(head) {
+    if let Err((status, why)) = options.policy.check(&head.uri, fields) {
         return refuse(status, why);
     }
-    if head.headers.contains_key(header::TRANSFER_ENCODING) && head.headers.contains_key(header::CONTENT_LENGTH) {
+    if fields.transfer_encoding.is_there() && fields.content_length.is_there() {
         // Somebody in front may have gone by the other one, and take the rest for another request.
         return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
     }
@@ -134,23 +143,19 @@ pub(super) fn missing_session() -> Box<Answer> {
     Box::new(refusal(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: a session begins with initialize"))
 }
 
-fn session(headers: &HeaderMap) -> Result<Option<SessionId>, Box<Answer>> {
-    let Ok(id) = single(headers, &SESSION_ID) else {
+fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
+    let Ok(id) = field.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Mcp-Session-Id is there twice");
     };
     let Some(id) = id else { return Ok(None) };
-    match id.to_str().ok().and_then(SessionId::parse) {
+    match SessionId::from_bytes(id.as_bytes()) {
         Some(id) => Ok(Some(id)),
         // An id that is not of our making is not that of a session.
         None => Err(Box::new(answer::no_session())),
     }
 }
 
-fn declared(headers: &HeaderMap) -> Declared {
-    declared_by(&said(headers, &PROTOCOL_VERSION))
-}
-
-fn declared_by(version: &Said) -> Declared {
+fn declared(version: &Said) -> Declared {
     match version {
         Said::Nothing => Declared::Nothing,
         Said::Junk => Declared::Unknown,
@@ -182,12 +187,15 @@ fn accepts<const N: usize>(headers: &HeaderMap, types: [&str; N]) -> Result<(), 
 }
 
 /// Checks what is said of a body before any of it is read.
-fn json_body(headers: &HeaderMap, config: &ServerConfig) -> Result<(), Box<Answer>> {
+fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) -> Result<(), Box<Answer>> {
+    let is_json = fields.content_type.single().ok().flatten().is_some_and(|value| media::names(value, JSON));
     let is_plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
-    if !media::is(headers, JSON) || !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain) {
+    let is_encoded =
+        fields.content_encoding.is_there() && !headers.get_all(header::CONTENT_ENCODING).iter().all(is_plain);
+    if !is_json || is_encoded {
         return refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body has to be application/json");
     }
-    match single(headers, &header::CONTENT_LENGTH) {
+    match fields.content_length.single() {
         Ok(None) => Ok(()),
         Ok(Some(length)) => match length.to_str().ok().and_then(|digits| digits.parse::<u64>().ok()) {
             Some(length) if length > config.settings.limits.frame_bytes as u64 => too_large(),
@@ -198,38 +206,36 @@ fn json_body(headers: &HeaderMap, config: &ServerConfig) -> Result<(), Box<Answe
     }
 }
 
-fn post(head: &Parts, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
+/// What nearly all clients accept: the specification says so.
+const USUAL: &str = "application/json, text/event-stream";
+
+fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
     let headers = &head.headers;
-    json_body(headers, config)?;
-    accepts(headers, [JSON, EVENTS])?;
-    let version = said(headers, &PROTOCOL_VERSION);
-    let declared = declared_by(&version);
+    json_body(headers, fields, config)?;
+    if !matches!(fields.accept, Field::Once(value) if value == USUAL) {
+        accepts(headers, [JSON, EVENTS])?;
+    }
+    let version = fields.version.said();
+    let declared = declared(&version);
     // The modern era has no sessions, whatever a header says.
     let session = match declared {
         Declared::Unknown => None,
         Declared::Version(version) if version.era() == Era::Modern => None,
-        Declared::Nothing | Declared::Version(_) => session(headers)?,
+        Declared::Nothing | Declared::Version(_) => session(fields.session)?,
     };
-    let params = headers.iter().filter_map(|(name, value)| {
-        // Names of headers are lower case here.
-        let (prefix, name) = name.as_str().split_at_checked(HeaderParam::PREFIX.len())?;
-        let is_param = prefix.eq_ignore_ascii_case(HeaderParam::PREFIX);
-        is_param.then(|| (name.to_string(), Said::from(Some(value.as_bytes()))))
-    });
-    let headers = Mirrored {
-        version,
-        method: said(headers, &MCP_METHOD),
-        name: said(headers, &MCP_NAME),
-        params: params.collect(),
+    let param = |(name, value): (&HeaderName, &HeaderValue)| {
+        Some((param(name.as_str())?.to_string(), Said::from(Some(value.as_bytes()))))
     };
+    let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
+    let headers = Mirrored { version, method: fields.method.said(), name: fields.name.said(), params };
     Ok(Purpose::Post { session, declared, headers })
 }
 
-fn listen(head: &Parts, config: &ServerConfig) -> Result<Work, Box<Answer>> {
+fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Work, Box<Answer>> {
     accepts(&head.headers, [EVENTS])?;
-    let id = session(&head.headers)?.ok_or_else(missing_session)?;
-    supported(declared(&head.headers), config)?;
-    let Ok(last) = single(&head.headers, &LAST_EVENT_ID) else {
+    let id = session(fields.session)?.ok_or_else(missing_session)?;
+    supported(declared(&fields.version.said()), config)?;
+    let Ok(last) = fields.last_event.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
     };
     // What is no text is no id of ours either.

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     connection::{Principal, ServerConfig},
-    http::{Answer, Challenge, SessionId, answer},
+    http::{Answer, Challenge, SessionId, answer, fields::Fields},
     protocol::Mirrored,
     wire::RequestId,
 };
@@ -137,13 +137,14 @@ impl Intake {
         reading: &Arc<AtomicUsize>,
         known: impl FnOnce(&SessionId, Option<&Principal>) -> bool,
     ) -> Result<Self, Box<Answer>> {
-        let surface = surface(options, config, head)?;
+        let fields = Fields::of(&head.headers);
+        let surface = surface(options, config, head, &fields)?;
         let principal = match caller {
             Caller::Anybody => None,
             Caller::Known(principal) => Some(principal),
             Caller::Refused(challenge) => return Err(Box::new(challenge.answer(None))),
         };
-        let purpose = Purpose::of(surface, head, config)?;
+        let purpose = Purpose::of(surface, head, &fields, config)?;
         if let Some(id) = purpose.session()
             && !known(id, principal.as_deref())
         {
