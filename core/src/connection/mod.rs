@@ -278,6 +278,21 @@ impl<E> Connection<E> {
         event
     }
 
+    /// As [`handle_frame_from`](Self::handle_frame_from), for a frame of so many bytes that was within the limits and has
+    /// been read.
+    #[cfg(feature = "http")]
+    pub(crate) fn handle_message_from<'a>(
+        &mut self,
+        now: Timestamp,
+        (message, bytes): (crate::wire::Message<'a>, usize),
+        arrival: Arrival,
+    ) -> Option<Event<'a>> {
+        self.engine.arrival = Some(Box::new(arrival));
+        let event = self.engine.handle_message(now, message, bytes);
+        self.engine.arrival = None;
+        event
+    }
+
     /// Time has passed: at least up to what [`poll_timeout`](Self::poll_timeout) said. Calling it early does nothing.
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.engine.handle_timeout(now);

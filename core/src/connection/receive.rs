@@ -32,13 +32,35 @@ pub(super) struct Origin {
 
 impl Engine {
     pub(super) fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
+        self.handle(now, |engine| engine.receive(now, frame))
+    }
+
+    /// As [`handle_frame`](Self::handle_frame), for a frame of so many bytes that was read before.
+    #[cfg(feature = "http")]
+    pub(super) fn handle_message<'a>(
+        &mut self,
+        now: Timestamp,
+        message: Message<'a>,
+        bytes: usize,
+    ) -> Option<Event<'a>> {
+        self.handle(now, |engine| {
+            engine.noise = 0;
+            engine.receive_message(now, message, Origin { batch: None, bytes })
+        })
+    }
+
+    fn handle<'a>(
+        &mut self,
+        now: Timestamp,
+        receive: impl FnOnce(&mut Self) -> Option<Event<'a>>,
+    ) -> Option<Event<'a>> {
         if self.phase == Phase::Closed {
             return None;
         }
         self.stats.frames_received += 1;
         self.heard(now);
         self.clock = self.clock.max(now);
-        let event = self.receive(now, frame)?;
+        let event = receive(self)?;
         if self.events.is_empty() {
             return Some(event);
         }

@@ -7,6 +7,8 @@ mod id;
 mod index;
 mod json;
 mod message;
+#[cfg(feature = "http")]
+mod outline;
 mod plain;
 mod raw;
 pub(crate) mod reader;
@@ -19,5 +21,7 @@ pub use error::{ErrorCode, ErrorObject};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
+#[cfg(feature = "http")]
+pub(crate) use outline::Outline;
 pub use raw::{KeptJson, RawJson, decode_params};
 pub use text::{quote, text};

@@ -36,6 +36,12 @@ impl<'a> RawJson<'a> {
         Self { text: Cow::Borrowed(text), index }
     }
 
+    /// Where its members are, as far as that is known.
+    #[cfg(feature = "http")]
+    pub(super) const fn index(&self) -> Index {
+        self.index
+    }
+
     /// The text.
     #[must_use]
     pub fn get(&self) -> &str {

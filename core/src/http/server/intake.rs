@@ -17,7 +17,7 @@ use crate::{
     connection::{Principal, ServerConfig},
     http::{Answer, Challenge, SessionId, answer, fields::Fields},
     protocol::Mirrored,
-    wire::RequestId,
+    wire::{self, Message, Outline, RequestId},
 };
 
 /// Who sends a request, as far as whoever moves the bytes has found out.
@@ -123,8 +123,8 @@ pub struct Request {
     pub(super) kind: Kind,
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) body: Vec<u8>,
-    id: Option<RequestId>,
-    method: Option<String>,
+    /// Of a request or a notification: what was found in the body.
+    outline: Option<Outline>,
 }
 
 impl Intake {
@@ -212,8 +212,8 @@ impl Intake {
                 (parsed.work(session, declared, headers, &config)?, parsed)
             }
         };
-        let Parsed { kind, id, method, .. } = parsed;
-        Ok(Request { work, kind, principal, body, id, method })
+        let Parsed { kind, outline, .. } = parsed;
+        Ok(Request { work, kind, principal, body, outline })
     }
 }
 
@@ -230,15 +230,15 @@ impl fmt::Debug for Intake {
 impl Request {
     /// The id of the JSON-RPC request in it, to be repeated in whatever it is answered with.
     #[must_use]
-    pub const fn id(&self) -> Option<&RequestId> {
-        self.id.as_ref()
+    pub fn id(&self) -> Option<&RequestId> {
+        self.outline.as_ref().and_then(Outline::id)
     }
 
     /// The method of the request or notification in it: what somebody may want to know who decides whether its sender may
     /// have it, before it is brought to anybody.
     #[must_use]
     pub fn method(&self) -> Option<&str> {
-        self.method.as_deref()
+        self.outline.as_ref().and_then(|outline| outline.method(&self.body))
     }
 
     /// Whether it begins a session that has an id, which is made of what [`route`](super::Endpoint::route) is handed.
@@ -251,6 +251,11 @@ impl Request {
     #[must_use]
     pub const fn ends(&self) -> Option<&SessionId> {
         if let Work::End(id) = &self.work { Some(id) } else { None }
+    }
+
+    /// What was found in the body when it was read, if that is a request or a notification.
+    pub(super) fn message(&self) -> Option<Message<'_>> {
+        self.outline.as_ref()?.message(wire::text(&self.body).ok()?)
     }
 
     /// The message.
@@ -272,8 +277,8 @@ impl fmt::Debug for Request {
             .field("work", &self.work)
             .field("kind", &self.kind)
             .field("principal", &self.principal)
-            .field("id", &self.id)
-            .field("method", &self.method)
+            .field("id", &self.id())
+            .field("method", &self.method())
             .finish_non_exhaustive()
     }
 }

@@ -18,14 +18,18 @@ use crate::{
     http::{Answer, SessionId, answer},
     protocol::{Era, Method, Mirrored, Said},
     schema::{InitializeParams, UnsupportedProtocolVersion, keys},
-    wire::{self, Defect, ErrorCode, ErrorObject, Json, Malformed, Message, RequestId, Subject, decode_params},
+    wire::{
+        self, Defect, ErrorCode, ErrorObject, Json, Malformed, Message, Outline, RequestId, Subject, decode_params,
+    },
 };
 
 /// What a body says, as far as the binding has to know.
 pub(super) struct Parsed {
     pub(super) kind: Kind,
-    pub(super) id: Option<RequestId>,
-    pub(super) method: Option<String>,
+    /// Of a request or a notification.
+    pub(super) outline: Option<Outline>,
+    /// It is an `initialize`, whatever its params.
+    is_initialize: bool,
     /// It claims to be of the modern era.
     claims: bool,
     /// It is an `initialize` whose params can be read.
@@ -34,7 +38,7 @@ pub(super) struct Parsed {
 
 impl Default for Parsed {
     fn default() -> Self {
-        Self { kind: Kind::Request, id: None, method: None, claims: false, opens: false }
+        Self { kind: Kind::Request, outline: None, is_initialize: false, claims: false, opens: false }
     }
 }
 
@@ -54,30 +58,30 @@ impl Parsed {
             Err(error) => return fail(Defect::Syntax(error.valid_up_to()), None),
         };
         match Message::parse(text, config.settings.limits.json_depth) {
-            Ok(Message::Request { id, method, params, meta }) => {
-                let claims = meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
-                let is_first = Method::parse(&method) == Some(Method::Initialize);
-                let opens = is_first && decode_params::<InitializeParams>(params.as_ref()).is_ok();
-                Ok(Self { kind: Kind::Request, id: Some(id), method: Some(method.into_owned()), claims, opens })
-            }
-            Ok(Message::Notification { method, .. }) => {
-                Ok(Self { kind: Kind::Notification, method: Some(method.into_owned()), ..Self::default() })
-            }
-            Ok(Message::Response { .. } | Message::Error { .. }) => {
-                Ok(Self { kind: Kind::Response, ..Self::default() })
-            }
+            Ok(message) => Ok(Self::of(text, message)),
             Err(Malformed { defect: Defect::Array, .. }) => Ok(Self { kind: Kind::Batch, ..Self::default() }),
             Err(Malformed { defect, subject: Subject::Request(id) }) => fail(defect, Some(&id)),
             Err(Malformed { defect, .. }) => fail(defect, None),
         }
     }
 
-    fn is_initialize(&self) -> bool {
-        self.kind == Kind::Request && self.method.as_deref() == Some(Method::Initialize.as_str())
+    fn of(text: &str, message: Message<'_>) -> Self {
+        let parsed = match &message {
+            Message::Request { method, params, meta, .. } => {
+                let claims = meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+                let is_initialize = Method::parse(method) == Some(Method::Initialize);
+                let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
+                Self { kind: Kind::Request, outline: None, is_initialize, claims, opens }
+            }
+            Message::Notification { .. } => Self { kind: Kind::Notification, ..Self::default() },
+            Message::Response { .. } | Message::Error { .. } => Self { kind: Kind::Response, ..Self::default() },
+        };
+        Self { outline: Outline::of(text, message), ..parsed }
     }
 
     fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<Answer>> {
-        Err(Box::new(answer::error(status, self.id.as_ref(), error)))
+        let id = self.outline.as_ref().and_then(Outline::id);
+        Err(Box::new(answer::error(status, id, error)))
     }
 
     /// The era of a message, and what it is for in that.
@@ -104,7 +108,7 @@ impl Parsed {
         match session {
             Some(id) => Ok(Work::Message(id)),
             None if self.opens => Ok(Work::Initialize),
-            None if self.is_initialize() => {
+            None if self.is_initialize => {
                 self.fail(StatusCode::OK, &ErrorObject::invalid_params("Invalid params: these do not open a session"))
             }
             None => Err(missing_session()),

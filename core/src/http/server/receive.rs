@@ -59,7 +59,10 @@ impl Session {
             exchange.opens = matches!(request.work, Work::Initialize);
         }
         let arrival = Arrival { stream, principal: request.principal.clone(), headers };
-        let event = self.conn.handle_frame_from(self.clock, Frame::new(&request.body), arrival);
+        let event = match request.message() {
+            Some(message) => self.conn.handle_message_from(self.clock, (message, request.body.len()), arrival),
+            None => self.conn.handle_frame_from(self.clock, Frame::new(&request.body), arrival),
+        };
         let violation = match &event {
             Some(Event::Violation(violation)) => Some(violation),
             _ => None,
