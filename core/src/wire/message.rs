@@ -402,8 +402,16 @@ impl<'a> Message<'a> {
     /// What a message says that is an error: its code, and whether it names a request. As far as it is one of ours.
     #[cfg(feature = "http")]
     pub(crate) fn error_code(text: &[u8]) -> Option<(ErrorCode, bool)> {
-        let mut scanner = Scanner::new(core::str::from_utf8(text).ok()?, super::scan::MAX_DEPTH);
+        let mut scanner = Scanner::new(super::text(text).ok()?, super::scan::MAX_DEPTH);
         scanner.expect(b'{').ok()?;
+        let mut usual = scanner.clone();
+        if usual.eat_member(true, b"\"jsonrpc\":\"2.0\"")
+            && usual.eat_member(false, b"\"id\":")
+            && usual.value(1).is_ok()
+            && usual.eat_member(false, b"\"result\":")
+        {
+            return None;
+        }
         let mut has_id = false;
         for first in [true].into_iter().chain(core::iter::repeat(false)) {
             match &*scanner.next_member(first).ok()??.text() {
