@@ -63,6 +63,8 @@ pub struct Session {
     /// The client was heard of again after it had opened the session.
     came_back: bool,
     frame: Vec<u8>,
+    /// Something was done to the connection, and what it has to say was not brought to where it belongs.
+    touched: bool,
     /// Requests that are answered with a challenge, whatever else the answer says.
     pub(super) challenges: BTreeMap<ExchangeId, Challenge>,
     /// Streams that were sent elsewhere.
@@ -123,6 +125,7 @@ impl Session {
             warm: false,
             came_back: false,
             frame: Vec::new(),
+            touched: true,
             challenges: BTreeMap::new(),
             followed: Followed::default(),
         }
@@ -193,7 +196,7 @@ impl Session {
     /// [`poll_event`](Self::poll_event), this one queues up behind them.
     pub fn open<'a>(&mut self, now: Timestamp, request: &'a Request) -> (ExchangeId, Option<Event<'a>>) {
         self.clock = self.clock.max(now);
-        self.pump();
+        self.pump_if_touched();
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let full = self.exchanges.len() >= self.options.limits.exchanges;
@@ -278,6 +281,7 @@ impl Session {
     /// The connection, to be used at this time. Poll the session afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
         self.clock = self.clock.max(now);
+        self.touched = true;
         &mut self.conn
     }
 
@@ -326,14 +330,14 @@ impl Session {
 
     /// The next thing that the application should know. Call it until it returns `None`.
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
-        self.pump();
+        self.pump_if_touched();
         self.events.pop_front()
     }
 
     /// An exchange that has something to write, which it had not when it was named here last. Call it until it returns
     /// `None`, and [`poll_output`](Self::poll_output) for each.
     pub fn poll_ready(&mut self) -> Option<ExchangeId> {
-        self.pump();
+        self.pump_if_touched();
         loop {
             let id = self.ready.pop_front()?;
             if let Some(exchange) = self.exchanges.get_mut(&id) {
@@ -346,7 +350,7 @@ impl Session {
     /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing now;
     /// after [`Output::End`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
-        self.pump();
+        self.pump_if_touched();
         let output = self.exchanges.get_mut(&id)?.take(out)?;
         match output {
             Output::Head(_) => {}
@@ -443,8 +447,16 @@ impl Session {
 
     // ---- inside ----
 
+    /// [`pump`](Self::pump), if there may be something.
+    fn pump_if_touched(&mut self) {
+        if self.touched {
+            self.pump();
+        }
+    }
+
     /// Takes from the connection what it has, and brings it to where it belongs.
     pub(super) fn pump(&mut self) {
+        self.touched = true;
         loop {
             while let Some(event) = self.conn.poll_event() {
                 self.events.push_back(event);
@@ -468,6 +480,7 @@ impl Session {
                 break;
             }
         }
+        self.touched = false;
         if self.conn.phase() == Phase::Closed {
             self.end_all();
         }
