@@ -9,6 +9,7 @@ mod media;
 mod names;
 mod policy;
 mod replay;
+mod row;
 pub mod server;
 mod session_id;
 

@@ -1,11 +1,9 @@
 //! What was sent on the streams of a session, for a client that has lost one and comes back.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-};
+use alloc::{boxed::Box, collections::VecDeque};
 use core::{fmt, time::Duration};
 
+use super::row::Row;
 use crate::rpc::Timestamp;
 
 /// Keeps what a session has sent.
@@ -51,7 +49,7 @@ pub struct MemoryReplay {
     kept: VecDeque<Kept>,
     bytes: usize,
     /// How many messages there are of each stream.
-    streams: BTreeMap<u64, usize>,
+    streams: Row<usize>,
 }
 
 struct Kept {
@@ -71,7 +69,7 @@ impl MemoryReplay {
     /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
     #[must_use]
     pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
-        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: BTreeMap::new() }
+        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: Row::new() }
     }
 
     fn forget_first(&mut self) {
@@ -83,15 +81,15 @@ impl MemoryReplay {
 
     /// So many messages of a stream are gone.
     fn forgotten(&mut self, stream: u64, messages: usize) {
-        if let Some(left) = self.streams.get_mut(&stream) {
+        if let Some(left) = self.streams.get_mut(stream) {
             *left -= messages;
             if *left == 0 {
-                self.streams.remove(&stream);
+                self.streams.remove(stream);
             }
         }
         if self.kept.is_empty() {
             self.kept.shrink_to(0);
-            self.streams = BTreeMap::new();
+            self.streams = Row::new();
         }
     }
 }
@@ -99,7 +97,7 @@ impl MemoryReplay {
 impl Replay for MemoryReplay {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.bytes += message.len();
-        *self.streams.entry(stream).or_default() += 1;
+        *self.streams.entry(stream, || 0) += 1;
         self.kept.push_back(Kept { until: now + self.time, stream, seq, message: message.into() });
         while self.kept.len() > 1 && (self.kept.len() > self.most || self.bytes > self.most_bytes) {
             self.forget_first();
@@ -113,7 +111,7 @@ impl Replay for MemoryReplay {
     }
 
     fn has(&self, stream: u64) -> bool {
-        self.streams.contains_key(&stream)
+        self.streams.contains(stream)
     }
 
     fn received(&mut self, stream: u64, seq: u64) {

@@ -32,7 +32,7 @@ impl Session {
         };
         match &mut self.kind {
             Way::Modern { .. } => {
-                let only = self.exchanges.keys().next().copied();
+                let only = self.exchanges.iter().next().map(|(id, _)| ExchangeId(id));
                 if let (Some(id), false) = (only, matches!(route, Route::Call(_) | Route::LetGo { .. })) {
                     self.send(id, frame, last);
                     if last {
@@ -46,7 +46,7 @@ impl Session {
                 }
             }
             Way::Streams { streams, .. } => {
-                let known = stream.filter(|stream| streams.all.contains_key(stream));
+                let known = stream.filter(|stream| streams.all.contains(*stream));
                 match (route, known) {
                     (Route::LetGo { retry, .. }, Some(stream)) => self.let_go(stream, retry),
                     (Route::LetGo { .. }, None) => {}
@@ -63,14 +63,14 @@ impl Session {
     /// Sends a message on a stream, whether anything carries that now or not.
     fn send_on(&mut self, stream: u64, frame: &mut Vec<u8>, last: bool) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
-        let Some(known) = streams.all.get_mut(&stream) else { return };
+        let Some(known) = streams.all.get_mut(stream) else { return };
         let carrier = known.exchange;
         if let Some(id) = carrier
-            && self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open())
+            && self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open())
         {
             if last {
                 // There is nothing that could be resumed.
-                streams.all.remove(&stream);
+                streams.all.remove(stream);
                 return self.answer_with(id, frame);
             }
             self.open_stream(id, stream);
@@ -93,7 +93,7 @@ impl Session {
 
     /// Sends a message on an exchange that is all there is, without any way to come back to it.
     fn send(&mut self, id: ExchangeId, frame: &mut Vec<u8>, last: bool) {
-        let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| !exchange.is_ended()) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0).filter(|exchange| !exchange.is_ended()) else { return };
         if exchange.is_open() {
             if last {
                 return self.answer_with(id, frame);
@@ -131,7 +131,7 @@ impl Session {
     /// Begins to answer with a stream of events.
     pub(super) fn open_stream(&mut self, id: ExchangeId, stream: u64) {
         let primes = self.primes();
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream = Some(stream);
         exchange.stream();
         let bytes = match &self.kind {
@@ -145,10 +145,10 @@ impl Session {
     /// Closes what carries the stream of a request for now, so that its client comes back for the answer.
     fn let_go(&mut self, stream: u64, retry: Option<Duration>) {
         let Way::Streams { streams, .. } = &self.kind else { return };
-        let Some(id) = streams.all.get(&stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
+        let Some(id) = streams.all.get(stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
             return;
         };
-        if self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open()) {
+        if self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open()) {
             self.open_stream(id, stream);
         }
         self.say_when(id, retry);
@@ -178,7 +178,7 @@ impl Session {
         if let Some(challenge) = challenge {
             challenge.add_to(answer.headers_mut());
         }
-        let opens = self.exchanges.get(&id).is_some_and(|exchange| exchange.opens);
+        let opens = self.exchanges.get(id.0).is_some_and(|exchange| exchange.opens);
         if let (Way::Streams { id, .. }, true) = (&self.kind, opens && self.conn.version().is_some()) {
             answer::set_session(answer.headers_mut(), id);
         }
@@ -208,8 +208,12 @@ impl Session {
 
     /// There is no connection any more that could say anything.
     pub(super) fn end_all(&mut self) {
-        let open: Vec<_> =
-            self.exchanges.iter().filter(|(_, it)| !it.is_ended()).map(|(id, it)| (*id, it.is_open())).collect();
+        let open: Vec<_> = self
+            .exchanges
+            .iter()
+            .filter(|(_, it)| !it.is_ended())
+            .map(|(id, it)| (ExchangeId(id), it.is_open()))
+            .collect();
         for (id, is_open) in open {
             match (is_open, &self.kind) {
                 (false, _) => self.end(id),
@@ -230,15 +234,16 @@ impl Session {
         }
         let owed = self.conn.owed();
         let waits = |it: &Exchange| it.form != Form::Whole && !it.is_ended();
-        let over: Vec<_> = self.exchanges.iter().filter(|(_, it)| waits(it)).map(|(id, it)| (*id, it.stream)).collect();
+        let over: Vec<_> =
+            self.exchanges.iter().filter(|(_, it)| waits(it)).map(|(id, it)| (ExchangeId(id), it.stream)).collect();
         for (id, stream) in over {
             let (Some(stream), Way::Streams { streams, .. }) = (stream, &mut self.kind) else { continue };
-            let Some(known) = streams.all.get(&stream) else { continue };
+            let Some(known) = streams.all.get(stream) else { continue };
             if known.listens || owed.contains(&stream) {
                 continue;
             }
             streams.done(stream);
-            if let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| exchange.is_open()) {
+            if let Some(exchange) = self.exchanges.get_mut(id.0).filter(|exchange| exchange.is_open()) {
                 exchange.stream();
             }
             self.end(id);
@@ -249,25 +254,25 @@ impl Session {
 
     /// Gives a whole answer.
     pub(super) fn answer(&mut self, id: ExchangeId, answer: Answer) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         self.queued += answer.body().len();
         let stream = exchange.stream;
         exchange.answer(answer);
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, stream) {
-            streams.all.remove(&stream);
+            streams.all.remove(stream);
         }
         self.announce(id);
     }
 
     fn write(&mut self, id: ExchangeId, event: &SseText<'_>) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         let bytes = exchange.event(event);
         self.wrote(id, bytes);
     }
 
     /// So many bytes were added to what waits to be written.
     pub(super) fn wrote(&mut self, id: ExchangeId, bytes: usize) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         self.queued += bytes;
         exchange.quiet = Some(self.clock + self.options.limits.keepalive);
         self.announce(id);
@@ -275,7 +280,7 @@ impl Session {
 
     /// Nothing follows on an exchange.
     pub(super) fn end(&mut self, id: ExchangeId) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.end();
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
             streams.leave(stream, id);

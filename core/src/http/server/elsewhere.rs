@@ -74,7 +74,7 @@ impl Session {
     /// does. A stream of which something is missing ends here, and its client may come back.
     pub fn handle_fetched(&mut self, now: Timestamp, id: ExchangeId, found: Option<&Passage>) {
         self.clock = self.clock.max(now);
-        let (Some(following), Some(exchange)) = (self.followed.0.get_mut(&id), self.exchanges.get_mut(&id)) else {
+        let (Some(following), Some(exchange)) = (self.followed.0.get_mut(&id), self.exchanges.get_mut(id.0)) else {
             return;
         };
         following.asked = false;
@@ -107,7 +107,7 @@ impl Session {
 
     /// Takes up a stream that was sent elsewhere.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream();
         let bytes = exchange.comment();
         self.wrote(id, bytes);
@@ -117,7 +117,7 @@ impl Session {
     /// What belonged to no request was sent elsewhere, and goes on here, on a stream of this process.
     fn listen_from_here(&mut self, id: ExchangeId) {
         let primes = self.primes();
-        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(&id)) else {
+        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
             return;
         };
         let stream = streams.begin(id, true);

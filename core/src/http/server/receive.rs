@@ -54,7 +54,7 @@ impl Session {
             Way::Streams { streams, .. } => Some(streams.begin(id, false)),
             Way::Old { .. } => None,
         };
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
+        if let Some(exchange) = self.exchanges.get_mut(id.0) {
             exchange.stream = stream;
             exchange.opens = matches!(request.work, Work::Initialize);
         }
@@ -92,7 +92,7 @@ impl Session {
 
     /// Answers a message that the application is not to answer, if the connection has not done so.
     fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<Answer>) {
-        let is_open = self.exchanges.get(&id).is_some_and(|exchange| exchange.is_open());
+        let is_open = self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open());
         let waits = match kind {
             Kind::Request | Kind::Batch => stream.is_some_and(|stream| self.conn.owes(stream)),
             Kind::Nothing | Kind::Notification | Kind::Response => false,
@@ -136,13 +136,13 @@ impl Session {
     /// Takes up a stream behind an event that was received.
     fn resume(&mut self, id: ExchangeId, from: EventId) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
-        let Some(stream) = streams.all.get_mut(&from.stream) else { return };
+        let Some(stream) = streams.all.get_mut(from.stream) else { return };
         let (before, done, listens) = (stream.exchange.replace(id), stream.done, stream.listens);
         if let Some(before) = before {
             // Its client has lost it before anybody here has noticed.
             self.end(before);
         }
-        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(&id)) else {
+        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
             return;
         };
         exchange.stream = Some(from.stream);
@@ -166,7 +166,7 @@ impl Session {
         };
         *stream = Some(id);
         let uri = message_uri(&old.messages, session);
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream();
         let event = SseText { kind: Some("endpoint"), data: Some(uri.as_bytes()), ..SseText::default() };
         let bytes = exchange.event(&event);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
-    http::{Challenge, Deadline, Replay, SessionId, Wake, answer},
+    http::{Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
     schema::LoggingLevel,
@@ -51,7 +51,8 @@ pub struct Session {
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
-    pub(super) exchanges: BTreeMap<ExchangeId, Box<Exchange>>,
+    /// By their [ids](ExchangeId).
+    pub(super) exchanges: Row<Box<Exchange>>,
     next_exchange: u64,
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
@@ -117,7 +118,7 @@ impl Session {
             kind,
             clock: now,
             events: VecDeque::new(),
-            exchanges: BTreeMap::new(),
+            exchanges: Row::new(),
             next_exchange: 1,
             ready: VecDeque::new(),
             queued: 0,
@@ -200,7 +201,7 @@ impl Session {
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let full = self.exchanges.len() >= self.options.limits.exchanges;
-        self.exchanges.insert(id, Box::new(Exchange::new(self.clock + self.options.limits.patience)));
+        self.exchanges.insert(id.0, Box::new(Exchange::new(self.clock + self.options.limits.patience)));
         self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
         let event = if self.conn.phase() == Phase::Closed {
             self.answer(id, answer::no_session());
@@ -228,7 +229,7 @@ impl Session {
             Way::Streams { streams, .. } => {
                 // There is nothing that a client could come back with.
                 if let Some(stream) = exchange.stream.filter(|_| exchange.is_open()) {
-                    streams.all.remove(&stream);
+                    streams.all.remove(stream);
                 }
             }
             Way::Old { stream, .. } if *stream == Some(id) => {
@@ -245,9 +246,9 @@ impl Session {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
         self.pump();
-        let ids: Vec<_> = self.exchanges.keys().copied().collect();
+        let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
         for id in ids {
-            let Some(exchange) = self.exchanges.get_mut(&id) else { continue };
+            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             match exchange.form {
                 Form::Open { until } if until <= now => {
                     if let Some(stream) = exchange.stream {
@@ -302,7 +303,7 @@ impl Session {
         let stream = self.conn.stream_of(key);
         let exchange = self.exchanges.iter().find(|(_, exchange)| exchange.is_open() && exchange.stream == stream);
         if let Some((id, _)) = exchange.filter(|_| stream.is_some()) {
-            self.challenges.insert(*id, how.clone());
+            self.challenges.insert(ExchangeId(id), how.clone());
         }
         let answered = self.conn.respond_error(key, &how.error());
         self.pump();
@@ -317,7 +318,8 @@ impl Session {
         self.pump();
         self.conn.close(now);
         if let Way::Streams { streams, .. } = &self.kind {
-            let listening = streams.all.values().filter(|stream| stream.listens).filter_map(|stream| stream.exchange);
+            let listening =
+                streams.all.iter().filter(|(_, stream)| stream.listens).filter_map(|(_, stream)| stream.exchange);
             for id in listening.collect::<Vec<_>>() {
                 self.say_when(id, None);
                 self.end(id);
@@ -340,7 +342,7 @@ impl Session {
         self.pump_if_touched();
         loop {
             let id = self.ready.pop_front()?;
-            if let Some(exchange) = self.exchanges.get_mut(&id) {
+            if let Some(exchange) = self.exchanges.get_mut(id.0) {
                 exchange.announced = false;
                 return Some(id);
             }
@@ -351,7 +353,7 @@ impl Session {
     /// after [`Output::End`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
-        let output = self.exchanges.get_mut(&id)?.take(out)?;
+        let output = self.exchanges.get_mut(id.0)?.take(out)?;
         match output {
             Output::Head(_) => {}
             Output::Data(len) => self.queued -= len,
@@ -366,7 +368,7 @@ impl Session {
     /// Whether nothing of an exchange is left to take but its [`Output::End`].
     #[must_use]
     pub fn is_at_end(&self, id: ExchangeId) -> bool {
-        self.exchanges.get(&id).is_some_and(|exchange| exchange.is_at_end())
+        self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_at_end())
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why. Never, once the session [is over](Self::is_over).
@@ -376,7 +378,7 @@ impl Session {
             return None;
         }
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
-        let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.form {
+        let exchanges = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.form {
             Form::Open { until } => Some(Deadline { at: until, wake: Wake::Patience }),
             Form::Stream => exchange.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
             Form::Whole => None,
@@ -489,7 +491,7 @@ impl Session {
 
     /// Forgets an exchange. The stream that it carried, if any, is carried by nothing.
     fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
-        let exchange = self.exchanges.remove(&id)?;
+        let exchange = self.exchanges.remove(id.0)?;
         self.queued -= exchange.waiting();
         self.followed.forget(id);
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
@@ -530,7 +532,7 @@ impl Session {
     /// Gives back the room of empty tables and buffers.
     fn cool(&mut self) {
         if self.exchanges.is_empty() {
-            self.exchanges = BTreeMap::new();
+            self.exchanges = Row::new();
             self.ready = VecDeque::new();
             self.frame = Vec::new();
             self.conn.shrink();
@@ -545,7 +547,7 @@ impl Session {
 
     /// An exchange has something to write.
     pub(super) fn announce(&mut self, id: ExchangeId) {
-        if let Some(exchange) = self.exchanges.get_mut(&id)
+        if let Some(exchange) = self.exchanges.get_mut(id.0)
             && !exchange.announced
             && exchange.has_output()
         {

@@ -1,10 +1,6 @@
 //! The streams of a session: which message goes where, and what is kept of it.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 
 use super::{
     ExchangeId,
@@ -12,7 +8,7 @@ use super::{
 };
 use crate::{
     codec::SseText,
-    http::{Limits, Replay, session_id::EventId},
+    http::{Limits, Replay, row::Row, session_id::EventId},
     rpc::{CallId, Timestamp},
 };
 
@@ -53,7 +49,7 @@ pub(super) enum Lost {
 /// Every stream of a session that is known.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pub(super) all: BTreeMap<u64, Stream>,
+    pub(super) all: Row<Stream>,
     next: u64,
     /// Which part of a shared session this is: the upper half of the numbers of its streams.
     part: u32,
@@ -72,7 +68,7 @@ const FEW: usize = 64;
 impl Streams {
     pub(super) fn new(replay: Box<dyn Replay>, part: u32) -> Self {
         Self {
-            all: BTreeMap::new(),
+            all: Row::new(),
             next: Self::first(part) + 1,
             part,
             shared: part > 0,
@@ -99,18 +95,18 @@ impl Streams {
 
     /// How many streams are open that belong to no request.
     pub(super) fn listening(&self) -> usize {
-        self.all.values().filter(|stream| stream.listens && stream.exchange.is_some()).count()
+        self.all.iter().filter(|(_, stream)| stream.listens && stream.exchange.is_some()).count()
     }
 
     /// The stream for messages that belong to no request: the one that was opened last, which is the one that is most
     /// likely alive.
     pub(super) fn listener(&self) -> Option<u64> {
         let mut listening = self.all.iter().filter(|(_, stream)| stream.listens && stream.exchange.is_some());
-        listening.next_back().map(|(id, _)| *id)
+        listening.next_back().map(|(id, _)| id)
     }
 
     fn id(&self, stream: u64, seq: u64) -> EventId {
-        let listens = self.all.get(&stream).is_some_and(|stream| stream.listens);
+        let listens = self.all.get(stream).is_some_and(|stream| stream.listens);
         EventId { listens, stream, seq }
     }
 
@@ -122,17 +118,17 @@ impl Streams {
 
     /// The id of the next message on a stream, which is kept under it.
     pub(super) fn keep(&mut self, now: Timestamp, stream: u64, message: &[u8]) -> EventId {
-        let seq = self.all.get_mut(&stream).map_or(0, |stream| {
+        let (listens, seq) = self.all.get_mut(stream).map_or((false, 0), |stream| {
             stream.seq += 1;
-            stream.seq
+            (stream.listens, stream.seq)
         });
         self.replay.keep(now, stream, seq, message);
-        self.id(stream, seq)
+        EventId { listens, stream, seq }
     }
 
     /// Nothing follows on a stream.
     pub(super) fn done(&mut self, stream: u64) {
-        if let Some(known) = self.all.get_mut(&stream).filter(|known| !known.done) {
+        if let Some(known) = self.all.get_mut(stream).filter(|known| !known.done) {
             known.done = true;
             self.replay.done(stream);
         }
@@ -141,7 +137,7 @@ impl Streams {
     /// The place in a stream that a client says it has read up to.
     pub(super) fn find(&self, last: &str) -> Result<EventId, Lost> {
         let id = EventId::parse(last).ok_or(Lost::Never)?;
-        match self.all.get(&id.stream) {
+        match self.all.get(id.stream) {
             Some(stream) if stream.listens != id.listens || id.seq > stream.seq => Err(Lost::Never),
             Some(_) => Ok(id),
             None if self.shared && id.stream >> 32 != u64::from(self.part) => Err(Lost::Elsewhere(id)),
@@ -183,7 +179,7 @@ impl Streams {
 
     /// An exchange does not carry a stream any more.
     pub(super) fn leave(&mut self, stream: u64, exchange: ExchangeId) {
-        if let Some(known) = self.all.get_mut(&stream).filter(|known| known.exchange == Some(exchange)) {
+        if let Some(known) = self.all.get_mut(stream).filter(|known| known.exchange == Some(exchange)) {
             known.exchange = None;
         }
     }
@@ -201,14 +197,14 @@ impl Streams {
         let replay = &self.replay;
         self.all.retain(|id, stream| {
             let over = stream.exchange.is_none() && (stream.done || stream.listens);
-            !over || replay.has(*id)
+            !over || replay.has(id)
         });
     }
 
     /// Gives back the room of an empty table.
     pub(super) fn shrink(&mut self) {
         if self.all.is_empty() {
-            self.all = BTreeMap::new();
+            self.all = Row::new();
         }
     }
 

@@ -1,0 +1,117 @@
+//! A table by numbers that grow.
+
+use alloc::collections::VecDeque;
+
+/// What is known of things that are numbered as they come, in the order of their numbers.
+///
+/// What is looked for is mostly what came last, which is found at once, however much else there is; all else is found in as
+/// many steps as there are bits in the length. It is for tables of a few thousand entries at most: taking one out moves those
+/// behind it, or those before it if they are fewer.
+#[derive(Debug)]
+pub(super) struct Row<T>(VecDeque<(u64, T)>);
+
+impl<T> Row<T> {
+    pub(super) const fn new() -> Self {
+        Self(VecDeque::new())
+    }
+
+    /// Where the entry is, or where it would be.
+    fn place(&self, number: u64) -> Result<usize, usize> {
+        let len = self.0.len();
+        match self.0.back() {
+            None => Err(0),
+            Some((last, _)) if *last == number => Ok(len - 1),
+            Some((last, _)) if *last < number => Err(len),
+            Some(_) => self.0.binary_search_by_key(&number, |(number, _)| *number),
+        }
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&T> {
+        let at = self.place(number).ok()?;
+        self.0.get(at).map(|(_, value)| value)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+        let at = self.place(number).ok()?;
+        self.0.get_mut(at).map(|(_, value)| value)
+    }
+
+    pub(super) fn contains(&self, number: u64) -> bool {
+        self.place(number).is_ok()
+    }
+
+    /// The entry, or a new one.
+    pub(super) fn entry(&mut self, number: u64, new: impl FnOnce() -> T) -> &mut T {
+        let at = self.place(number).unwrap_or_else(|at| {
+            self.0.insert(at, (number, new()));
+            at
+        });
+        &mut self.0[at].1
+    }
+
+    /// Takes the place of what is there, if there is something.
+    pub(super) fn insert(&mut self, number: u64, value: T) {
+        match self.place(number) {
+            Ok(at) => self.0[at].1 = value,
+            Err(at) => self.0.insert(at, (number, value)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
+        let at = self.place(number).ok()?;
+        self.0.remove(at).map(|(_, value)| value)
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(u64, &T) -> bool) {
+        self.0.retain(|(number, value)| keep(*number, value));
+    }
+
+    /// In the order of the numbers.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
+        self.0.iter().map(|(number, value)| (*number, value))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{collections::BTreeMap, vec::Vec};
+
+    #[test]
+    fn it_holds_what_a_map_would() {
+        let (mut row, mut map) = (Row::new(), BTreeMap::new());
+        let mut random = 7_u64;
+        for step in 0..5000_u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Mostly what came last, as where it is used.
+            let number = if random >> 62 == 0 { (random >> 33) % (step + 1) } else { step };
+            match (random >> 50) % 8 {
+                0..4 => {
+                    row.insert(number, step);
+                    map.insert(number, step);
+                }
+                4 => assert_eq!(*row.entry(number, || step), *map.entry(number).or_insert(step)),
+                5 | 6 => assert_eq!(row.remove(number), map.remove(&number)),
+                _ if step % 64 == 0 => {
+                    row.retain(|number, _| number % 3 > 0);
+                    map.retain(|number, _| number % 3 > 0);
+                }
+                _ => {}
+            }
+            assert_eq!((row.get(number), row.contains(number)), (map.get(&number), map.contains_key(&number)));
+            assert_eq!(row.get_mut(number), map.get_mut(&number));
+            assert_eq!((row.len(), row.is_empty()), (map.len(), map.is_empty()));
+        }
+        let pairs: Vec<_> = map.iter().map(|(number, value)| (*number, value)).collect();
+        assert_eq!(row.iter().collect::<Vec<_>>(), pairs);
+        assert_eq!(row.iter().next_back(), pairs.last().copied());
+    }
+}
