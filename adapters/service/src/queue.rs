@@ -43,11 +43,17 @@ impl Queue {
     /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all).
     pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
+        let mut known: Option<Waker> = None;
         poll_fn(|cx| {
             if let Some(found) = check() {
                 return Poll::Ready(found);
             }
+            // Whoever has a place is woken for all that comes about later: mostly, a task is polled for something else.
+            if known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
             place.take(cx.waker());
+            known = Some(cx.waker().clone());
             check().map_or(Poll::Pending, Poll::Ready)
         })
         .await
