@@ -97,7 +97,7 @@ pub(super) struct RequestTag {
     /// It came as part of a result, and its answer goes into the next request.
     pub(super) question: Option<Question>,
     /// How it came in, if the binding knows more of that than a pipe does.
-    pub(super) arrival: Option<Box<Arrival>>,
+    pub(super) arrival: Option<Arc<Arrival>>,
 }
 
 impl RequestTag {
@@ -236,7 +236,7 @@ pub(super) struct Engine {
     pub(super) clock: Timestamp,
     pub(super) drain: Option<Box<(Timestamp, CloseReason)>>,
     /// How the frame that is being taken in has come.
-    pub(super) arrival: Option<Box<Arrival>>,
+    pub(super) arrival: Option<Arc<Arrival>>,
     pub(super) let_go: Rare<LetGo>,
     /// The end began before the handshake was over.
     pub(super) aborted: bool,

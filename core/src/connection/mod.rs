@@ -37,7 +37,7 @@ mod standing;
 mod subscriptions;
 mod tasks;
 
-use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
+use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{marker::PhantomData, time::Duration};
 
 use serde_core::ser::Error as _;
@@ -272,7 +272,7 @@ impl<E> Connection<E> {
 
     /// As [`handle_frame`](Self::handle_frame), for bindings that know more of a frame than its bytes.
     pub fn handle_frame_from<'a>(&mut self, now: Timestamp, frame: Frame<'a>, arrival: Arrival) -> Option<Event<'a>> {
-        self.engine.arrival = Some(Box::new(arrival));
+        self.engine.arrival = Some(Arc::new(arrival));
         let event = self.engine.handle_frame(now, frame);
         self.engine.arrival = None;
         event
@@ -287,7 +287,7 @@ impl<E> Connection<E> {
         (message, bytes): (crate::wire::Message<'a>, usize),
         arrival: Arrival,
     ) -> Option<Event<'a>> {
-        self.engine.arrival = Some(Box::new(arrival));
+        self.engine.arrival = Some(Arc::new(arrival));
         let event = self.engine.handle_message(now, message, bytes);
         self.engine.arrival = None;
         event
