@@ -19,11 +19,33 @@ use crate::{
 };
 
 /// The revision that the header of a request names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Declared {
     Nothing,
     Version(ProtocolVersion),
-    Unknown,
+    /// None that is known: what it says instead.
+    Unknown(Said),
+}
+
+impl Declared {
+    fn by(field: Field<'_>) -> Self {
+        let value = match field {
+            Field::Absent => return Self::Nothing,
+            Field::Once(value) => value.to_str().ok(),
+            Field::Repeated => None,
+        };
+        let version = value.and_then(|value| ProtocolVersion::parse(value.trim_matches([' ', '\t'])));
+        version.map_or_else(|| Self::Unknown(field.said()), Self::Version)
+    }
+
+    /// What the header says.
+    pub(super) fn said(self) -> Said {
+        match self {
+            Self::Nothing => Said::Nothing,
+            Self::Version(version) => Said::Text(version.as_str().to_string()),
+            Self::Unknown(said) => said,
+        }
+    }
 }
 
 /// What a request is for, as far as its head says.
@@ -51,7 +73,7 @@ impl Purpose {
             (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
             (Surface::Mcp, &Verb::DELETE) if legacy => {
                 let id = session(fields.session)?.ok_or_else(missing_session)?;
-                supported(declared(&fields.version.said()), config)?;
+                supported(&Declared::by(fields.version), config)?;
                 Self::Bare(Work::End(id))
             }
             (Surface::Mcp, _) => {
@@ -155,24 +177,14 @@ fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
     }
 }
 
-fn declared(version: &Said) -> Declared {
-    match version {
-        Said::Nothing => Declared::Nothing,
-        Said::Junk => Declared::Unknown,
-        Said::Text(text) => {
-            ProtocolVersion::parse(text.trim_matches([' ', '\t'])).map_or(Declared::Unknown, Declared::Version)
-        }
-    }
-}
-
 /// Requests of a session name a revision that is served, or none.
-pub(super) fn supported(declared: Declared, config: &ServerConfig) -> Result<(), Box<Answer>> {
+pub(super) fn supported(declared: &Declared, config: &ServerConfig) -> Result<(), Box<Answer>> {
     match declared {
         Declared::Nothing => Ok(()),
-        Declared::Version(version) if version.era() == Era::Legacy && config.settings.versions.contains(version) => {
+        Declared::Version(version) if version.era() == Era::Legacy && config.settings.versions.contains(*version) => {
             Ok(())
         }
-        Declared::Version(_) | Declared::Unknown => {
+        Declared::Version(_) | Declared::Unknown(_) => {
             refuse(StatusCode::BAD_REQUEST, "Unsupported protocol version in MCP-Protocol-Version")
         }
     }
@@ -215,11 +227,10 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purp
     if !matches!(fields.accept, Field::Once(value) if value == USUAL) {
         accepts(headers, [JSON, EVENTS])?;
     }
-    let version = fields.version.said();
-    let declared = declared(&version);
+    let declared = Declared::by(fields.version);
     // The modern era has no sessions, whatever a header says.
     let session = match declared {
-        Declared::Unknown => None,
+        Declared::Unknown(_) => None,
         Declared::Version(version) if version.era() == Era::Modern => None,
         Declared::Nothing | Declared::Version(_) => session(fields.session)?,
     };
@@ -227,14 +238,15 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purp
         Some((param(name.as_str())?.to_string(), Said::from(Some(value.as_bytes()))))
     };
     let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
-    let headers = Mirrored { version, method: fields.method.said(), name: fields.name.said(), params };
+    // What they say of the revision is what was declared.
+    let headers = Mirrored { version: Said::Nothing, method: fields.method.said(), name: fields.name.said(), params };
     Ok(Purpose::Post { session, declared, headers })
 }
 
 fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Work, Box<Answer>> {
     accepts(&head.headers, [EVENTS])?;
     let id = session(fields.session)?.ok_or_else(missing_session)?;
-    supported(declared(&fields.version.said()), config)?;
+    supported(&Declared::by(fields.version), config)?;
     let Ok(last) = fields.last_event.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
     };

@@ -95,8 +95,8 @@ impl Parsed {
         let served = config.settings.versions;
         let legacy = serves_sessions(config);
         let modern = served.iter().any(|version| version.era() == Era::Modern);
-        let is_modern = match declared {
-            Declared::Unknown => modern,
+        let is_modern = match &declared {
+            Declared::Unknown(_) => modern,
             Declared::Version(version) if version.era() == Era::Modern => modern,
             Declared::Version(_) => modern && self.claims,
             Declared::Nothing => modern && (self.claims || !legacy),
@@ -104,7 +104,7 @@ impl Parsed {
         if is_modern {
             return self.modern(declared, headers, config);
         }
-        supported(declared, config)?;
+        supported(&declared, config)?;
         match session {
             Some(id) => Ok(Work::Message(id)),
             None if self.opens => Ok(Work::Initialize),
@@ -133,8 +133,8 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
             }
             // A notification says its revision nowhere else.
-            Declared::Unknown if self.kind == Kind::Notification => {
-                let requested = match headers.version {
+            Declared::Unknown(said) if self.kind == Kind::Notification => {
+                let requested = match said {
                     Said::Text(text) => text,
                     Said::Nothing | Said::Junk => String::new(),
                 };
@@ -143,7 +143,9 @@ impl Parsed {
                 let error = Json::new(&data).map_or(error.clone(), |data| error.with_data(data));
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
-            Declared::Unknown | Declared::Version(_) => Ok(Work::Modern(Arc::new(headers))),
+            Declared::Unknown(_) | Declared::Version(_) => {
+                Ok(Work::Modern(Arc::new(Mirrored { version: declared.said(), ..headers })))
+            }
         }
     }
 }
