@@ -8,7 +8,7 @@ use http::StatusCode;
 use super::{
     ExchangeId, Session,
     exchange::{Exchange, Form, MESSAGE},
-    session::Way,
+    session::{SPARE, Way},
 };
 use crate::{
     codec::SseText,
@@ -172,9 +172,15 @@ impl Session {
     fn answer_with(&mut self, id: ExchangeId, frame: &mut Vec<u8>) {
         let challenge = self.challenges.remove(&id);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
-        // The buffer may have been that of something larger.
-        frame.shrink_to(2 * frame.len());
-        let mut answer = answer::json(status, mem::take(frame));
+        let body = if frame.len() <= SPARE {
+            // The buffer stays for the next one, and the copy takes no more room than it needs.
+            frame.as_slice().into()
+        } else {
+            // It may have been that of something larger.
+            frame.shrink_to(2 * frame.len());
+            mem::take(frame)
+        };
+        let mut answer = answer::json(status, body);
         if let Some(challenge) = challenge {
             challenge.add_to(answer.headers_mut());
         }

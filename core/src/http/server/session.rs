@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// What is kept of the buffer for messages on their way.
-const SPARE: usize = 4096;
+pub(super) const SPARE: usize = 4096;
 
 /// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
 const WARM: Duration = Duration::from_secs(1);
