@@ -84,7 +84,9 @@ impl Carrier<ServerEnd> for Visit {
         while let Some(exchange) = self.session.poll_ready() {
             woken.extend(self.readers.remove(&exchange));
         }
-        self.shrink();
+        if !woken.is_empty() {
+            self.shrink();
+        }
         woken
     }
 }
