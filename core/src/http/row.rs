@@ -4,8 +4,8 @@ use alloc::collections::VecDeque;
 
 /// What is known of things that are numbered as they come, in the order of their numbers.
 ///
-/// What is looked for is mostly what came last, which is found at once, however much else there is; all else is found in as
-/// many steps as there are bits in the length. It is for tables of a few thousand entries at most: taking one out moves those
+/// What is looked for is mostly what came last, or what goes because it came first. Both are found at once, however much else
+/// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at most: taking one out moves those
 /// behind it, or those before it if they are fewer.
 #[derive(Debug)]
 pub(super) struct Row<T>(VecDeque<(u64, T)>);
@@ -17,12 +17,12 @@ impl<T> Row<T> {
 
     /// Where the entry is, or where it would be.
     fn place(&self, number: u64) -> Result<usize, usize> {
-        let len = self.0.len();
-        match self.0.back() {
-            None => Err(0),
-            Some((last, _)) if *last == number => Ok(len - 1),
-            Some((last, _)) if *last < number => Err(len),
-            Some(_) => self.0.binary_search_by_key(&number, |(number, _)| *number),
+        let (Some((first, _)), Some((last, _))) = (self.0.front(), self.0.back()) else { return Err(0) };
+        match number {
+            _ if *last == number => Ok(self.0.len() - 1),
+            _ if *last < number => Err(self.0.len()),
+            _ if *first == number => Ok(0),
+            _ => self.0.binary_search_by_key(&number, |(number, _)| *number),
         }
     }
 
