@@ -338,10 +338,10 @@ impl SseText<'_> {
     /// Appends the event. Line breaks in `kind` and `id` are left out.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(kind) = self.kind {
-            line(out, b"event: ", kind.as_bytes().split(is_break));
+            one_line(out, b"event: ", kind.as_bytes());
         }
         if let Some(id) = self.id {
-            line(out, b"id: ", id.as_bytes().split(is_break));
+            one_line(out, b"id: ", id.as_bytes());
         }
         if let Some(retry) = self.retry {
             line(out, b"retry: ", [itoa::Buffer::new().format(retry.as_millis()).as_bytes()]);
@@ -365,6 +365,16 @@ impl SseText<'_> {
 
 const fn is_break(byte: &u8) -> bool {
     matches!(byte, b'\r' | b'\n')
+}
+
+/// Appends a field with a value, line breaks left out.
+fn one_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
+    // They are short and hardly ever have any: without a way out, all bytes are looked at side by side.
+    if value.iter().fold(false, |any, byte| any | is_break(byte)) {
+        line(out, name, value.split(is_break));
+    } else {
+        line(out, name, [value]);
+    }
 }
 
 /// Appends a field with a value in pieces, which have no line breaks.
