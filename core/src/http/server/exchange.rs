@@ -23,6 +23,9 @@ pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: Non
 /// What an event takes beside its data, mostly.
 const FIELDS: usize = 64;
 
+/// What a stream takes at first: most have two short messages.
+const FIRST: usize = 512;
+
 /// So many bytes of a stream are handed out at once. Whoever writes them has to keep them until they are gone, and what is
 /// not handed out is counted here.
 const PIECE: usize = 32 << 10;
@@ -98,6 +101,7 @@ impl Exchange {
         say(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
         say(&mut head.headers, ACCEL_BUFFERING, "no");
         (self.form, self.head) = (Form::Stream, Some(head));
+        self.body.reserve(FIRST);
     }
 
     /// Writes an event; how many bytes that are.
