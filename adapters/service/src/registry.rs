@@ -11,16 +11,17 @@ use mcp_proto::wire::ErrorObject;
 pub(crate) struct Registry<T> {
     /// Tells the cursors of this list from those of others.
     kind: char,
-    items: BTreeMap<u64, Arc<T>>,
-    /// The same by name, each with its place. Ordered, since the names are ours: whoever asks for one cannot make it slow,
-    /// and needs no hash of it.
-    names: BTreeMap<String, (u64, Arc<T>)>,
+    /// Each behind its place, in order.
+    items: Vec<(u64, Arc<T>)>,
+    /// The places by name. Ordered, since the names are ours: whoever asks for one cannot make it slow, and needs no hash of it.
+    /// They know nothing of what is in the list, so that lists of all things share this code.
+    names: BTreeMap<String, u64>,
     next: u64,
 }
 
 impl<T> Registry<T> {
-    pub(crate) fn new(kind: char) -> Self {
-        Self { kind, items: BTreeMap::new(), names: BTreeMap::new(), next: 0 }
+    pub(crate) const fn new(kind: char) -> Self {
+        Self { kind, items: Vec::new(), names: BTreeMap::new(), next: 0 }
     }
 
     /// Adds something at the end; `false` if the name is taken.
@@ -28,23 +29,30 @@ impl<T> Registry<T> {
         if self.names.contains_key(name) {
             return false;
         }
-        self.names.insert(name.to_owned(), (self.next, item.clone()));
-        self.items.insert(self.next, item);
+        self.names.insert(name.to_owned(), self.next);
+        self.items.push((self.next, item));
         self.next += 1;
         true
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<Arc<T>> {
-        let (place, _) = self.names.remove(name)?;
-        self.items.remove(&place)
+        let place = self.names.remove(name)?;
+        let at = self.at(place).ok()?;
+        Some(self.items.remove(at).1)
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<T>> {
-        self.names.get(name).map(|(_, item)| item)
+        let at = self.at(*self.names.get(name)?).ok()?;
+        self.items.get(at).map(|(_, item)| item)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<T>> {
-        self.items.values()
+        self.items.iter().map(|(_, item)| item)
+    }
+
+    /// Where a place is, or would be.
+    fn at(&self, place: u64) -> Result<usize, usize> {
+        self.items.binary_search_by_key(&place, |(place, _)| *place)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -57,22 +65,21 @@ impl<T> Registry<T> {
 
     /// At most `size` things, from behind the cursor on, and the cursor for the next page if there is one.
     pub(crate) fn page(&self, cursor: Option<&str>, size: usize) -> Result<(Vec<Arc<T>>, Option<String>), ErrorObject> {
-        let start = self.start(cursor)?;
-        let mut rest = self.items.range(start..);
-        let mut page = Vec::new();
-        let mut last = start;
-        for (place, item) in rest.by_ref().take(size.max(1)) {
-            page.push(item.clone());
-            last = *place;
-        }
-        let next = rest.next().map(|_| self.cursor_behind(last));
-        Ok((page, next))
+        let rest = self.behind(cursor)?;
+        let page = rest.get(..size.max(1)).unwrap_or(rest);
+        let next = page.last().filter(|_| page.len() < rest.len()).map(|(place, _)| self.cursor_behind(*place));
+        Ok((page.iter().map(|(_, item)| item.clone()).collect(), next))
     }
 
     /// Everything from behind the cursor on, with its place.
     pub(crate) fn rest(&self, cursor: Option<&str>) -> Result<Vec<(u64, Arc<T>)>, ErrorObject> {
+        self.behind(cursor).map(<[_]>::to_vec)
+    }
+
+    fn behind(&self, cursor: Option<&str>) -> Result<&[(u64, Arc<T>)], ErrorObject> {
         let start = self.start(cursor)?;
-        Ok(self.items.range(start..).map(|(place, item)| (*place, item.clone())).collect())
+        let (Ok(at) | Err(at)) = self.at(start);
+        Ok(self.items.get(at..).unwrap_or_default())
     }
 
     /// The cursor for what comes behind a place.

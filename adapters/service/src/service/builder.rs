@@ -14,7 +14,7 @@ use mcp_proto::{
 
 use super::{
     Changes, Inner, Offer, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tasks, Tool,
-    catalog::Catalog, resource::hints, visibility::Predicate,
+    catalog::Catalog, desks::Desks, resource::hints, visibility::Predicate,
 };
 use crate::{
     RequestInfo, TaskPolicy,
@@ -35,6 +35,7 @@ pub struct ServiceBuilder {
     list_hints: CacheHints,
     visible: Option<Predicate>,
     entries: Changes,
+    desks: Desks,
 }
 
 impl ServiceBuilder {
@@ -51,6 +52,7 @@ impl ServiceBuilder {
             list_hints: hints(Duration::ZERO, CacheScope::Private),
             visible: None,
             entries: Changes::new(),
+            desks: Desks::default(),
         }
     }
 
@@ -88,18 +90,21 @@ impl ServiceBuilder {
     /// Offers tools from the beginning, although there may be none yet.
     pub fn tools_may_come(mut self) -> Self {
         self.offers.tools = true;
+        self.desks.open_tools();
         self
     }
 
     /// Offers prompts from the beginning, although there may be none yet.
     pub fn prompts_may_come(mut self) -> Self {
         self.offers.prompts = true;
+        self.desks.open_prompts();
         self
     }
 
     /// Offers resources from the beginning, although there may be none yet.
     pub fn resources_may_come(mut self) -> Self {
         self.offers.resources = true;
+        self.desks.open_resources();
         self
     }
 
@@ -193,7 +198,7 @@ impl ServiceBuilder {
     /// If two things have one name, or something is wrong with one.
     pub fn build(mut self) -> Result<Service, RegisterError> {
         let mut catalog = Catalog::default();
-        catalog.apply(self.entries.prepare()?)?;
+        catalog.apply(self.entries.prepare()?, &self.desks)?;
         self.common.settings = self.common.seeded_settings();
         // Without randomness, requests that ask will fail, and all others will not.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
@@ -210,6 +215,7 @@ impl ServiceBuilder {
             list_hints: self.list_hints,
             visible: self.visible,
             catalog: RwLock::new(catalog),
+            desks: self.desks,
             clients: Default::default(),
         })))
     }

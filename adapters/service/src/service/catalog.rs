@@ -4,7 +4,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 
 use mcp_proto::schema::Map;
 
-use super::{Prompt, Resource, ResourceTemplate, Tool};
+use super::{Prompt, Resource, ResourceTemplate, Tool, desks::Desks};
 #[cfg(feature = "skills")]
 use super::{
     Skill,
@@ -72,71 +72,148 @@ pub(crate) enum Kind {
     Skill,
 }
 
-/// Something that can be registered.
-#[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "entries are handed on once")]
-pub enum Entry {
-    /// A tool.
-    Tool(Tool),
-    /// A prompt.
-    Prompt(Prompt),
-    /// A resource.
-    Resource(Resource),
-    /// A template of resources.
-    Template(ResourceTemplate),
-    /// A skill, with all of its files.
-    #[cfg(feature = "skills")]
-    Skill(Skill),
+/// Something that can be registered: a tool, a prompt, a resource, a template of resources, or a skill with all of its files.
+pub struct Entry(Box<dyn Candidate>);
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
-impl Entry {
-    fn key(&self) -> (Kind, &str) {
-        match self {
-            Self::Tool(tool) => (Kind::Tool, &tool.about.name),
-            Self::Prompt(prompt) => (Kind::Prompt, &prompt.about.name),
-            Self::Resource(resource) => (Kind::Resource, &resource.about.uri),
-            Self::Template(template) => (Kind::Template, &template.about.uri_template),
-            #[cfg(feature = "skills")]
-            Self::Skill(skill) => (Kind::Skill, skill.uri()),
-        }
-    }
+/// What can be registered, and what it takes to do so: a program has that only for what it registers.
+trait Candidate: fmt::Debug + Send + Sync {
+    fn key(&self) -> (Kind, &str);
 
     /// Checks it, does what takes time, and says what there is to do for it.
-    fn prepare(mut self, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        match &mut self {
-            Self::Tool(tool) => tool.prepare()?,
-            Self::Prompt(prompt) => prompt.check()?,
-            Self::Resource(resource) => resource.check()?,
-            Self::Template(template) => template.prepare()?,
-            #[cfg(feature = "skills")]
-            Self::Skill(_) => {}
-        }
-        match self {
-            #[cfg(feature = "skills")]
-            Self::Skill(skill) => {
-                let Publication { skills, files } = skill.publish()?;
-                into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
-                into.extend(files.into_iter().map(|file| Change::Add(Box::new(file.into()))));
-            }
-            entry => into.push(Change::Add(Box::new(entry))),
-        }
-        Ok(())
+    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError>;
+
+    /// Enters it, and sees to it that what is asked about it is answered. Whether there was room for its name.
+    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
+
+    /// Whether it goes with a skill only.
+    #[cfg(feature = "skills")]
+    fn is_file(&self) -> bool {
+        false
     }
 }
 
 macro_rules! entries {
-    ($($Variant:ident($Type:ident),)*) => {
+    ($($Type:ty),*) => {
         $(impl From<$Type> for Entry {
             fn from(entry: $Type) -> Self {
-                Self::$Variant(entry)
+                Self(Box::new(entry))
             }
         })*
     };
 }
 
-entries! { Tool(Tool), Prompt(Prompt), Resource(Resource), Template(ResourceTemplate), }
+entries!(Tool, Prompt, Resource, ResourceTemplate);
 #[cfg(feature = "skills")]
-entries! { Skill(Skill), }
+entries!(Skill);
+
+impl Candidate for Tool {
+    fn key(&self) -> (Kind, &str) {
+        (Kind::Tool, &self.about.name)
+    }
+
+    fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        Self::prepare(&mut self)?;
+        into.push(Change::Add(Entry(self)));
+        Ok(())
+    }
+
+    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+        desks.open_tools();
+        if let Some(tasks) = self.tasks {
+            desks.open_tasks(tasks);
+        }
+        let name = self.about.name.clone();
+        catalog.tools.insert(&name, Arc::from(self))
+    }
+}
+
+impl Candidate for Prompt {
+    fn key(&self) -> (Kind, &str) {
+        (Kind::Prompt, &self.about.name)
+    }
+
+    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        self.check()?;
+        into.push(Change::Add(Entry(self)));
+        Ok(())
+    }
+
+    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+        desks.open_prompts();
+        let name = self.about.name.clone();
+        catalog.prompts.insert(&name, Arc::from(self))
+    }
+}
+
+impl Candidate for Resource {
+    fn key(&self) -> (Kind, &str) {
+        (Kind::Resource, &self.about.uri)
+    }
+
+    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        self.check()?;
+        into.push(Change::Add(Entry(self)));
+        Ok(())
+    }
+
+    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+        desks.open_resources();
+        let uri = self.about.uri.clone();
+        #[cfg(feature = "skills")]
+        if self.is_file() {
+            catalog.files.insert(&uri);
+        }
+        catalog.resources.insert(&uri, Arc::from(self))
+    }
+
+    #[cfg(feature = "skills")]
+    fn is_file(&self) -> bool {
+        self.skill.is_some()
+    }
+}
+
+impl Candidate for ResourceTemplate {
+    fn key(&self) -> (Kind, &str) {
+        (Kind::Template, &self.about.uri_template)
+    }
+
+    fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        Self::prepare(&mut self)?;
+        into.push(Change::Add(Entry(self)));
+        Ok(())
+    }
+
+    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
+        desks.open_templates();
+        let template = self.about.uri_template.clone();
+        catalog.templates.insert(&template, Arc::from(self))
+    }
+}
+
+#[cfg(feature = "skills")]
+impl Candidate for Skill {
+    fn key(&self) -> (Kind, &str) {
+        (Kind::Skill, self.uri())
+    }
+
+    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
+        let Publication { skills, files } = self.publish()?;
+        into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
+        into.extend(files.into_iter().map(|file| Change::Add(file.into())));
+        Ok(())
+    }
+
+    /// What it was [prepared](Candidate::prepare) into is entered in its place.
+    fn enter(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
+        false
+    }
+}
 
 /// Several changes of what a service offers. They are made in their order, and all of them or none.
 #[derive(Debug, Default)]
@@ -145,7 +222,7 @@ pub struct Changes(Vec<Change>);
 
 #[derive(Debug)]
 enum Change {
-    Add(Box<Entry>),
+    Add(Entry),
     Remove(Kind, String),
     /// A skill; its files are added one by one.
     #[cfg(feature = "skills")]
@@ -159,7 +236,7 @@ impl Change {
     /// What it is about, and whether that is there afterwards.
     fn outcome(&self) -> ((Kind, &str), bool) {
         match self {
-            Self::Add(entry) => (entry.key(), true),
+            Self::Add(entry) => (entry.0.key(), true),
             Self::Remove(kind, name) => ((*kind, name.as_str()), false),
             #[cfg(feature = "skills")]
             Self::List(skill) => ((Kind::Skill, &skill.about.uri), true),
@@ -178,7 +255,7 @@ impl Changes {
     /// Adds a tool, a prompt, a resource or a template.
     #[allow(clippy::should_implement_trait, reason = "it adds as `Service::add` does")]
     pub fn add(mut self, entry: impl Into<Entry>) -> Self {
-        self.0.push(Change::Add(Box::new(entry.into())));
+        self.0.push(Change::Add(entry.into()));
         self
     }
 
@@ -218,7 +295,7 @@ impl Changes {
         let mut prepared = Vec::with_capacity(self.0.len());
         for change in self.0 {
             match change {
-                Change::Add(entry) => entry.prepare(&mut prepared)?,
+                Change::Add(entry) => entry.0.prepare(&mut prepared)?,
                 other => prepared.push(other),
             }
         }
@@ -270,7 +347,7 @@ impl Catalog {
     }
 
     /// Makes all changes or none, and hands back which lists are others now.
-    pub(super) fn apply(&mut self, Prepared(changes): Prepared) -> Result<Vec<Kind>, RegisterError> {
+    pub(super) fn apply(&mut self, Prepared(changes): Prepared, desks: &Desks) -> Result<Vec<Kind>, RegisterError> {
         #[cfg(feature = "skills")]
         let changes = self.with_files(changes);
         let mut will_have: HashMap<(Kind, &str), bool> = HashMap::new();
@@ -284,10 +361,11 @@ impl Catalog {
         let mut changed = Vec::new();
         for change in changes {
             let (kind, is_other) = match change {
-                Change::Add(entry) => (entry.key().0, self.insert(*entry)),
+                Change::Add(Entry(entry)) => (entry.key().0, entry.enter(self, desks)),
                 Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
                 #[cfg(feature = "skills")]
                 Change::List(skill) => {
+                    desks.open_skills();
                     let uri = skill.about.uri.clone();
                     (Kind::Skill, self.skills.insert(&uri, Arc::from(skill)))
                 }
@@ -302,24 +380,6 @@ impl Catalog {
             }
         }
         Ok(changed)
-    }
-
-    fn insert(&mut self, entry: Entry) -> bool {
-        let name = entry.key().1.to_owned();
-        match entry {
-            Entry::Tool(tool) => self.tools.insert(&name, Arc::new(tool)),
-            Entry::Prompt(prompt) => self.prompts.insert(&name, Arc::new(prompt)),
-            Entry::Resource(resource) => {
-                #[cfg(feature = "skills")]
-                if resource.skill.is_some() {
-                    self.files.insert(&name);
-                }
-                self.resources.insert(&name, Arc::new(resource))
-            }
-            Entry::Template(template) => self.templates.insert(&name, Arc::new(template)),
-            #[cfg(feature = "skills")]
-            Entry::Skill(_) => false,
-        }
     }
 
     /// Whoever removes a skill removes its files and the skills in it; and nobody removes a file alone.
@@ -341,16 +401,13 @@ impl Catalog {
                     all.extend(more);
                 }
                 Change::Remove(Kind::Resource, uri) => {
-                    let is_file = |resource: &Resource| resource.skill.is_some() && resource.about.uri == uri;
                     let added = all.iter().rev().find_map(|change| match change {
-                        Change::Add(entry) => match &**entry {
-                            Entry::Resource(resource) if resource.about.uri == uri => Some(is_file(resource)),
-                            _ => None,
-                        },
+                        Change::Add(Entry(entry)) if entry.key() == (Kind::Resource, &*uri) => Some(entry.is_file()),
                         Change::RemoveFile(removed) if *removed == uri => Some(false),
                         _ => None,
                     });
-                    if !added.unwrap_or_else(|| self.resources.get(&uri).is_some_and(|resource| is_file(resource))) {
+                    let is_file = || self.resources.get(&uri).is_some_and(|resource| resource.is_file());
+                    if !added.unwrap_or_else(is_file) {
                         all.push(Change::Remove(Kind::Resource, uri));
                     }
                 }
@@ -373,7 +430,7 @@ impl Catalog {
             Kind::Prompt => self.prompts.remove(name).is_some(),
             // A file of a skill goes with that only.
             #[cfg(feature = "skills")]
-            Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.skill.is_some()) => false,
+            Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.is_file()) => false,
             Kind::Resource => self.resources.remove(name).is_some(),
             Kind::Template => self.templates.remove(name).is_some(),
             #[cfg(feature = "skills")]

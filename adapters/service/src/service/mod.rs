@@ -4,6 +4,7 @@ mod builder;
 mod called;
 mod catalog;
 mod completion;
+mod desks;
 #[cfg(feature = "skills")]
 mod directory;
 mod peer;
@@ -61,6 +62,7 @@ use crate::{
 };
 use builder::Offers;
 use catalog::{Catalog, Kind};
+use desks::Desks;
 use visibility::Predicate;
 
 /// What a server offers: tools, prompts and resources.
@@ -102,6 +104,8 @@ pub(crate) struct Inner {
     list_hints: CacheHints,
     visible: Option<Predicate>,
     catalog: RwLock<Catalog>,
+    /// Who answers what is asked about it.
+    desks: Desks,
     clients: Audience<ServerEnd>,
 }
 
@@ -175,7 +179,7 @@ impl Service {
     #[cfg(feature = "skills")]
     pub fn remove_skill(&self, uri: &str) -> bool {
         let Ok(prepared) = Changes::new().remove_skill(uri).prepare() else { return false };
-        let changed = write(&self.0.catalog).apply(prepared).unwrap_or_default();
+        let changed = write(&self.0.catalog).apply(prepared, &self.0.desks).unwrap_or_default();
         self.tell(&changed);
         !changed.is_empty()
     }
@@ -185,7 +189,7 @@ impl Service {
     /// # Errors
     /// If one of them cannot be made; nothing has changed then.
     pub fn change(&self, changes: Changes) -> Result<(), RegisterError> {
-        let changed = write(&self.0.catalog).apply(changes.prepare()?)?;
+        let changed = write(&self.0.catalog).apply(changes.prepare()?, &self.0.desks)?;
         self.tell(&changed);
         Ok(())
     }

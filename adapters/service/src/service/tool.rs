@@ -8,7 +8,7 @@ use mcp_proto::{
     wire::{ErrorObject, JsonObject, RawJson},
 };
 
-use super::{IntoToolResult, RegisterError, ToolAnswer, tasks::Beginning};
+use super::{IntoToolResult, RegisterError, ToolAnswer, desks::TaskDesk, tasks::Beginning};
 use crate::{
     Context, Failure, Later,
     handler::{Arguments, BadArguments, Call, Described, Handler},
@@ -28,6 +28,8 @@ pub struct Tool {
     pub(super) requires: CapabilitySet,
     /// When a request for it becomes a task (2026-07-28).
     pub(super) beginning: Beginning,
+    /// What it takes to run it as a task, if that can be.
+    pub(super) tasks: Option<&'static TaskDesk>,
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
     call: Call<ToolAnswer>,
@@ -120,6 +122,7 @@ impl Tool {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
             beginning: Beginning::AtOnce,
+            tasks: None,
             headers: Vec::new(),
             call,
             checks: Checks::default(),
@@ -153,6 +156,7 @@ impl Tool {
     /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
     #[must_use]
     pub fn task_support(mut self, support: TaskSupport) -> Self {
+        self.tasks = Some(TaskDesk::OPEN);
         self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
         self
     }
@@ -198,6 +202,8 @@ impl Tool {
     #[must_use]
     pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
         f(&mut self.about);
+        // That may have been that it can be run as a task.
+        self.tasks = Some(TaskDesk::OPEN);
         self
     }
 
