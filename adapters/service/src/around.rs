@@ -12,7 +12,7 @@ use std::{
 use mcp_proto::{
     connection::ServerEnd,
     protocol::Method,
-    schema::{CallToolResult, CompleteParams, CompletionReference, PromptReference, ResourceTemplateReference},
+    schema::{CallToolResult, CompletionReference, PromptReference, ResourceTemplateReference},
     wire::{ErrorObject, RequestId},
 };
 
@@ -286,7 +286,7 @@ pub(crate) fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
     let Asked { link, key, method, params } = asked;
     let id = link.look(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {
-        Method::Complete => Some(match params.decode::<CompleteParams>().ok()?.reference {
+        Method::Complete => Some(match params.member("ref")?.decode().ok()? {
             CompletionReference::Prompt(PromptReference { name, .. }) => name,
             CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => uri,
             CompletionReference::Other(_) => return None,

@@ -13,7 +13,7 @@ use std::{
 use mcp_proto::{
     connection::{CloseReason, Event, Progress},
     rpc::CallId,
-    schema::{TraceContext, tasks_extension},
+    schema::TraceContext,
     wire::RawJson,
 };
 
@@ -105,9 +105,8 @@ impl<E: 'static> Calls<E> {
             }
             Event::Task { call, task } => {
                 let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
-                // What is no whole task can be followed all the same, but there is nothing to show.
-                if let (Some(waiter), Ok(task)) = (waiter, task.decode::<tasks_extension::Task>()) {
-                    waiter.task(Box::new(task.into()));
+                if let Some(waiter) = waiter {
+                    waiter.task(task.into_owned());
                 }
                 None
             }

@@ -8,7 +8,12 @@ use std::{
     task::{Context, Poll},
 };
 
-use mcp_proto::{connection::Progress, rpc::CallId, schema::Task, wire::RawJson};
+use mcp_proto::{
+    connection::Progress,
+    rpc::CallId,
+    schema::{Task, tasks_extension},
+    wire::RawJson,
+};
 use serde_core::de::DeserializeOwned;
 
 use crate::{
@@ -32,7 +37,8 @@ pub struct Pending<T> {
     /// Taken when the request has ended.
     read: Option<Read<T>>,
     on_progress: Option<Box<dyn FnMut(Progress<'static>) + Send>>,
-    on_task: Option<Box<dyn FnMut(Task) + Send>>,
+    /// Reads the task as well: only those who want to see one need to know what it looks like.
+    on_task: Option<Box<dyn FnMut(RawJson<'static>) + Send>>,
 }
 
 impl<T> Pending<T> {
@@ -63,8 +69,13 @@ impl<T> Pending<T> {
     /// (2026-07-28). The request goes on meanwhile. It runs where the result is waited for, and before the result.
     ///
     /// Of what is heard faster than it is looked at only the last is shown.
-    pub fn on_task(mut self, f: impl FnMut(Task) + Send + 'static) -> Self {
-        self.on_task = Some(Box::new(f));
+    pub fn on_task(mut self, mut f: impl FnMut(Task) + Send + 'static) -> Self {
+        self.on_task = Some(Box::new(move |task| {
+            // What is no whole task can be followed all the same, but there is nothing to show.
+            if let Ok(task) = task.decode::<tasks_extension::Task>() {
+                f(task.into());
+            }
+        }));
         self
     }
 
@@ -136,7 +147,7 @@ impl<T> Pending<T> {
             }
             Step::Task(task) => {
                 if let Some(on_task) = &mut self.on_task {
-                    on_task(*task);
+                    on_task(task);
                 }
                 None
             }

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use mcp_proto::{connection::Progress, schema::Task, wire::RawJson};
+use mcp_proto::{connection::Progress, wire::RawJson};
 
 use crate::{CallError, sync::lock};
 
@@ -19,7 +19,7 @@ pub(crate) enum Step {
     /// The request makes progress.
     Progress(Progress<'static>),
     /// The task that the request has become, as it stands now.
-    Task(Box<Task>),
+    Task(RawJson<'static>),
     /// It has ended.
     End(Result<RawJson<'static>, CallError>),
 }
@@ -36,7 +36,7 @@ struct State {
     /// How much of it came before the end. What comes behind is that of a task, and for whoever follows it.
     before_end: usize,
     /// How the task stands that the request has become, if nobody has looked at that yet. What it was before is out of date.
-    task: Option<Box<Task>>,
+    task: Option<RawJson<'static>>,
     end: Option<Result<RawJson<'static>, CallError>>,
     waker: Option<Waker>,
 }
@@ -65,7 +65,7 @@ impl Waiter {
         });
     }
 
-    pub(crate) fn task(&self, task: Box<Task>) {
+    pub(crate) fn task(&self, task: RawJson<'static>) {
         self.change(|state| state.task = Some(task));
     }
 

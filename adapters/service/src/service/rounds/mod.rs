@@ -11,12 +11,11 @@ use mcp_proto::{
     protocol::{CapabilitySet, Era, Method, ProtocolVersion},
     rpc::ReplyKey,
     schema::{
-        Encode, InputRequest, InputRequests, InputRequiredResult, InputResponses, JsonLine,
-        MissingRequiredClientCapability, Request,
+        At, Encode, InputRequest, InputResponses, JsonLine, Map, MissingRequiredClientCapability, Request, ResultType,
     },
-    wire::{ErrorObject, JsonObject, RawJson},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
 };
-use serde_core::{Serializer, de::DeserializeOwned};
+use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 
 pub(crate) use seal::Seal;
 
@@ -67,8 +66,11 @@ struct Asked {
     names: BTreeSet<String>,
     /// The answers that it got.
     used: InputResponses,
-    /// The questions that are still to be answered.
-    open: InputRequests,
+    /// The questions that are still to be answered, as they are sent: only those who ask need to know what a question looks
+    /// like.
+    open: Map<Json>,
+    /// Why one of them cannot be sent.
+    unsendable: Option<String>,
     /// An answer that is none.
     refused: Option<ErrorObject>,
     /// What the client cannot do.
@@ -83,7 +85,24 @@ pub(crate) enum Finished<T> {
     /// It is done.
     Complete(T),
     /// It has to be sent again with answers.
-    Questions(Box<InputRequiredResult>),
+    Questions(Box<Questions>),
+}
+
+/// What an [`InputRequiredResult`](mcp_proto::schema::InputRequiredResult) says.
+#[derive(Debug)]
+pub(crate) struct Questions {
+    asked: Map<Json>,
+    state: String,
+}
+
+impl Encode for Questions {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut members = serializer.serialize_map(None)?;
+        members.serialize_entry("resultType", ResultType::InputRequired.as_str())?;
+        members.serialize_entry("inputRequests", &At(&self.asked, version))?;
+        members.serialize_entry("requestState", &self.state)?;
+        members.end()
+    }
 }
 
 impl<T> Finished<T> {
@@ -164,7 +183,11 @@ impl Rounds {
             return Err(SendError::Undeclared(*missing).into());
         }
         let Some(answer) = self.given.get(&name) else {
-            asked.open.insert(name, question.clone().into());
+            let question: InputRequest = question.clone().into();
+            match Json::new(&At(&question, Some(ProtocolVersion::LATEST))) {
+                Ok(question) => drop(asked.open.insert(name, question)),
+                Err(error) => asked.unsendable = Some(error.to_string()),
+            }
             return Err(CallError::InputRequired);
         };
         match answer.decode() {
@@ -181,13 +204,13 @@ impl Rounds {
 
     /// Whether the handler has asked what has no answer yet.
     pub(super) fn is_asking(&self) -> bool {
-        !lock(&self.asked).open.is_empty()
+        lock(&self.asked).is_asking()
     }
 
     /// Whether the request is answered with questions, or will be.
     pub(crate) fn has_asked(&self) -> bool {
         let asked = lock(&self.asked);
-        asked.questions || !asked.open.is_empty()
+        asked.questions || asked.is_asking()
     }
 
     /// An answer does not fit its question.
@@ -197,19 +220,23 @@ impl Rounds {
 
     /// What becomes of the request after a run of its handler, which may have taken an open question for a failure.
     pub(super) fn finish<T>(&self, seal: &Seal, answer: Answer<T>, failed: fn(&T) -> bool) -> Answer<Finished<T>> {
-        let Asked { used, open, refused, lacking, .. } = std::mem::take(&mut *lock(&self.asked));
+        let asked = std::mem::take(&mut *lock(&self.asked));
+        let is_asking = asked.is_asking();
+        let Asked { used, open, unsendable, refused, lacking, .. } = asked;
         if let Some(error) = refused {
             return Err(error);
         }
-        if !open.is_empty() {
+        if is_asking {
             if self.round >= self.asker.most_rounds {
                 return Err(ErrorObject::internal("This was answered with questions too often"));
             }
             let state = State { round: self.round.saturating_add(1), answers: used };
-            let request_state = Some(seal.close(&self.scope(), &state)?);
+            let state = seal.close(&self.scope(), &state)?;
+            if let Some(why) = unsendable {
+                return Err(ErrorObject::internal(format!("The result cannot be sent: {why}")));
+            }
             lock(&self.asked).questions = true;
-            let questions = InputRequiredResult { request_state, ..InputRequiredResult::ask(open) };
-            return Ok(Finished::Questions(Box::new(questions)));
+            return Ok(Finished::Questions(Box::new(Questions { asked: open, state })));
         }
         // A handler can do without an answer, but if it fails, then because of that.
         if answer.as_ref().map_or(true, failed) && lacking != CapabilitySet::EMPTY {
@@ -220,6 +247,11 @@ impl Rounds {
 }
 
 impl Asked {
+    /// Whether there is a question that has no answer yet.
+    fn is_asking(&self) -> bool {
+        !self.open.is_empty() || self.unsendable.is_some()
+    }
+
     fn refuse(&mut self, why: &str) {
         self.refused
             .get_or_insert_with(|| ErrorObject::invalid_params(format!("Invalid params: inputResponses: {why}")));
