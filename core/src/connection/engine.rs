@@ -8,6 +8,7 @@ use super::{
     Transmit, Usage, Wake,
     batch::Batch,
     changes::Changes,
+    client::Steps,
     keepalive::Pings,
     modern::Modern,
     opening::{Beginning, Opening},
@@ -134,6 +135,8 @@ pub(super) enum Side {
         identity: Option<Identity>,
         /// As whom requests are made, where that is known.
         principal: Option<Arc<str>>,
+        /// What only clients do.
+        steps: &'static Steps,
     },
     Server {
         config: Arc<ServerConfig>,
@@ -145,7 +148,7 @@ pub(super) enum Side {
 impl fmt::Debug for Side {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client { config: _, begun, server, identity: _, principal: _ } => {
+            Self::Client { config: _, begun, server, identity: _, principal: _, steps: _ } => {
                 f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
             }
             Self::Server { config: _, client } => {
@@ -170,6 +173,7 @@ impl Side {
             server: None,
             identity: identity.flatten(),
             principal: None,
+            steps: Steps::ALL,
         }
     }
 
@@ -192,6 +196,14 @@ impl Side {
     pub(super) fn principal(&self) -> Option<Arc<str>> {
         match self {
             Self::Client { principal, .. } => principal.clone(),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// What only a client does.
+    pub(super) const fn steps(&self) -> Option<&'static Steps> {
+        match self {
+            Self::Client { steps, .. } => Some(steps),
             Self::Server { .. } => None,
         }
     }
@@ -407,7 +419,7 @@ impl Engine {
         while let Some((id, total)) = self.calls.expired(now) {
             self.time_out(now, id, total);
         }
-        self.send_due(now);
+        self.as_client().send_due(now);
         self.keep_alive(now);
         if self.drain.as_ref().is_some_and(|drain| drain.0 <= now) {
             self.finish_draining();
@@ -422,7 +434,7 @@ impl Engine {
             Some(CallTag::Probe { .. }) => {
                 self.take_back(id);
                 self.calls.retire(id);
-                self.probe_unanswered(now);
+                self.as_client().probe_unanswered(now);
             }
             Some(CallTag::Keepalive) => {
                 self.abandon(id, Some("timed out"));
@@ -432,7 +444,7 @@ impl Engine {
                 self.take_back(id);
                 self.calls.retire(id);
             }
-            Some(CallTag::User { .. }) if !total && self.pursues(id) => self.task_silent(id),
+            Some(CallTag::User { .. }) if !total && self.pursues(id) => self.as_client().task_silent(id),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, Some("timed out"));
                 self.stats.timed_out += 1;

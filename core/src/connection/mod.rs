@@ -9,6 +9,7 @@ mod batch;
 mod binding;
 mod caching;
 mod changes;
+mod client;
 mod closing;
 mod config;
 mod context;

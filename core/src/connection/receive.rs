@@ -195,14 +195,14 @@ impl Engine {
                 Some(call) if result.is_object() => self.receive_result(now, call, result),
                 Some(call) => self.answered_badly(call),
                 None => {
-                    self.dismiss_late_task(&id, &result);
+                    self.as_client().dismiss_late_task(&id, &result);
                     self.unmatched(id)
                 }
             },
             Message::Error { id: None, error } => Some(Event::PeerError(error)),
             Message::Error { id: Some(id), error } => match self.find_call(&id) {
-                Some(call) if self.pursues(call) => self.task_refused(call, error),
-                Some(call) if self.renegotiate(now, call, &error) => None,
+                Some(call) if self.pursues(call) => self.as_client().task_refused(call, error),
+                Some(call) if self.as_client().renegotiate(now, call, &error) => None,
                 Some(call) => self.finish_call(call, Outcome::Error(error)),
                 None => self.unmatched(id),
             },
@@ -419,16 +419,16 @@ impl Engine {
                 {
                     self.watch_task(task);
                 }
-                self.hear_of_change(known, params.as_ref());
+                self.as_client().hear_of_change(known, params.as_ref());
                 if let Some(params) = &params
-                    && let Some(event) = self.subscription_says(known, params)
+                    && let Some(event) = self.as_client().subscription_says(known, params)
                 {
                     return event;
                 }
                 if known == Method::ExtTaskChanged
                     && let Some(task) = &params
                 {
-                    self.told_of_task(task);
+                    self.as_client().told_of_task(task);
                 }
                 Some(Event::Notification { method, params })
             }
@@ -442,7 +442,7 @@ impl Engine {
             // The only thing that a server cancels is a subscription of ours.
             let call = self.find_call(&id)?;
             return match self.listens(call) {
-                true => self.subscription_ended(call, Outcome::Cancelled),
+                true => self.as_client().subscription_ended(call, Outcome::Cancelled),
                 false => self.violation(Violation::WrongDirection(Method::Cancelled)),
             };
         }
@@ -538,14 +538,14 @@ impl Engine {
         match self.calls.get(call).map(|entry| entry.tag) {
             Some(CallTag::Handshake) => {
                 self.calls.retire(call);
-                self.accept_server(now, &result)
+                self.as_client().accept_server(now, &result)
             }
             Some(CallTag::Probe { .. }) => {
                 self.calls.retire(call);
-                self.probe_answered(now, &result)
+                self.as_client().probe_answered(now, &result)
             }
             Some(CallTag::User { method, .. }) if self.is_modern_client() => {
-                self.receive_modern_result(call, method, result)
+                self.as_client().receive_modern_result(call, method, result)
             }
             Some(CallTag::User { method, task, .. }) => {
                 if task || self.followed.len() > 0 {
@@ -561,7 +561,7 @@ impl Engine {
     pub(super) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
         self.stats.violations += 1;
         if self.pursues(call) {
-            self.give_up(call, Outcome::Malformed)
+            self.as_client().give_up(call, Outcome::Malformed)
         } else {
             self.finish_call(call, Outcome::Malformed)
         }
@@ -571,17 +571,18 @@ impl Engine {
     pub(super) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let entry = self.calls.retire(call)?;
         if let Outcome::Error(error) = &outcome {
-            self.note_refusal(call, error);
+            self.as_client().note_refusal(call, error);
         }
-        self.stop_listening(call);
+        self.as_client().stop_listening(call);
         self.keep_no_more(call);
+        let now = self.clock;
         match (entry.tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
-                self.probe_refused(self.clock, again, error);
+                self.as_client().probe_refused(now, again, error);
                 None
             }
             (CallTag::Probe { .. }, _) => {
-                self.probe_answered_badly(self.clock);
+                self.as_client().probe_answered_badly(now);
                 None
             }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
@@ -591,7 +592,7 @@ impl Engine {
                 None
             }
             (CallTag::Handshake, Outcome::Error(error)) => {
-                self.handshake_refused(self.clock, error);
+                self.as_client().handshake_refused(now, error);
                 None
             }
             (CallTag::Handshake, _) => {

@@ -242,11 +242,11 @@ impl Engine {
         let wire = self.calls.wire(id);
         let task = self.own_task(id);
         self.drop_questions(id);
-        self.stop_listening(id);
+        self.as_client().stop_listening(id);
         self.keep_no_more(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {
-            return self.say_farewell(&task);
+            return self.as_client().say_farewell(&task);
         }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
         if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
@@ -301,7 +301,7 @@ impl Engine {
                 }
                 Err(error) => Err(error),
             };
-            self.answer_question(key, question, answer);
+            self.as_client().answer_question(key, question, answer);
             return Ok(());
         }
         self.has_room()?;
