@@ -18,7 +18,6 @@ use mcp_proto::{
     schema::{CallToolResult, Tool},
     wire::{JsonObject, RawJson},
 };
-use serde_json::Value;
 
 #[cfg(feature = "schemas")]
 pub(crate) use self::derive::{of, of_written};
@@ -59,12 +58,13 @@ struct Rules {
 
 impl Rules {
     #[cfg(feature = "schemas")]
-    fn new(schema: &Value) -> Result<Self, SchemaError> {
-        Ok(Self { simple: Simple::of(schema), full: full::Full::new(schema)? })
+    fn new(schema: &RawJson<'_>) -> Result<Self, SchemaError> {
+        let full = full::Full::new(&schema.decode().map_err(SchemaError::new)?)?;
+        Ok(Self { simple: Simple::of(schema), full })
     }
 
     #[cfg(not(feature = "schemas"))]
-    fn new(schema: &Value) -> Result<Self, SchemaError> {
+    fn new(schema: &RawJson<'_>) -> Result<Self, SchemaError> {
         let simple = Simple::of(schema).ok_or_else(|| SchemaError::new(BEYOND))?;
         Ok(Self { simple })
     }
@@ -79,11 +79,11 @@ impl Rules {
     }
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
-    fn check(&self, value: &Value) -> Result<(), String> {
+    fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         #[cfg(feature = "schemas")]
-        return self.full.check(value);
+        return self.full.check(&text.decode().map_err(|error| error.to_string())?);
         #[cfg(not(feature = "schemas"))]
-        self.simple.check(value)
+        self.simple.check(text)
     }
 }
 
@@ -94,10 +94,11 @@ const BEYOND: &str = "it says more than which types the members of an object hav
 
 impl Checker {
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
-        let schema: Value = schema.decode().map_err(SchemaError::new)?;
-        if let Some(dialect) = schema.get("$schema") {
-            let known = dialect.as_str().is_some_and(|dialect| DIALECTS.contains(&dialect.trim_end_matches('#')));
-            if !known {
+        let schema = RawJson::from(schema);
+        if let Some(dialect) = schema.member("$schema") {
+            let known = dialect.clone().into_text();
+            if !known.is_some_and(|known| DIALECTS.contains(&known.trim_end_matches('#'))) {
+                let dialect = dialect.get();
                 return Err(SchemaError::new(format_args!("the schema dialect {dialect} is not supported")));
             }
         }
@@ -106,17 +107,14 @@ impl Checker {
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
     #[cfg(test)]
-    pub(crate) fn check(&self, value: &Value) -> Result<(), String> {
-        self.0.check(value)
+    pub(crate) fn check(&self, value: &serde_json::Value) -> Result<(), String> {
+        let text = mcp_proto::wire::Json::new(value).map_err(|error| error.to_string())?;
+        self.0.check(&RawJson::from(&text))
     }
 
     /// Whether a value that was not read yet fits. The text says where it does not, and does not repeat the value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
-        if self.0.fits(text) {
-            return Ok(());
-        }
-        let value: Value = text.decode().map_err(|error| error.to_string())?;
-        self.0.check(&value)
+        if self.0.fits(text) { Ok(()) } else { self.0.check(text) }
     }
 }
 

@@ -5,11 +5,11 @@
 use std::fmt;
 
 use mcp_proto::wire::RawJson;
-use serde_json::{Map, Value};
 
 /// An object whose members only have to be of a type, or to be there.
 #[derive(Clone, Debug)]
 pub(super) struct Simple {
+    /// Ordered by name.
     properties: Vec<(String, Types)>,
     /// The first so many properties that are required, as bits.
     required: u64,
@@ -41,32 +41,28 @@ const DRAFT_4: &str = "http://json-schema.org/draft-04/schema";
 
 impl Simple {
     /// `None` if the schema says more than that.
-    pub(super) fn of(schema: &Value) -> Option<Self> {
+    pub(super) fn of(schema: &RawJson<'_>) -> Option<Self> {
         let mut simple = Self { properties: Vec::new(), required: 0, is_closed: false };
-        let schema = schema.as_object()?;
-        let mut required = Vec::new();
-        for (keyword, value) in schema {
-            match (keyword.as_str(), value) {
-                ("type", Value::String(name)) if name == "object" => {}
-                ("properties", Value::Object(properties)) => {
-                    let properties = properties.iter().map(|(name, schema)| Some((name.clone(), Types::of(schema)?)));
-                    simple.properties = properties.collect::<Option<_>>()?;
+        let (mut required, mut has_type) = (Vec::new(), false);
+        for (keyword, value) in schema.members() {
+            match (&*keyword, value.get()) {
+                ("type", "\"object\"") => has_type = true,
+                ("properties", _) if value.is_object() => simple.properties = properties(&value)?,
+                ("required", _) => required = value.decode::<Vec<String>>().ok()?,
+                ("additionalProperties", "true") => simple.is_closed = false,
+                ("additionalProperties", "false") => simple.is_closed = true,
+                ("$schema", _) if value.clone().into_text().is_some_and(|text| text.starts_with(DRAFT_4)) => {
+                    return None;
                 }
-                ("required", Value::Array(names)) => {
-                    required = names.iter().map(Value::as_str).collect::<Option<_>>()?
-                }
-                ("additionalProperties", Value::Bool(open)) => simple.is_closed = !open,
-                ("$schema", Value::String(dialect)) if dialect.starts_with(DRAFT_4) => return None,
                 (remark, _) if REMARKS.contains(&remark) => {}
                 _ => return None,
             }
         }
         for name in required {
-            let place = simple.properties.iter().position(|(known, _)| known == name)?;
+            let place = simple.properties.iter().position(|(known, _)| *known == name)?;
             simple.required |= 1_u64.checked_shl(place.try_into().ok()?)?;
         }
-        let has_bits = simple.properties.len() <= 64;
-        (has_bits && schema.contains_key("type")).then_some(simple)
+        has_type.then_some(simple)
     }
 
     /// Whether a text fits for sure. What does not may fit all the same.
@@ -85,25 +81,42 @@ impl Simple {
         text.is_object() && self.required & !seen == 0
     }
 
-    /// Whether a value fits, and where it does not.
+    /// Whether a text fits, and where it does not. Of several members of one name the last counts.
     #[cfg(any(test, not(feature = "schemas")))]
-    pub(super) fn check(&self, value: &Value) -> Result<(), String> {
-        let object = value.as_object().ok_or("the value is not of type \"object\"")?;
+    pub(super) fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
+        if !text.is_object() {
+            return Err("the value is not of type \"object\"".into());
+        }
         for (place, (name, types)) in self.properties.iter().enumerate() {
-            match object.get(name) {
+            match text.members().filter(|(found, _)| found == name).last() {
                 None if self.required >> place & 1 == 1 => return Err(format!("{name:?} is a required property")),
-                Some(member) if !types.has_value(member) => {
+                Some((_, member)) if !types.has_value(&member) => {
                     return Err(format!("the value is not of type {types} at /{}", escaped(name)));
                 }
                 _ => {}
             }
         }
-        let is_unknown = |name: &&String| self.properties.iter().all(|(known, _)| known != *name);
-        match object.keys().find(is_unknown).filter(|_| self.is_closed) {
+        let is_unknown = |name: &str| self.properties.iter().all(|(known, _)| known != name);
+        match text.members().map(|(name, _)| name).filter(|name| self.is_closed && is_unknown(name)).min() {
             Some(name) => Err(format!("{name:?} is unexpected")),
             None => Ok(()),
         }
     }
+}
+
+/// What the members of an object may be; `None` if there is more to it.
+fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
+    let mut properties: Vec<(String, Types)> = Vec::new();
+    for (name, schema) in schemas.members() {
+        let types = Types::of(&schema)?;
+        match properties.binary_search_by(|(known, _)| known.as_str().cmp(&name)) {
+            Ok(place) => properties[place].1 = types,
+            // There is a bit for so many.
+            Err(_) if properties.len() == 64 => return None,
+            Err(place) => properties.insert(place, (name.into_owned(), types)),
+        }
+    }
+    Some(properties)
 }
 
 /// A name as part of a JSON pointer (RFC 6901).
@@ -113,27 +126,30 @@ fn escaped(name: &str) -> String {
 }
 
 impl Types {
-    fn of(schema: &Value) -> Option<Self> {
-        let schema: &Map<String, Value> = match schema {
-            Value::Bool(true) => return Some(Self(u8::MAX)),
-            schema => schema.as_object()?,
-        };
-        if schema.keys().any(|keyword| keyword != "type" && !REMARKS.contains(&keyword.as_str())) {
+    fn of(schema: &RawJson<'_>) -> Option<Self> {
+        let mut types = Self(u8::MAX);
+        if schema.get() == "true" {
+            return Some(types);
+        }
+        if !schema.is_object() {
             return None;
         }
-        let bit =
-            |name: &Value| TYPES.iter().position(|known| Some(*known) == name.as_str()).map(|place| 1_u8 << place);
-        match schema.get("type") {
-            None => Some(Self(u8::MAX)),
-            Some(Value::Array(names)) if !names.is_empty() => {
-                names.iter().try_fold(Self(0), |types, name| Some(Self(types.0 | bit(name)?)))
+        for (keyword, value) in schema.members() {
+            if keyword == "type" {
+                let names = match value.clone().into_text() {
+                    Some(name) => vec![name.into_owned()],
+                    None => value.decode().ok().filter(|names: &Vec<_>| !names.is_empty())?,
+                };
+                types = names.iter().try_fold(Self(0), |types, name| Some(Self(types.0 | bit(name)?)))?;
+            } else if !REMARKS.contains(&&*keyword) {
+                return None;
             }
-            Some(name) => bit(name).map(Self),
         }
+        Some(types)
     }
 
     fn contains(self, name: &str) -> bool {
-        TYPES.iter().position(|known| *known == name).is_some_and(|at| self.0 >> at & 1 == 1)
+        bit(name).is_some_and(|bit| self.0 & bit != 0)
     }
 
     /// Whether the text of a value is one of these for sure.
@@ -152,19 +168,15 @@ impl Types {
 
     /// Whether a value is one of these.
     #[cfg(any(test, not(feature = "schemas")))]
-    fn has_value(self, value: &Value) -> bool {
-        match value {
-            Value::String(_) => self.contains("string"),
-            Value::Bool(_) => self.contains("boolean"),
-            Value::Null => self.contains("null"),
-            Value::Array(_) => self.contains("array"),
-            Value::Object(_) => self.contains("object"),
-            Value::Number(number) => {
-                let is_whole = number.as_f64().is_some_and(|number| number.fract() == 0.0);
-                self.contains("number") || self.contains("integer") && is_whole
-            }
-        }
+    fn has_value(self, value: &RawJson<'_>) -> bool {
+        let is_whole = || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0);
+        self.has(value.get()) || self.contains("integer") && is_whole()
     }
+}
+
+/// The bit of a type.
+fn bit(name: &str) -> Option<u8> {
+    TYPES.iter().position(|known| *known == name).map(|place| 1 << place)
 }
 
 /// As the texts of errors name them.
@@ -184,8 +196,12 @@ impl fmt::Display for Types {
 mod tests {
     use super::super::Checker;
     use super::*;
-    use mcp_proto::wire::JsonObject;
-    use serde_json::json;
+    use mcp_proto::wire::{Json, JsonObject};
+    use serde_json::{Value, json};
+
+    fn simple(schema: &Value) -> Option<Simple> {
+        Simple::of(&RawJson::from(&Json::new(schema).expect("JSON")))
+    }
 
     #[test]
     fn what_it_takes_for_fitting_fits() {
@@ -222,14 +238,15 @@ mod tests {
             "{\"a\":1}",
         ];
         for schema in [&open, &closed] {
-            let simple = Simple::of(schema).expect("it is simple");
+            let simple = simple(schema).expect("it is simple");
             let checker = Checker::new(&JsonObject::new(schema).expect("an object")).expect("it is valid");
             let check = |text: &str, is_doubtful: bool| {
                 let object = JsonObject::parse(text).expect("an object");
+                let object = RawJson::from(&object);
                 let value = serde_json::from_str(text).expect("JSON");
                 let fits = checker.check(&value).is_ok();
-                assert_eq!(simple.check(&value).is_ok(), fits, "{text}");
-                assert_eq!(simple.fits(&RawJson::from(&object)), fits && !is_doubtful, "{text}");
+                assert_eq!(simple.check(&object).is_ok(), fits, "{text}");
+                assert_eq!(simple.fits(&object), fits && !is_doubtful, "{text}");
             };
             check("{}", false);
             for (name, others) in [
@@ -266,7 +283,7 @@ mod tests {
             json!({ "type": [] }),
             json!(false),
         ] {
-            assert!(Simple::of(&json!({ "type": "object", "properties": { "a": property } })).is_none(), "{property}");
+            assert!(simple(&json!({ "type": "object", "properties": { "a": property } })).is_none(), "{property}");
         }
         for schema in [
             json!({}),
@@ -277,9 +294,9 @@ mod tests {
             json!({ "$schema": DRAFT_4, "type": "object" }),
             json!(true),
         ] {
-            assert!(Simple::of(&schema).is_none(), "{schema}");
+            assert!(simple(&schema).is_none(), "{schema}");
         }
-        assert!(Simple::of(&json!({ "type": "object" })).is_some());
+        assert!(simple(&json!({ "type": "object" })).is_some());
     }
 
     #[test]
@@ -287,7 +304,7 @@ mod tests {
         let properties = json!({"a/b": {"type": ["string", "null"]}, "n": {"type": "integer"}});
         let schema =
             json!({"type": "object", "properties": properties, "required": ["n"], "additionalProperties": false});
-        let simple = Simple::of(&schema).expect("it is simple");
+        let simple = simple(&schema).expect("it is simple");
         for (value, why) in [
             (json!([]), "the value is not of type \"object\""),
             (json!({}), "\"n\" is a required property"),
@@ -295,7 +312,8 @@ mod tests {
             (json!({"n": 1, "a/b": 2}), "the value is not of type \"string\" or \"null\" at /a~1b"),
             (json!({"n": 1, "c": 2}), "\"c\" is unexpected"),
         ] {
-            assert_eq!(simple.check(&value), Err(why.into()));
+            let value = Json::new(&value).expect("JSON");
+            assert_eq!(simple.check(&RawJson::from(&value)), Err(why.into()));
         }
     }
 }

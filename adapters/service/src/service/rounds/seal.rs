@@ -1,16 +1,17 @@
 //! What a server hands to a client to be reminded of, so that it believes it when it comes back.
 
 use std::{
+    borrow::Cow,
     fmt,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use hmac_sha256::{HMAC, Hash};
 use mcp_proto::{
-    schema::{At, InputResponses, decode_base64, encode_base64},
-    wire::{ErrorObject, RawJson},
+    schema::{Encode, InputResponses, JsonLine, decode_base64, encode_base64},
+    wire::{ErrorObject, Json, RawJson},
 };
-use serde_json::Value;
+use serde_json::Number;
 
 use crate::reply::Answer;
 
@@ -66,8 +67,8 @@ impl Seal {
         let mut sealed = vec![FORMAT];
         sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
         sealed.extend_from_slice(&state.round.to_be_bytes());
-        serde_json::to_writer(&mut sealed, &At(&state.answers, None))
-            .map_err(|error| ErrorObject::internal(format!("The answers cannot be kept: {error}")))?;
+        let written = state.answers.append_at(None, &mut JsonLine::new(&mut sealed));
+        written.map_err(|error| ErrorObject::internal(format!("The answers cannot be kept: {error}")))?;
         let mac = self.mac(scope, &sealed).ok_or_else(|| ErrorObject::internal("No randomness available"))?;
         sealed.extend_from_slice(&mac.finalize());
         Ok(encode_base64(&sealed))
@@ -87,7 +88,8 @@ impl Seal {
             return None;
         }
         let round = u32::from_be_bytes(round.try_into().ok()?);
-        Some(State { round, answers: serde_json::from_slice(answers).ok()? })
+        let answers = Json::parse(str::from_utf8(answers).ok()?).ok()?;
+        Some(State { round, answers: answers.decode().ok()? })
     }
 
     fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<HMAC> {
@@ -143,44 +145,53 @@ impl Params {
     }
 }
 
-/// A digest of all that a request and its repetition have in common. The order of members makes no difference.
+/// A digest of all that a request and its repetition have in common. The order of members makes no difference, and neither does
+/// how texts and numbers are spelled.
 fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
-    let mut params: Value = params.and_then(|params| params.decode().ok()).unwrap_or_default();
-    if let Value::Object(members) = &mut params {
-        for name in OF_THIS_ROUND {
-            members.remove(name);
-        }
-    }
     let mut digest = Hash::new();
-    add(&mut digest, &params);
+    if params.and_then(|params| add(&mut digest, params, &OF_THIS_ROUND)).is_none() {
+        digest = Hash::new();
+        text_of(&mut digest, "null");
+    }
     digest.finalize()
 }
 
-fn add(digest: &mut Hash, value: &Value) {
-    match value {
-        Value::Array(items) => {
+/// Adds a value but for these members; `None` if there is anything in it that cannot be read.
+fn add(digest: &mut Hash, value: &RawJson<'_>, but: &[&str]) -> Option<()> {
+    match value.get().as_bytes() {
+        [b'[', ..] => {
+            let items: Vec<Json> = value.decode().ok()?;
             digest.update(b"[");
             digest.update((items.len() as u64).to_be_bytes());
-            for item in items {
-                add(digest, item);
-            }
+            items.iter().try_for_each(|item| add(digest, &item.into(), &[]))?;
         }
-        Value::Object(members) => {
+        [b'{', ..] => {
+            let mut members: Vec<(Cow<'_, str>, RawJson<'_>)> = Vec::new();
+            for (name, value) in value.members().filter(|(name, _)| !but.contains(&&**name)) {
+                match members.binary_search_by(|(known, _)| known.cmp(&name)) {
+                    // Of several of one name the last counts.
+                    Ok(place) => members[place].1 = value,
+                    Err(place) => members.insert(place, (name, value)),
+                }
+            }
             digest.update(b"{");
             digest.update((members.len() as u64).to_be_bytes());
-            let mut members: Vec<_> = members.iter().collect();
-            members.sort_unstable_by_key(|(name, _)| *name);
             for (name, value) in members {
-                text(digest, name);
-                add(digest, value);
+                text(digest, &name);
+                add(digest, &value, &[])?;
             }
         }
-        Value::String(string) => text(digest, string),
-        other => {
-            digest.update(b"=");
-            text(digest, &other.to_string());
-        }
+        [b'"', ..] => text(digest, &value.clone().into_text()?),
+        [b't' | b'f' | b'n', ..] => text_of(digest, value.get()),
+        _ => text_of(digest, &value.decode::<Number>().ok()?.to_string()),
     }
+    Some(())
+}
+
+/// Adds what is no text, no array and no object.
+fn text_of(digest: &mut Hash, value: &str) {
+    digest.update(b"=");
+    text(digest, value);
 }
 
 fn text(digest: &mut Hash, text: &str) {
@@ -192,8 +203,8 @@ fn text(digest: &mut Hash, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_proto::wire::{Json, JsonObject};
-    use serde_json::json;
+    use mcp_proto::wire::JsonObject;
+    use serde_json::{Value, json};
 
     fn of(params: &Value) -> [u8; 32] {
         digest(Some(&RawJson::from(&Json::new(params).expect("JSON"))))
@@ -259,6 +270,20 @@ mod tests {
         let sealed = "AQAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fdtYabnkxFBDbalneRq/lExLXq5UySgoxuQC+i2Ns1qE";
         let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
         assert_eq!(seal.close_at(1000, &scope(), &state()).as_deref(), Ok(sealed));
+    }
+
+    #[test]
+    fn a_digest_is_of_values_and_not_of_texts() {
+        let digest = |text| digest(Some(&RawJson::from(&Json::parse(text).expect("JSON"))));
+        let same = r#"{"a":[1.5,100.0,1,-2,true,false,null,"\u00e9\n"],"b":{"c":"2","d":[]}}"#;
+        let other = r#" {"b": {"c":1,"d":[ ] , "c":"2"}, "\u0061":[15e-1,1e2,1,-2,true,false,null,"\u00e9\u000a"]} "#;
+        assert_eq!(digest(same), digest(other));
+        // Made by other means: it never changes, since processes of several versions may share a key.
+        assert_eq!(digest(same)[..8], [47, 218, 163, 111, 196, 22, 89, 163]);
+        assert_ne!(digest("[1]"), digest("[1.0]"));
+        for unreadable in ["[1e999]", r#"["\ud800"]"#] {
+            assert_eq!(digest(unreadable), digest("null"));
+        }
     }
 
     #[test]
