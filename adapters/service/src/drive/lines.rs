@@ -7,33 +7,35 @@ use super::bounds::{CHUNK, FIRST_CHUNK};
 /// Where a stream is read into, and what of it was not taken in yet.
 #[derive(Debug)]
 pub struct Lines {
-    chunk: Vec<u8>,
     decoder: LineDecoder,
+    /// How much is read at once.
+    wanted: usize,
+    /// How much there was room for.
+    offered: usize,
 }
 
 impl Lines {
     /// Lines have at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { chunk: Vec::new(), decoder: LineDecoder::new(limit) }
+        Self { decoder: LineDecoder::new(limit), wanted: FIRST_CHUNK, offered: 0 }
     }
 
     /// Where the next bytes go.
     pub fn room(&mut self) -> &mut [u8] {
-        if self.chunk.is_empty() {
-            self.chunk = vec![0; FIRST_CHUNK];
-        }
-        &mut self.chunk
+        let room = self.decoder.room(self.wanted);
+        self.offered = room.len();
+        room
     }
 
     /// So many bytes have come; none are the end. Whether there will be more.
     pub fn came(&mut self, len: usize) -> bool {
-        self.decoder.feed(&self.chunk[..len]);
+        self.decoder.filled(len);
         if len == 0 {
             self.decoder.end();
-        } else if len == self.chunk.len() && len < CHUNK {
+        } else if len == self.offered {
             // There may be more than that at once.
-            self.chunk = vec![0; CHUNK];
+            self.wanted = CHUNK;
         }
         len > 0
     }
