@@ -13,7 +13,7 @@ const BLOCK: usize = u64::BITS as usize;
 /// Blocks that are looked at in one step where nothing special is expected.
 const MANY: usize = 4;
 /// Bytes that are looked at and copied in one step: as many as there is room for in the registers of most processors.
-const SOME: usize = 2 * BLOCK;
+const SOME: usize = 4 * BLOCK;
 /// A text that has nothing special for so long is likely to have nothing for longer: worth the start of blocks.
 const SHORT: usize = 8 * WORD;
 /// Names are shorter than this, those with a domain included.
@@ -170,22 +170,14 @@ fn cut_by_blocks(lanes: impl Lanes, bytes: &[u8], mut piece: impl FnMut(&[u8], u
             from = at + 1;
             special &= special - 1;
         }
-        if from + BLOCK <= start {
+        if let Some(rest) = bytes.get(start..)
+            && from + BLOCK <= start
+        {
             // There was nothing special, and it is likely that there will be nothing.
-            for some in bytes.get(start..).unwrap_or_default().as_chunks().0 {
-                let before = &bytes[from..start];
-                let is_plain = lanes.take_plain(some, |plain| {
-                    if !before.is_empty() {
-                        piece(before, before.len());
-                    }
-                    piece(plain, SOME);
-                });
-                if !is_plain {
-                    break;
-                }
-                start += SOME;
-                from = start;
-            }
+            piece(&bytes[from..start], start - from);
+            let some = rest.as_chunks().0;
+            start += SOME * some.iter().take_while(|some| lanes.take_plain(some, |plain| piece(plain, SOME))).count();
+            from = start;
         }
     }
     if from < bytes.len() {
