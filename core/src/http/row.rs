@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 /// What is known of things that are numbered as they come, in the order of their numbers.
 ///
 /// What is looked for is mostly what came last, or what goes because it came first. Both are found at once, however much else
-/// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at most: taking one out moves those
-/// behind it, or those before it if they are fewer.
+/// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at
+/// most: taking one out moves those behind it, or those before it if they are fewer.
 #[derive(Debug)]
 pub(super) struct Row<T>(VecDeque<(u64, T)>);
 
