@@ -14,6 +14,7 @@ use crate::{
     protocol::ProtocolVersion,
     wire::{
         Json, RawJson, encode,
+        index::place,
         reader::{Reader, read},
     },
 };
@@ -65,8 +66,7 @@ impl Extra {
             self.push(name.as_ref(), value.get());
             return None;
         };
-        let start = former.as_ptr().addr() - self.text.as_ptr().addr();
-        let (place, former) = (start..start + former.len(), Json::trusted(former));
+        let (place, former) = (place(former.as_bytes(), self.text.as_bytes())?, Json::trusted(former));
         self.text.replace_range(place, value.get());
         Some(former)
     }

@@ -60,30 +60,36 @@ fn part(text: &str, spot: [u16; 2]) -> Option<&str> {
     text.get(range(spot))
 }
 
+/// Where `part` is in `text`, which it was taken from.
+pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
+    let from = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    Some(from..from + part.len())
+}
+
 /// An [`Index`] while it is made.
-pub(super) struct Indexing {
-    /// Where the text of the object begins.
-    start: usize,
+pub(super) struct Indexing<'a> {
+    /// It begins with the object.
+    text: &'a [u8],
     index: Index,
     gave_up: bool,
 }
 
-impl Indexing {
+impl<'a> Indexing<'a> {
     /// `text` begins with the object.
-    pub(super) fn new(text: &str) -> Self {
-        Self { start: text.as_ptr().addr(), index: Index::NOTHING, gave_up: false }
+    pub(super) const fn new(text: &'a str) -> Self {
+        Self { text: text.as_bytes(), index: Index::NOTHING, gave_up: false }
     }
 
     /// The next member. Both are parts of the text of the object.
     pub(super) fn add(&mut self, name: StringToken<'_>, value: &str) {
-        let place = |part: &[u8]| {
-            let from = part.as_ptr().addr().checked_sub(self.start)?;
-            Some([u16::try_from(from).ok()?, u16::try_from(from + part.len()).ok()?])
+        let spot = |part: &[u8]| {
+            let Range { start, end } = place(part, self.text)?;
+            Some([u16::try_from(start).ok()?, u16::try_from(end).ok()?])
         };
         let free = self.index.spots.get_mut(usize::from(self.index.len)).filter(|_| !name.escaped);
-        match (free, place(name.inner), place(value.as_bytes())) {
-            (Some(spot), Some(name), Some(value)) => {
-                *spot = Spot { name, value };
+        match (free, spot(name.inner), spot(value.as_bytes())) {
+            (Some(free), Some(name), Some(value)) => {
+                *free = Spot { name, value };
                 self.index.len += 1;
             }
             _ => self.gave_up = true,

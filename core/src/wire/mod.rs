@@ -4,7 +4,7 @@ pub(crate) mod encode;
 mod error;
 mod escape;
 mod id;
-mod index;
+pub(crate) mod index;
 mod json;
 mod message;
 #[cfg(feature = "http")]

@@ -3,7 +3,10 @@
 use alloc::{borrow::Cow, string::String};
 use core::ops::Range;
 
-use super::{Message, RawJson, RequestId, index::Index};
+use super::{
+    Message, RawJson, RequestId,
+    index::{Index, place},
+};
 
 /// What was found in the text of a request or of a notification, without the text: who keeps both need not read it again.
 #[derive(Clone, Debug)]
@@ -28,10 +31,7 @@ enum Name {
 impl Outline {
     /// What was found in `text`. Of a response, nothing is.
     pub(crate) fn of(text: &str, message: Message<'_>) -> Option<Self> {
-        let place = |part: &str| {
-            let from = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
-            Some(from..from + part.len())
-        };
+        let place = |part: &str| place(part.as_bytes(), text.as_bytes());
         let (id, method, params, meta) = match message {
             Message::Request { id, method, params, meta } => (Some(id), method, params, meta),
             Message::Notification { method, params } => (None, method, params, None),
