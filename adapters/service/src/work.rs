@@ -34,7 +34,10 @@ pub(crate) enum Origin {
 }
 
 /// What is to be done for a request.
-#[expect(clippy::large_enum_variant, reason = "it is kept with what is known of the work, so that both take one place")]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "kept with what is known of the work both take one place; features make it large"
+)]
 pub(crate) enum Errand {
     /// A tool is to be called, which is what most requests are about: kept in place.
     Call(Calling),
