@@ -100,7 +100,14 @@ fn decoded<T: Encode + PartialEq + Debug>(text: &str, value: Decoded<T>, decode:
 }
 
 fn write<T: Encode>(value: &T, version: Option<ProtocolVersion>) -> Result<String, serde_json::Error> {
-    serde_json::to_string(&At(value, version))
+    let written = serde_json::to_string(&At(value, version));
+    // It can also write itself: on one line, which is the same but for breaks between tokens that came in.
+    match (&written, At(value, version).to_json()) {
+        (Ok(written), Ok(line)) => assert_eq!(written.replace(['\n', '\r'], " "), line.get()),
+        (Err(error), Err(same)) => assert_eq!(error.to_string(), same.to_string()),
+        (written, line) => panic!("{version:?}: {written:?} is not {line:?}"),
+    }
+    written
 }
 
 fn read<T>(text: &str, decode: impl Fn(&str) -> Decoded<T>) -> T {

@@ -24,7 +24,7 @@ use crate::{
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
     rpc::{CallId, Empty, Entry, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, Slots, State, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext, keys},
-    wire::{Json, RawJson, RequestId},
+    wire::{RawJson, RequestId},
 };
 
 /// What is remembered of a request of ours.
@@ -163,8 +163,8 @@ impl Side {
         let newest = ProtocolVersion::LATEST;
         // Only a server of the modern era is told with every request.
         let identity = config.settings.versions.contains(newest).then(|| {
-            let info = Json::new(&At(&config.info, Some(newest))).ok()?;
-            let capabilities = Json::new(&At(&config.capabilities, Some(newest))).ok()?;
+            let info = At(&config.info, Some(newest)).to_json().ok()?;
+            let capabilities = At(&config.capabilities, Some(newest)).to_json().ok()?;
             Some(Identity { info, capabilities })
         });
         Self::Client {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
     rpc::{Lane, Owner, Timestamp},
-    schema::{At, InitializeParams, InitializeResult, UnsupportedProtocolVersion},
+    schema::{Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, decode_params, encode},
 };
 
@@ -28,7 +28,7 @@ impl Engine {
             InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
         let options = RequestOptions::within(config.settings.handshake_timeout);
         let queued = self.start(now, Lane::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
-            encode::value(out, &At(&params, Some(offered)))
+            params.append_at(Some(offered), &mut JsonLine::new(out))
         });
         if let Err(error) = queued {
             self.end(CloseReason::BadHandshake(error.to_string()));
@@ -121,7 +121,7 @@ impl Engine {
         self.answer(None, Owner::Nobody, |out| {
             encode::open_response(out, id);
             // Everything in it came from typed values that this revision has.
-            let _ = encode::value(out, &At(&result, Some(version)));
+            let _ = result.append_at(Some(version), &mut JsonLine::new(out));
             out.push(b'}');
         });
         early.then_some(Event::Ready)

@@ -60,7 +60,7 @@ use crate::{
     protocol::{CapabilitySet, HeaderParam, Method, Phase, ProtocolVersion},
     rpc::{CallId, Owner, ReplyKey, State, Timestamp},
     schema::{
-        At, CreateTaskResult, Encode, InitializeParams, InitializeResult, JsonLine, LogMessageParams, LoggingLevel,
+        CreateTaskResult, Encode, InitializeParams, InitializeResult, JsonLine, LogMessageParams, LoggingLevel,
         Notification, Request, ResourceUpdatedParams,
     },
     wire::{ErrorObject, RawJson, RequestId, encode},
@@ -357,7 +357,7 @@ impl<E> Connection<E> {
         let version = self.engine.version;
         let has_task = params.is_task();
         self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
-            if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
+            if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         })
     }
 
@@ -396,7 +396,7 @@ impl<E> Connection<E> {
         let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
         let subject = params.resource().or_else(|| params.task());
         self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
-            if params.is_empty() { Ok(()) } else { encode::value(out, &At(params, version)) }
+            if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         })
     }
 
@@ -468,7 +468,7 @@ impl<E> Connection<E> {
     /// If logging was not declared, the request has been answered, or too much waits to be written.
     pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        self.engine.log(key, message.level, |out| encode::value(out, &At(message, version)))
+        self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)))
     }
 
     /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:

@@ -19,8 +19,8 @@ use crate::{
     },
     rpc::Owner,
     schema::{
-        ClientCapabilities, DiscoverResult, Implementation, LoggingLevel, MissingRequiredClientCapability,
-        TraceContext, UnsupportedProtocolVersion, keys,
+        ClientCapabilities, DiscoverResult, Encode, Implementation, JsonLine, LoggingLevel,
+        MissingRequiredClientCapability, TraceContext, UnsupportedProtocolVersion, keys,
     },
     wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
 };
@@ -263,7 +263,7 @@ impl Engine {
             encode::open_response(out, id);
             let start = out.len();
             // Everything in it came from typed values that this revision has.
-            let _ = encode::value(out, &crate::schema::At(&result, Some(modern.version)));
+            let _ = result.append_at(Some(modern.version), &mut JsonLine::new(out));
             let _ = modern.finish(out, start, Some(&config.info));
             out.push(b'}');
         });

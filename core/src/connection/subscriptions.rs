@@ -13,8 +13,8 @@ use crate::{
     protocol::{Capability, Method, Phase, ProtocolVersion},
     rpc::{Empty, Owner, ReplyKey, State},
     schema::{
-        At, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams, SubscriptionsListenResult,
-        keys,
+        Encode, JsonLine, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams,
+        SubscriptionsListenResult, keys,
     },
     wire::{ErrorObject, RawJson, RequestId, decode_params, encode},
 };
@@ -152,7 +152,7 @@ impl Engine {
         let version = self.version_of(key);
         self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
             out.extend_from_slice(b"{\"notifications\":");
-            encode::value(out, &At(&honoured, version))?;
+            honoured.append_at(version, &mut JsonLine::new(out))?;
             out.push(b'}');
             Ok(())
         });
@@ -292,7 +292,7 @@ impl Engine {
             let version = self.version_of(key);
             let told = SubscriptionsListenResult::of(&id)
                 .map_err(SendError::from)
-                .and_then(|result| self.put_answer(key, Ok(&|out| encode::value(out, &At(&result, version)))));
+                .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
             // Whoever does not read misses the end, too.
             if self.is_full() || told.is_err() {
                 self.cancel_request(key);

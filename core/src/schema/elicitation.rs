@@ -4,13 +4,13 @@
 
 use alloc::{string::String, vec::Vec};
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_core::{Deserialize, Deserializer};
 use serde_json::{Error, Number};
 
 use super::{
-    ElicitSchema, Encode, Map, Request, TaskMetadata,
+    ElicitSchema, Map, Request, TaskMetadata,
     decode::{Member, read_from},
-    encode::absent,
+    encode::{Output, absent, through_write},
     macros::*,
 };
 use crate::{
@@ -181,27 +181,23 @@ impl<'de> Deserialize<'de> for ElicitValue {
     }
 }
 
-impl Encode for ElicitValue {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl ElicitValue {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         match (self, version) {
-            (Self::String(text), _) => text.serialize(serializer),
-            (Self::Number(number), _) => number.serialize(serializer),
-            (Self::Boolean(value), _) => value.serialize(serializer),
+            (Self::String(text), _) => out.string(text),
+            (Self::Number(number), _) => out.value(number, version),
+            (Self::Boolean(value), _) => out.value(value, version),
             (Self::Strings(_), Some(early)) if early < ProtocolVersion::V2025_11_25 => {
                 Err(absent("an array in the answer to an elicitation", early))
             }
-            (Self::Strings(texts), _) => texts.encode_at(version, serializer),
+            (Self::Strings(texts), _) => out.value(texts, version),
             (Self::Other(_), Some(version)) => Err(absent("such a value in the answer to an elicitation", version)),
-            (Self::Other(json), None) => json.serialize(serializer),
+            (Self::Other(json), None) => out.value(json, None),
         }
     }
 }
 
-impl Serialize for ElicitValue {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encode_at(None, serializer)
-    }
-}
+through_write! { ElicitValue }
 
 #[cfg(feature = "arbitrary")]
 impl super::ArbitraryAt for ElicitValue {

@@ -7,7 +7,7 @@ use alloc::{string::String, vec::Vec};
 use super::{At, ClientCapabilities, ElicitUrlParams, macros::*};
 use crate::{
     protocol::{CapabilitySet, ProtocolVersion},
-    wire::{ErrorCode, ErrorObject, Json},
+    wire::{ErrorCode, ErrorObject},
 };
 
 object! {
@@ -36,7 +36,7 @@ impl MissingRequiredClientCapability {
         let message = String::from("Missing required client capability: ") + &names.join(", ");
         let error = ErrorObject::new(ErrorCode::MISSING_CLIENT_CAPABILITY, message);
         let missing: ClientCapabilities = missing.iter().collect();
-        match Json::new(&At(&Self::new(missing), Some(ProtocolVersion::LATEST))) {
+        match At(&Self::new(missing), Some(ProtocolVersion::LATEST)).to_json() {
             Ok(data) => error.with_data(data),
             Err(_) => error,
         }

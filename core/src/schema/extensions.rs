@@ -3,11 +3,12 @@
 use alloc::string::String;
 use core::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_core::{Deserialize, Deserializer};
 
 use super::{
-    At, Encode, Map, TASKS_EXTENSION,
+    Map, TASKS_EXTENSION,
     decode::{Member, read_from},
+    encode::{Entries, Output, through_write},
 };
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, VersionSet, check_extension_name},
@@ -77,24 +78,22 @@ impl fmt::Debug for Extensions {
     }
 }
 
-impl Encode for Extensions {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl Extensions {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         let there = |name: &str| version.is_none_or(|version| versions(name).contains(version));
-        serializer.collect_map(
-            self.0.iter().filter(|(name, _)| there(name)).map(|(name, settings)| (name, At(settings, version))),
-        )
+        let mut object = out.object()?;
+        self.iter()
+            .filter(|(name, _)| there(name))
+            .try_for_each(|(name, settings)| object.named(name, settings, version))?;
+        object.end()
     }
 }
+
+through_write! { Extensions }
 
 /// The revisions that have an extension. Of an unknown one nobody but its authors can say.
 fn versions(name: &str) -> VersionSet {
     if name == TASKS_EXTENSION { VersionSet::MODERN } else { VersionSet::ALL }
-}
-
-impl Serialize for Extensions {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
 }
 
 impl<'de> Deserialize<'de> for Extensions {

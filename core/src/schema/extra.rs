@@ -3,12 +3,12 @@
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, ser::SerializeMap};
+use serde_core::{Deserialize, Deserializer};
 use serde_json::Error;
 
 use super::{
-    Encode,
     decode::{Member, read_from},
+    encode::{Entries, Output, through_write},
 };
 use crate::{
     protocol::ProtocolVersion,
@@ -179,21 +179,15 @@ impl fmt::Debug for Extra {
     }
 }
 
-impl Encode for Extra {
-    fn encode_at<S: Serializer>(&self, _version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (name, value) in self {
-            map.serialize_entry(&name, &value)?;
-        }
-        map.end()
+impl Extra {
+    fn write<O: Output>(&self, _version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
+        let mut object = out.object()?;
+        self.iter().try_for_each(|(name, value)| object.kept(&name, &value))?;
+        object.end()
     }
 }
 
-impl Serialize for Extra {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encode_at(None, serializer)
-    }
-}
+through_write! { Extra }
 
 impl<'de> Deserialize<'de> for Extra {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

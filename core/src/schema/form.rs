@@ -4,13 +4,12 @@
 
 use alloc::{string::String, vec::Vec};
 
-use serde_core::Serializer;
 use serde_json::{Error, Number};
 
 use super::{
-    Encode, Extra, Map,
+    Extra, Map,
     decode::{Member, Wanted},
-    encode::absent,
+    encode::{Output, absent},
     macros::*,
 };
 use crate::{
@@ -247,15 +246,17 @@ macro_rules! kinds {
             }
         })*
 
-        impl Encode for PrimitiveSchema {
-            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        impl PrimitiveSchema {
+            fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
                 match (self, version) {
-                    $((Self::$Variant(schema), _) => schema.encode_at(version, serializer),)*
+                    $((Self::$Variant(schema), _) => out.value(schema, version),)*
                     (Self::Other(_), Some(version)) => Err(absent("such a field of a form", version)),
-                    (Self::Other(members), None) => members.encode_at(version, serializer),
+                    (Self::Other(members), None) => out.value(members, None),
                 }
             }
         }
+
+        through_write! { PrimitiveSchema }
 
         #[cfg(feature = "arbitrary")]
         impl super::ArbitraryAt for PrimitiveSchema {

@@ -5,12 +5,13 @@
 use alloc::string::String;
 use core::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_core::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Error;
 
 use super::{
-    EmptyResult, Encode,
+    EmptyResult,
     decode::{Member, read_from},
+    encode::Output,
     macros::*,
 };
 use crate::{
@@ -80,17 +81,13 @@ impl fmt::Display for LoggingLevel {
     }
 }
 
-impl Serialize for LoggingLevel {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
+impl LoggingLevel {
+    fn write<O: Output>(&self, _version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
+        out.string(self.as_str())
     }
 }
 
-impl Encode for LoggingLevel {
-    fn encode_at<S: Serializer>(&self, _version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        self.serialize(serializer)
-    }
-}
+through_write! { LoggingLevel }
 
 impl<'de> Deserialize<'de> for LoggingLevel {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -136,7 +136,7 @@ macro_rules! object {
 
         const _: () = {
             #[allow(unused_imports, reason = "declarations without rules need none of it")]
-            use crate::{protocol::ProtocolVersion::*, schema::{decode, encode::{self, Encode, Rule}, format::Format::*}};
+            use crate::{protocol::ProtocolVersion::*, schema::{decode, encode::{self, Rule}, format::Format::*}};
 
             /// What holds for each member.
             struct Rules {
@@ -197,16 +197,16 @@ macro_rules! object {
                 }
             }
 
-            impl Encode for $Name {
-                fn encode_at<S: serde_core::Serializer>(
+            impl $Name {
+                fn write<O: encode::Output>(
                     &self,
                     version: Option<crate::protocol::ProtocolVersion>,
-                    serializer: S,
-                ) -> Result<S::Ok, S::Error> {
-                    let mut members = encode::Members::new(self, serializer, version, &OWN)?;
-                    $(members.optional($first_wire, &self.$first, &RULES.$first)?;)?
-                    $(members.tag($tag, $kind)?;)?
-                    $(members.$presence($wire, &self.$field, &RULES.$field)?;)*
+                    out: O,
+                ) -> Result<O::Done, O::Error> {
+                    let mut members = encode::Members::new(self, out, version, &OWN)?;
+                    $(members.optional(name!($first_wire), &self.$first, &RULES.$first)?;)?
+                    $(members.tag(name!($tag), word!($kind))?;)?
+                    $(members.$presence(name!($wire), &self.$field, &RULES.$field)?;)*
                     members.extra(&self.extra, |name| match name {
                         $($tag => false,)?
                         $($first_wire => self.$first.is_none(),)?
@@ -216,6 +216,8 @@ macro_rules! object {
                     members.end()
                 }
             }
+
+            through_write! { $Name }
 
             #[cfg(feature = "arbitrary")]
             impl crate::schema::ArbitraryAt for $Name {
@@ -242,6 +244,20 @@ macro_rules! field_type {
     (required $Type:ty) => { $Type };
     (optional $Type:ty) => { Option<$Type> };
     (nullable $Type:ty) => { Option<$Type> };
+}
+
+/// The name of a member, ready to be written.
+macro_rules! name {
+    ($wire:literal) => {
+        const { crate::schema::encode::Name::new(concat!(",\"", $wire, "\":")) }
+    };
+}
+
+/// A word of the schema, ready to be written.
+macro_rules! word {
+    ($text:literal) => {
+        const { crate::schema::encode::Word::new(concat!("\"", $text, "\"")) }
+    };
 }
 
 /// Whether a member would not be written.
@@ -318,12 +334,6 @@ macro_rules! through_decode_and_encode {
             }
         }
 
-        impl serde_core::Serialize for $Name {
-            fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                crate::schema::Encode::encode_at(self, None, serializer)
-            }
-        }
-
         #[cfg(feature = "arbitrary")]
         impl<'a> arbitrary::Arbitrary<'a> for $Name {
             fn arbitrary(u: &mut arbitrary::Unstructured<'a>) -> arbitrary::Result<Self> {
@@ -381,15 +391,17 @@ macro_rules! open_enum {
             }
         }
 
-        impl crate::schema::Encode for $Name {
-            fn encode_at<S: serde_core::Serializer>(
+        impl $Name {
+            fn write<O: crate::schema::encode::Output>(
                 &self,
                 _version: Option<crate::protocol::ProtocolVersion>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(self.as_str())
+                out: O,
+            ) -> Result<O::Done, O::Error> {
+                out.string(self.as_str())
             }
         }
+
+        through_write! { $Name }
 
         #[cfg(feature = "arbitrary")]
         impl crate::schema::ArbitraryAt for $Name {
@@ -451,17 +463,17 @@ macro_rules! union {
             }
         }
 
-        impl crate::schema::Encode for $Name {
-            fn encode_at<S: serde_core::Serializer>(
+        impl $Name {
+            fn write<O: crate::schema::encode::Output>(
                 &self,
                 version: Option<crate::protocol::ProtocolVersion>,
-                serializer: S,
-            ) -> Result<S::Ok, S::Error> {
+                out: O,
+            ) -> Result<O::Done, O::Error> {
                 match self {
-                    $(Self::$Variant(value) => value.encode_at(version, serializer),)+
+                    $(Self::$Variant(value) => out.value(value, version),)+
                     // Nobody who speaks a revision knows what it means.
                     Self::Other(members) => match version {
-                        None => members.encode_at(None, serializer),
+                        None => out.value(members, None),
                         Some(version) => Err(crate::schema::encode::unfit(
                             concat!(stringify!($Name), ".", $tag),
                             version,
@@ -470,6 +482,8 @@ macro_rules! union {
                 }
             }
         }
+
+        through_write! { $Name }
 
         #[cfg(feature = "arbitrary")]
         impl crate::schema::ArbitraryAt for $Name {
@@ -489,4 +503,7 @@ macro_rules! union {
     };
 }
 
-pub(super) use {constructor, field_type, finish, is_absent, object, open_enum, through_decode_and_encode, union};
+pub(super) use super::encode::through_write;
+pub(super) use {
+    constructor, field_type, finish, is_absent, name, object, open_enum, through_decode_and_encode, union, word,
+};

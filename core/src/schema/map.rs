@@ -4,13 +4,16 @@ use alloc::{string::String, vec, vec::Vec};
 use core::{fmt, marker::PhantomData, slice};
 
 use serde_core::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{MapAccess, Visitor},
-    ser::SerializeMap,
 };
 use serde_json::Error;
 
-use super::{At, Encode, decode::Member};
+use super::{
+    Encode,
+    decode::Member,
+    encode::{Entries, Output, through_write},
+};
 use crate::{
     protocol::ProtocolVersion,
     wire::reader::{Name, Reader},
@@ -123,21 +126,15 @@ impl<K: Into<String>, V, const N: usize> From<[(K, V); N]> for Map<V> {
     }
 }
 
-impl<V: Encode> Encode for Map<V> {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.len()))?;
-        for (name, value) in self {
-            map.serialize_entry(name, &At(value, version))?;
-        }
-        map.end()
+impl<V: Encode> Map<V> {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
+        let mut object = out.object()?;
+        self.iter().try_for_each(|(name, value)| object.named(name, value, version))?;
+        object.end()
     }
 }
 
-impl<V: Encode> Serialize for Map<V> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encode_at(None, serializer)
-    }
-}
+through_write! { Map<V> where [V: Encode] }
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for Map<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

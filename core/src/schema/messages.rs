@@ -1,17 +1,17 @@
 //! Every message of every revision, by who sends it.
 
-use serde_core::{Serialize, Serializer, de::Error as _};
+use serde_core::de::Error as _;
 
 use super::{
     CallToolParams, CancelTaskParams, CancelledParams, CompleteParams, CreateMessageParams, DiscoverParams,
-    ElicitParams, ElicitationCompleteParams, Encode, GetPromptParams, GetSkillParams, GetTaskParams,
-    GetTaskPayloadParams, InitializeParams, InitializedParams, InputRequiredResult, ListPromptsParams,
-    ListResourceTemplatesParams, ListResourcesParams, ListRootsParams, ListSkillsParams, ListTasksParams,
-    ListToolsParams, LogMessageParams, Notification, PingParams, ProgressParams, PromptsListChangedParams,
-    ReadDirectoryParams, ReadResourceParams, Request, ResourceUpdatedParams, ResourcesListChangedParams, ResultType,
-    RootsListChangedParams, SetLevelParams, SubscribeParams, SubscriptionsAcknowledgedParams,
-    SubscriptionsListenParams, TaskStatusParams, ToolsListChangedParams, UnsubscribeParams,
-    encode::absent,
+    ElicitParams, ElicitationCompleteParams, GetPromptParams, GetSkillParams, GetTaskParams, GetTaskPayloadParams,
+    InitializeParams, InitializedParams, InputRequiredResult, ListPromptsParams, ListResourceTemplatesParams,
+    ListResourcesParams, ListRootsParams, ListSkillsParams, ListTasksParams, ListToolsParams, LogMessageParams,
+    Notification, PingParams, ProgressParams, PromptsListChangedParams, ReadDirectoryParams, ReadResourceParams,
+    Request, ResourceUpdatedParams, ResourcesListChangedParams, ResultType, RootsListChangedParams, SetLevelParams,
+    SubscribeParams, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TaskStatusParams,
+    ToolsListChangedParams, UnsubscribeParams,
+    encode::{Output, absent, through_write},
     tasks_extension::{
         CancelTaskParams as ExtCancelTaskParams, CreateTaskResult as ExtCreateTaskResult,
         GetTaskParams as ExtGetTaskParams, TaskParams as ExtTaskParams, UpdateTaskParams as ExtUpdateTaskParams,
@@ -125,19 +125,15 @@ macro_rules! messages {
             }
         }
 
-        impl Encode for $Name {
+        impl $Name {
             /// Writes the params.
-            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+            fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
                 check(self.method(), version)?;
-                match self { $(Self::$Variant(params) => params.encode_at(version, serializer),)* }
+                match self { $(Self::$Variant(params) => out.value(params, version),)* }
             }
         }
 
-        impl Serialize for $Name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.encode_at(None, serializer)
-            }
-        }
+        through_write! { $Name }
 
         #[cfg(feature = "arbitrary")]
         impl super::ArbitraryAt for $Name {
@@ -190,21 +186,17 @@ macro_rules! messages {
             }
         }
 
-        impl Encode for $Name {
-            fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        impl $Name {
+            fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
                 check(self.method(), version)?;
                 match self {
-                    $(Self::$Variant(result) => result.encode_at(version, serializer),)*
-                    $(Self::$Other(_, other) => other.encode_at(version, serializer),)*
+                    $(Self::$Variant(result) => out.value(result, version),)*
+                    $(Self::$Other(_, other) => out.value(other, version),)*
                 }
             }
         }
 
-        impl Serialize for $Name {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                self.encode_at(None, serializer)
-            }
-        }
+        through_write! { $Name }
 
         #[cfg(feature = "arbitrary")]
         impl super::ArbitraryAt for $Name {

@@ -3,11 +3,12 @@
 use alloc::string::String;
 use core::fmt;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_core::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Encode, Extra, ExtraIter, ProgressToken,
+    Extra, ExtraIter, ProgressToken,
     decode::{Member, read_from},
+    encode::Output,
     macros::*,
 };
 use crate::{
@@ -147,17 +148,13 @@ impl fmt::Debug for Meta {
     }
 }
 
-impl Encode for Meta {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.encode_at(version, serializer)
+impl Meta {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
+        out.value(&self.0, version)
     }
 }
 
-impl Serialize for Meta {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
+through_write! { Meta }
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

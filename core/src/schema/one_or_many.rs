@@ -3,12 +3,13 @@
 use alloc::vec::Vec;
 use core::slice;
 
-use serde_core::{Deserialize, Deserializer, Serialize, Serializer, ser::Error as _};
+use serde_core::{Deserialize, Deserializer, ser::Error as _};
 use serde_json::Error;
 
 use super::{
     Encode,
     decode::{Member, Union, Wanted, read_from},
+    encode::{Output, through_write},
 };
 use crate::{protocol::ProtocolVersion, wire::reader::Reader};
 
@@ -71,24 +72,20 @@ impl<'a, T> IntoIterator for &'a OneOrMany<T> {
     }
 }
 
-impl<T: Encode> Encode for OneOrMany<T> {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl<T: Encode> OneOrMany<T> {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         match (self, version) {
-            (Self::One(one), _) => one.encode_at(version, serializer),
+            (Self::One(one), _) => out.value(one, version),
             (Self::Many(many), Some(early)) if early < ProtocolVersion::V2025_11_25 => match many.as_slice() {
-                [one] => one.encode_at(version, serializer),
-                _ => Err(S::Error::custom(format_args!("{} pieces of content do not fit into {early}", many.len()))),
+                [one] => out.value(one, version),
+                _ => Err(O::Error::custom(format_args!("{} pieces of content do not fit into {early}", many.len()))),
             },
-            (Self::Many(many), _) => many.encode_at(version, serializer),
+            (Self::Many(many), _) => out.value(many, version),
         }
     }
 }
 
-impl<T: Encode> Serialize for OneOrMany<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encode_at(None, serializer)
-    }
-}
+through_write! { OneOrMany<T> where [T: Encode] }
 
 #[allow(private_bounds, reason = "unions are declared in the schema only")]
 impl<'de, T: Union + Member> Deserialize<'de> for OneOrMany<T> {

@@ -4,12 +4,13 @@
 
 use alloc::{string::String, vec::Vec};
 
-use serde_core::{Serializer, de::Error as _};
+use serde_core::de::Error as _;
 use serde_json::Error;
 
 use super::{
-    Annotations, CacheScope, EmptyResult, Encode, Icon, InputResponses, Meta,
+    Annotations, CacheScope, EmptyResult, Icon, InputResponses, Meta,
     decode::{Member, Wanted, inside},
+    encode::Output,
     encode_base64, is_base64,
     macros::*,
 };
@@ -244,14 +245,16 @@ impl From<BlobResourceContents> for ResourceContents {
     }
 }
 
-impl Encode for ResourceContents {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl ResourceContents {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         match self {
-            Self::Text(contents) => contents.encode_at(version, serializer),
-            Self::Blob(contents) => contents.encode_at(version, serializer),
+            Self::Text(contents) => out.value(contents, version),
+            Self::Blob(contents) => out.value(contents, version),
         }
     }
 }
+
+through_write! { ResourceContents }
 
 /// Reads contents as what the one member of the two, `text` or `blob`, makes of them. `null` is none.
 fn contents(reader: &mut Reader<'_>) -> Result<ResourceContents, Error> {

@@ -9,14 +9,15 @@
 use alloc::{string::String, vec::Vec};
 
 use serde_core::{
-    Deserialize, Deserializer, Serialize, Serializer,
+    Deserialize, Deserializer,
     de::{Error as _, Unexpected},
 };
 use serde_json::Error;
 
 use super::{
-    CacheScope, Encode, Resource,
+    CacheScope, Resource,
     decode::{Member, read_from},
+    encode::Output,
     macros::*,
 };
 use crate::{protocol::ProtocolVersion, wire::reader::Reader};
@@ -154,20 +155,16 @@ impl From<Vec<SkillResource>> for SkillResources {
     }
 }
 
-impl Encode for SkillResources {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl SkillResources {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         match self {
-            Self::Listed(files) => files.encode_at(version, serializer),
-            Self::Dynamic => serializer.serialize_str(DYNAMIC),
+            Self::Listed(files) => out.value(files, version),
+            Self::Dynamic => out.string(DYNAMIC),
         }
     }
 }
 
-impl Serialize for SkillResources {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.encode_at(None, serializer)
-    }
-}
+through_write! { SkillResources }
 
 impl Member for SkillResources {
     /// Nothing else is accepted: a skill of which one does not know what belongs to it is not to be loaded.

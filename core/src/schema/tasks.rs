@@ -5,9 +5,9 @@
 
 use alloc::{string::String, vec::Vec};
 
-use serde_core::{Serializer, de::DeserializeOwned};
+use serde_core::de::DeserializeOwned;
 
-use super::{At, Encode, Meta, decode::peek, macros::*};
+use super::{At, Encode, Meta, decode::peek, encode::Output, macros::*};
 use crate::{
     protocol::ProtocolVersion,
     wire::{Json, reader::read},
@@ -158,7 +158,7 @@ impl GetTaskPayloadResult {
     /// # Errors
     /// If `result` is not an object or cannot be sent in 2025-11-25.
     pub fn of<T: Encode>(result: &T, task_id: impl Into<String>) -> Result<Self, serde_json::Error> {
-        let mut payload: Self = Json::new(&At(result, Some(ProtocolVersion::V2025_11_25)))?.decode()?;
+        let mut payload: Self = At(result, Some(ProtocolVersion::V2025_11_25)).to_json()?.decode()?;
         payload.meta.get_or_insert_with(Meta::new).set_related_task(task_id)?;
         Ok(payload)
     }
@@ -232,11 +232,13 @@ impl<R: DeserializeOwned> TaskOr<R> {
     }
 }
 
-impl<R: Encode> Encode for TaskOr<R> {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+impl<R: Encode> TaskOr<R> {
+    fn write<O: Output>(&self, version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         match self {
-            Self::Result(result) => result.encode_at(version, serializer),
-            Self::Task(task) => task.encode_at(version, serializer),
+            Self::Result(result) => out.value(result, version),
+            Self::Task(task) => out.value(task, version),
         }
     }
 }
+
+through_write! { TaskOr<R> where [R: Encode] }

@@ -40,6 +40,11 @@ impl Json {
         Self(text.into())
     }
 
+    /// Takes over `text`, which has been written as one value.
+    pub(crate) fn whole(text: String) -> Self {
+        Self(text.into())
+    }
+
     /// The text, without surrounding white space.
     #[must_use]
     pub fn get(&self) -> &str {

@@ -41,6 +41,26 @@ fn messages(rounds: u64) -> impl Iterator<Item = Message> {
     })
 }
 
+/// What a value is written as, or why not, does not depend on who writes it: see [`encode`].
+#[test]
+fn a_value_writes_itself_as_serde_writes_it() {
+    let (mut written, mut refused) = (0, 0);
+    let mut compare = |text: Result<String, String>| if text.is_ok() { written += 1 } else { refused += 1 };
+    for round in 0..300_u64 {
+        let bytes = noise(round.wrapping_mul(37), 3072);
+        macro_rules! write {
+            ($($Type:ident),*) => {
+                $(if let Ok(message) = $Type::arbitrary_at(&mut Unstructured::new(&bytes), None) {
+                    compare(encode(&message, None));
+                    ProtocolVersion::ALL.into_iter().for_each(|version| compare(encode(&message, version)));
+                })*
+            };
+        }
+        write!(ClientRequest, ServerRequest, ClientNotification, ServerNotification, ClientResult, ServerResult);
+    }
+    assert!(written > 1000 && refused > 1000, "{written} were written and {refused} refused");
+}
+
 struct Message {
     method: Method,
     kind: &'static str,

@@ -20,12 +20,18 @@ pub(crate) fn published() -> Option<PathBuf> {
     folder.is_dir().then_some(folder)
 }
 
-/// The text of `value` for `version`.
+/// The text of `value` for `version`, which is the same whether serde writes it or the value itself.
+#[track_caller]
 pub(crate) fn encode<T: Encode + ?Sized>(
     value: &T,
     version: impl Into<Option<ProtocolVersion>>,
 ) -> Result<String, String> {
-    serde_json::to_string(&At(value, version.into())).map_err(|error| error.to_string())
+    let version = version.into();
+    let written = serde_json::to_string(&At(value, version)).map_err(|error| error.to_string());
+    // In a line there are no breaks between the tokens of what is JSON already.
+    let line = written.clone().map(|text| text.replace(['\n', '\r'], " "));
+    assert_eq!(At(value, version).to_json().map(|json| json.get().into()).map_err(|error| error.to_string()), line);
+    written
 }
 
 /// The value of a JSON text.

@@ -1,106 +1,115 @@
 //! The members of an object: which are written, and which must not be.
 
-use serde_core::{
-    Serializer,
-    ser::{Error as _, SerializeMap},
-};
+use core::fmt;
 
-use super::{At, Encode, Rule, absent, unfit};
+use serde_core::ser::Error as _;
+
+use super::{Encode, Entries, Name, Output, Rule, Word, absent, unfit};
 use crate::{
     protocol::ProtocolVersion,
     schema::{Extra, decode::Object},
 };
 
 /// An object while it is written.
-pub(crate) struct Members<M> {
-    map: M,
+pub(crate) struct Members<E> {
+    entries: E,
     version: Option<ProtocolVersion>,
     owner: &'static str,
 }
 
-impl<M: SerializeMap> Members<M> {
+impl<E: Entries> Members<E> {
     /// Opens `object`.
-    pub(crate) fn new<S: Serializer<SerializeMap = M, Error = M::Error>, T: Object>(
+    #[inline]
+    pub(crate) fn new<O: Output<Object = E, Error = E::Error>, T: Object>(
         object: &T,
-        serializer: S,
+        out: O,
         version: Option<ProtocolVersion>,
         rule: &Rule<T>,
-    ) -> Result<Self, M::Error> {
+    ) -> Result<Self, E::Error> {
         match version {
-            Some(version) if !rule.versions().contains(version) => Err(absent(T::NAME, version)),
-            Some(version) if !rule.admits(object, version) => Err(unfit(T::NAME, version)),
-            _ => Ok(Self { map: serializer.serialize_map(None)?, version, owner: T::NAME }),
+            Some(version) if !rule.admits(object, version) => Err(refused(T::NAME, rule, version)),
+            _ => Ok(Self { entries: out.object()?, version, owner: T::NAME }),
         }
     }
 
     /// Writes the member that says which kind of object this is.
-    pub(crate) fn tag(&mut self, name: &'static str, kind: &'static str) -> Result<(), M::Error> {
-        self.map.serialize_entry(name, kind)
+    #[inline]
+    pub(crate) fn tag(&mut self, name: Name, kind: Word) -> Result<(), E::Error> {
+        self.entries.word(name, kind)
     }
 
     /// Writes a member that is always there.
-    pub(crate) fn required<T: Encode>(
-        &mut self,
-        name: &'static str,
-        value: &T,
-        rule: &Rule<T>,
-    ) -> Result<(), M::Error> {
+    #[inline]
+    pub(crate) fn required<T: Encode>(&mut self, name: Name, value: &T, rule: &Rule<T>) -> Result<(), E::Error> {
         match self.version {
             Some(version) if !rule.admits(value, version) => Err(self.refused(name, rule, version)),
-            version => self.map.serialize_entry(name, &At(value, version)),
+            version => self.entries.member(name, value, version),
         }
     }
 
     /// Writes a member that is always there and may be `null`.
+    #[inline]
     pub(crate) fn nullable<T: Encode>(
         &mut self,
-        name: &'static str,
+        name: Name,
         value: &Option<T>,
         _rule: &Rule<T>,
-    ) -> Result<(), M::Error> {
-        self.map.serialize_entry(name, &At(value, self.version))
+    ) -> Result<(), E::Error> {
+        self.entries.member(name, value, self.version)
     }
 
     /// Writes a member if there is one and the revision has it.
+    #[inline]
     pub(crate) fn optional<T: Encode>(
         &mut self,
-        name: &'static str,
+        name: Name,
         value: &Option<T>,
         rule: &Rule<T>,
-    ) -> Result<(), M::Error> {
+    ) -> Result<(), E::Error> {
         match (value, self.version) {
-            (Some(value), None) => self.map.serialize_entry(name, &At(value, None)),
-            (Some(value), Some(version)) if rule.admits(value, version) => {
-                self.map.serialize_entry(name, &At(value, Some(version)))
+            (Some(value), version) if version.is_none_or(|version| rule.admits(value, version)) => {
+                self.entries.member(name, value, version)
             }
             (Some(_), Some(version)) if rule.refuses(version) => Err(self.refused(name, rule, version)),
-            (_, Some(version)) if rule.must_be_there(version) => match rule.fallback() {
-                Some(fallback) => self.map.serialize_entry(name, &At(&fallback(), Some(version))),
-                None => Err(M::Error::custom(format_args!("{}.{name} is required by {version}", self.owner))),
-            },
+            (_, Some(version)) if rule.must_be_there(version) => self.fallback(name, rule, version),
             _ => Ok(()),
         }
     }
 
     /// Writes the other members, except for those whose place is taken.
-    pub(crate) fn extra(&mut self, extra: &Extra, is_free: impl Fn(&str) -> bool) -> Result<(), M::Error> {
-        if extra.is_empty() {
-            return Ok(());
-        }
-        for (name, value) in extra.iter().filter(|(name, _)| is_free(name)) {
-            self.map.serialize_entry(&name, &value)?;
-        }
-        Ok(())
+    #[inline]
+    pub(crate) fn extra(&mut self, extra: &Extra, is_free: impl Fn(&str) -> bool) -> Result<(), E::Error> {
+        if extra.is_empty() { Ok(()) } else { self.others(extra, &is_free) }
     }
 
     /// Closes the object.
-    pub(crate) fn end(self) -> Result<M::Ok, M::Error> {
-        self.map.end()
+    #[inline]
+    pub(crate) fn end(self) -> Result<E::Done, E::Error> {
+        self.entries.end()
     }
 
     #[cold]
-    fn refused<T>(&self, name: &str, rule: &Rule<T>, version: ProtocolVersion) -> M::Error {
-        let name = format_args!("{}.{name}", self.owner);
-        if rule.versions().contains(version) { unfit(name, version) } else { absent(name, version) }
+    fn others(&mut self, extra: &Extra, is_free: &dyn Fn(&str) -> bool) -> Result<(), E::Error> {
+        extra.iter().filter(|(name, _)| is_free(name)).try_for_each(|(name, value)| self.entries.kept(&name, &value))
     }
+
+    /// Writes what a member stands for that is missing.
+    #[cold]
+    fn fallback<T: Encode>(&mut self, name: Name, rule: &Rule<T>, version: ProtocolVersion) -> Result<(), E::Error> {
+        match rule.fallback() {
+            Some(fallback) => self.entries.member(name, &fallback(), Some(version)),
+            None => Err(E::Error::custom(format_args!("{}.{name} is required by {version}", self.owner))),
+        }
+    }
+
+    #[cold]
+    fn refused<T>(&self, name: Name, rule: &Rule<T>, version: ProtocolVersion) -> E::Error {
+        refused(format_args!("{}.{name}", self.owner), rule, version)
+    }
+}
+
+/// The error for what `version` does not admit.
+#[cold]
+fn refused<T, E: serde_core::ser::Error>(what: impl fmt::Display, rule: &Rule<T>, version: ProtocolVersion) -> E {
+    if rule.versions().contains(version) { unfit(what, version) } else { absent(what, version) }
 }

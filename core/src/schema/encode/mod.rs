@@ -1,13 +1,14 @@
 //! How objects are written: with what a revision has, without what it does not have.
 
 mod members;
+mod output;
 mod rule;
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::fmt;
 
 use serde_core::{Serialize, Serializer, ser};
-use serde_json::Number;
+use serde_json::{Error, Number};
 
 use crate::{
     protocol::ProtocolVersion,
@@ -15,6 +16,7 @@ use crate::{
 };
 
 pub(crate) use members::Members;
+pub(crate) use output::{Entries, Name, Output, Word};
 pub(crate) use rule::Rule;
 
 /// A value that is written differently for different revisions.
@@ -28,11 +30,11 @@ pub trait Encode {
     /// If `version` has no form for it, and those of the serializer.
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error>;
 
-    /// Writes that form as text. What is sent most often knows a shorter way than through a serializer.
+    /// Writes that form as text. The types of the schema know a shorter way than through a serializer.
     ///
     /// # Errors
     /// As [`encode_at`](Self::encode_at). What `out` was given before is of no use then.
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), Error> {
         out.value(&At(self, version))
     }
 }
@@ -51,7 +53,7 @@ impl<'a> JsonLine<'a> {
     ///
     /// # Errors
     /// Those of `value`, and for keys that are no strings.
-    pub fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), serde_json::Error> {
+    pub fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
         encode::value(self.0, value)
     }
 
@@ -70,27 +72,97 @@ impl<'a> JsonLine<'a> {
 #[derive(Debug)]
 pub struct At<'a, T: ?Sized>(pub &'a T, pub Option<ProtocolVersion>);
 
+impl<T: Encode + ?Sized> At<'_, T> {
+    /// The text of that form, on one line.
+    ///
+    /// # Errors
+    /// As [`Encode::append_at`].
+    pub fn to_json(&self) -> Result<Json, Error> {
+        let mut text = Vec::new();
+        self.0.append_at(self.1, &mut JsonLine::new(&mut text))?;
+        String::from_utf8(text).map(Json::whole).map_err(ser::Error::custom)
+    }
+}
+
 impl<T: Encode + ?Sized> Serialize for At<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.0.encode_at(self.1, serializer)
     }
 }
 
+/// All ways to write a type that says once, in `write`, what it looks like.
+macro_rules! through_write {
+    ($Type:ty $(where [$($parameters:tt)*])?) => {
+        impl$(<$($parameters)*>)? crate::schema::Encode for $Type {
+            fn encode_at<S: serde_core::Serializer>(
+                &self,
+                version: Option<crate::protocol::ProtocolVersion>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
+                self.write(version, serializer)
+            }
+
+            fn append_at(
+                &self,
+                version: Option<crate::protocol::ProtocolVersion>,
+                out: &mut crate::schema::JsonLine<'_>,
+            ) -> Result<(), serde_json::Error> {
+                self.write(version, out)
+            }
+        }
+
+        impl$(<$($parameters)*>)? serde_core::Serialize for $Type {
+            fn serialize<S: serde_core::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.write(None, serializer)
+            }
+        }
+    };
+}
+
+pub(super) use through_write;
+
 macro_rules! in_every_revision {
-    ($($Type:ty),*) => {
+    ($($Type:ty: |$value:ident, $out:ident| $append:expr;)*) => {
         $(impl Encode for $Type {
             fn encode_at<S: Serializer>(&self, _version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
                 self.serialize(serializer)
+            }
+
+            #[inline]
+            fn append_at(&self, _version: Option<ProtocolVersion>, line: &mut JsonLine<'_>) -> Result<(), Error> {
+                let ($value, $out) = (self, &mut *line.0);
+                $append;
+                Ok(())
             }
         })*
     };
 }
 
-in_every_revision!(String, bool, i64, u64, Number, Json, JsonObject, RequestId);
+in_every_revision! {
+    String: |text, out| encode::text(out, text);
+    bool: |value, out| out.extend_from_slice(if *value { b"true" } else { b"false" });
+    i64: |number, out| encode::number(out, *number);
+    u64: |number, out| encode::unsigned(out, *number);
+    Number: |number, out| encode::value(out, number)?;
+    Json: |json, out| encode::raw(out, json.get());
+    JsonObject: |object, out| encode::raw(out, object.get());
+    RequestId: |id, out| out.extend_from_slice(id.as_bytes());
+}
 
 impl<T: Encode> Encode for Vec<T> {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.iter().map(|item| At(item, version)))
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), Error> {
+        let mut before = "[";
+        for item in self {
+            out.part(before);
+            item.append_at(version, out)?;
+            before = ",";
+        }
+        out.part(if self.is_empty() { "[]" } else { "]" });
+        Ok(())
     }
 }
 
@@ -101,11 +173,25 @@ impl<T: Encode> Encode for Option<T> {
             None => serializer.serialize_none(),
         }
     }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), Error> {
+        match self {
+            Some(value) => value.append_at(version, out),
+            None => {
+                out.part("null");
+                Ok(())
+            }
+        }
+    }
 }
 
 impl<T: Encode + ?Sized> Encode for Box<T> {
     fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
         (**self).encode_at(version, serializer)
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), Error> {
+        (**self).append_at(version, out)
     }
 }
 
