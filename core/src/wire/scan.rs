@@ -409,6 +409,25 @@ impl<'a> Scanner<'a> {
     }
 }
 
+/// An object of so many bytes is looked through by blocks.
+const LONG: usize = 512;
+
+/// Whether one of these pairs of bytes stands somewhere in a text.
+fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
+    const BLOCK: usize = 64;
+
+    let has_pair = |firsts: &[u8], seconds: &[u8]| {
+        // Without an end before the last of them, so that the compiler can compare many at once.
+        firsts.iter().zip(seconds).fold(0, |found, (first, second)| {
+            found | pairs.iter().fold(0, |found, pair| found | u8::from((*first == pair[0]) & (*second == pair[1])))
+        }) != 0
+    };
+    let seconds = text.get(1..).unwrap_or_default();
+    let ((firsts, _), (seconds, rest)) = (text.as_chunks::<BLOCK>(), seconds.as_chunks::<BLOCK>());
+    firsts.iter().zip(seconds).any(|(firsts, seconds)| has_pair(firsts, seconds))
+        || has_pair(&text[text.len().saturating_sub(rest.len() + 1)..], rest)
+}
+
 /// Whether an object may have a member of this name. If not, that is certain, and known without a look at each member.
 #[inline]
 pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
@@ -417,6 +436,13 @@ pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
     let is_common = |byte: &u8| matches!(byte, b'a' | b'e' | b'i' | b'l' | b'n' | b'o' | b'r' | b's' | b't');
     let place = name.iter().position(|byte| !is_common(byte)).unwrap_or(0);
     let rare = name.get(place).copied().unwrap_or(b'"');
+    // In a long one there may be many backslashes, each of which would be looked at.
+    if object.len() > LONG {
+        let next = name.get(place + 1).copied().unwrap_or(b'"');
+        if !has_pair(object, [[rare, next], *b"\\u"]) {
+            return false;
+        }
+    }
     memchr::memchr2_iter(rare, b'\\', object).any(|at| match object[at] {
         // The name could be spelled with escapes.
         b'\\' => object.get(at + 1) == Some(&b'u'),
@@ -434,6 +460,19 @@ mod tests {
         let mut scanner = Scanner::new(text, MAX_DEPTH);
         scanner.skip_white_space();
         scanner.value(0).is_ok() && scanner.expect_end().is_ok()
+    }
+
+    #[test]
+    fn a_member_is_found_wherever_it_stands() {
+        for length in (0..200).chain(500..700) {
+            let filler = "\\\"_ u".chars().cycle().take(length).collect::<String>();
+            assert!(!may_have(filler.as_bytes(), "_meta"), "{length}");
+            for name in ["_meta", "\\u005fmeta", "_\\u006deta"] {
+                assert!(may_have(format!("{filler}{name}\":1}}").as_bytes(), "_meta"), "{length}");
+                assert!(may_have(format!("{{\"{name}\":1{filler}").as_bytes(), "_meta"), "{length}");
+                assert!(may_have(format!("{filler}{name}{filler}").as_bytes(), "_meta"), "{length}");
+            }
+        }
     }
 
     #[test]
