@@ -22,7 +22,7 @@ use std::{
 };
 
 use programs::Program;
-use stdio::Figures;
+use stdio::{Figures, Start};
 use timing::Times;
 use web::{Form, Rates};
 
@@ -83,8 +83,6 @@ fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
 }
 
 fn servers() -> Result<Servers, Box<dyn Error>> {
-    let mut servers = Servers::new();
-    let mut built = BTreeMap::<&str, Program>::new();
     let kinds: [(&str, &str, &[&str]); 7] = [
         ("blocking", "blocking", &[]),
         ("smol", "smol", &[]),
@@ -94,37 +92,42 @@ fn servers() -> Result<Servers, Box<dyn Error>> {
         ("json", "limit", &[]),
         ("pipe", "limit", &["pipe"]),
     ];
-    for (name, package, args) in kinds {
-        say(&format!("{name} as a program"));
-        let program = match built.get(package) {
-            Some(program) => Program::clone(program),
-            None => built.entry(package).or_insert(programs::build(package)?).clone(),
-        };
-        let command = || {
-            let mut command = Command::new(&program.path);
+    let mut built = BTreeMap::<&str, Program>::new();
+    for (_, package, _) in kinds {
+        if !built.contains_key(package) {
+            say(&format!("building the program {package}"));
+            built.insert(package, programs::build(package)?);
+        }
+    }
+    let start = |(_, package, args): (&str, &str, &'static [&str])| -> Start<'static> {
+        let path = built[package].path.clone();
+        Box::new(move || {
+            let mut command = Command::new(&path);
             command.args(args);
             command
-        };
-        let figures = stdio::measure(command)?;
-        servers.insert(name, (program, figures));
-    }
-    Ok(servers)
+        })
+    };
+    say("programs, over standard input and output");
+    let figures = stdio::measure(&kinds.map(start))?;
+    let servers = kinds.iter().zip(figures);
+    Ok(servers.map(|((name, package, _), figures)| (*name, (built[package].clone(), figures))).collect())
 }
 
 fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
-    say("HTTP");
-    let mut rates = BTreeMap::new();
+    let mut servers = Vec::new();
     for limit in ["hyper", "threads"] {
-        let program = programs::build(limit)?;
-        rates.insert(limit.to_owned(), web::measure(Command::new(&program.path), Form::Json, false)?);
+        say(&format!("building the program {limit}"));
+        let command = Command::new(programs::build(limit)?.path);
+        servers.push((limit.to_owned(), web::Server::start(command, Form::Json, false)?));
     }
     for adapter in ["blocking", "smol", "tokio"] {
         for (name, form) in [("JSON", Form::Json), ("a stream", Form::Stream)] {
-            let server = peers::child(&format!("HTTP {adapter}"));
-            rates.insert(format!("{adapter}, {name}, a session"), web::measure(server, form, true)?);
+            let command = peers::child(&format!("HTTP {adapter}"));
+            servers.push((format!("{adapter}, {name}, a session"), web::Server::start(command, form, true)?));
         }
     }
-    Ok(rates)
+    say("programs, over HTTP");
+    Ok(web::measure(servers)?)
 }
 
 fn write(results: &Results) -> Result<(), Box<dyn Error>> {

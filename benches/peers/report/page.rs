@@ -18,7 +18,7 @@ Written by `cargo bench -p mcp-benches-peers --bench report`, which measures eve
 ## How far to trust it
 
 - Times are medians of seven rounds; in each round every case is timed once, so that what disturbs the machine disturbs all of
-  them. Rates of servers are the best of some rounds.
+  them. Servers are asked in rounds, too, and the best round of each counts; of 60 starts in turn it is the median.
 - A server and who asks it share one processor: a round trip is the sum of all that is done for it, and nobody waits for another
   processor to wake up.
 - Ratios within this page can be compared, times with those of other machines cannot. On a machine that others use, times differ

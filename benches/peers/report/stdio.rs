@@ -17,6 +17,13 @@ use crate::timing::median;
 pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
+/// How often each server is started, and how often its calls are timed.
+const STARTS: usize = 60;
+const ROUNDS: usize = 6;
+
+/// What starts a server.
+pub(crate) type Start<'a> = Box<dyn Fn() -> Command + Sync + 'a>;
+
 /// What was measured of a server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Figures {
@@ -145,26 +152,19 @@ fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io
     Ok(())
 }
 
-/// Starts and ends a server often. How long the start took, in milliseconds.
-fn start(command: impl Fn() -> Command) -> io::Result<f64> {
-    let mut times = Vec::new();
-    for _ in 0..20 {
-        let begin = Instant::now();
-        let server = Server::start(&mut command())?;
-        times.push(begin.elapsed().as_secs_f64() * 1e3);
-        server.end()?;
-    }
-    Ok(median(times))
+/// Starts a server and ends it. How long the start took, in milliseconds.
+fn start(command: &mut Command) -> io::Result<f64> {
+    let begin = Instant::now();
+    let server = Server::start(command)?;
+    let taken = begin.elapsed();
+    server.end()?;
+    Ok(taken.as_secs_f64() * 1e3)
 }
 
-/// Calls per second: the best of some rounds, since whatever disturbs makes them fewer.
+/// Calls per second.
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]
 fn rate(server: &mut Server, calls: usize, at_once: usize, said: &str) -> io::Result<f64> {
-    let mut best: f64 = 0.0;
-    for _ in 0..6 {
-        best = best.max(calls as f64 / server.call(calls, at_once, said)?.as_secs_f64());
-    }
-    Ok(best)
+    Ok(calls as f64 / server.call(calls, at_once, said)?.as_secs_f64())
 }
 
 /// Has this thread, and whatever it starts, on one processor.
@@ -174,18 +174,34 @@ pub(crate) fn stay() {
     let _ = sched_setaffinity(None, &one);
 }
 
-fn timed(command: impl Fn() -> Command) -> io::Result<Figures> {
-    let mut figures = Figures { start: start(&command)?, ..Figures::default() };
-    let mut server = Server::ready(&mut command())?;
-    figures.one_by_one = rate(&mut server, 20_000, 1, TEXT)?;
-    figures.pipelined = rate(&mut server, 64 * 500, 64, TEXT)?;
-    figures.medium = rate(&mut server, 1_000, 1, &text(16 << 10, true))? * f64::from(16 << 10) / 1e6;
-    figures.large = rate(&mut server, 20, 1, &text(1 << 20, true))? * f64::from(1 << 20) / 1e6;
-    server.end()?;
-    let mut server = Server::ready(&mut command())?;
-    server.flood(64, &text(1 << 20, true))?;
-    figures.peak = server.peak();
-    server.end()?;
+/// Each server is timed once in each round, so that what disturbs the machine for a while disturbs all of them. Of starts
+/// the median counts, of rates the best, since whatever disturbs makes them fewer.
+fn timed(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
+    let mut starts = vec![Vec::new(); servers.len()];
+    for _ in 0..STARTS {
+        for (command, starts) in servers.iter().zip(&mut starts) {
+            starts.push(start(&mut command())?);
+        }
+    }
+    let figures = |start| Figures { start: median(start), ..Figures::default() };
+    let mut figures: Vec<_> = starts.into_iter().map(figures).collect();
+    let mut ready = servers.iter().map(|command| Server::ready(&mut command())).collect::<io::Result<Vec<_>>>()?;
+    let (medium, large) = (text(16 << 10, true), text(1 << 20, true));
+    for _ in 0..ROUNDS {
+        for (server, figures) in ready.iter_mut().zip(&mut figures) {
+            figures.one_by_one = figures.one_by_one.max(rate(server, 20_000, 1, TEXT)?);
+            figures.pipelined = figures.pipelined.max(rate(server, 64 * 500, 64, TEXT)?);
+            figures.medium = figures.medium.max(rate(server, 1_000, 1, &medium)? * f64::from(16 << 10) / 1e6);
+            figures.large = figures.large.max(rate(server, 20, 1, &large)? * f64::from(1 << 20) / 1e6);
+        }
+    }
+    ready.into_iter().try_for_each(|server| server.end().map(drop))?;
+    for (command, figures) in servers.iter().zip(&mut figures) {
+        let mut server = Server::ready(&mut command())?;
+        server.flood(64, &large)?;
+        figures.peak = server.peak();
+        server.end()?;
+    }
     Ok(figures)
 }
 
@@ -215,20 +231,23 @@ fn blocks(said: &str) -> Option<f64> {
     total.split_once(" bytes in ")?.1.split_once(" blocks")?.0.replace(',', "").parse().ok()
 }
 
-/// Measures a server.
-pub(crate) fn measure(command: impl Fn() -> Command + Sync) -> io::Result<Figures> {
+/// Measures servers beside each other.
+pub(crate) fn measure(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
     let staying = || {
         stay();
-        timed(&command)
+        timed(servers)
     };
     let timed = thread::scope(|scope| scope.spawn(staying).join());
     let timed = timed.unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
-    let command = command();
     let callgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let dhat = ["--tool=dhat", "--dhat-out-file=/dev/null"];
-    Ok(Figures {
-        instructions: counted(&callgrind, &command, instructions)?,
-        allocations: counted(&dhat, &command, blocks)?,
-        ..timed
-    })
+    let counted = |(command, timed): (&Start<'_>, Figures)| {
+        let command = command();
+        Ok(Figures {
+            instructions: counted(&callgrind, &command, instructions)?,
+            allocations: counted(&dhat, &command, blocks)?,
+            ..timed
+        })
+    };
+    servers.iter().zip(timed).map(counted).collect()
 }

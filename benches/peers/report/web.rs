@@ -1,6 +1,7 @@
 //! A server over HTTP, asked by hand: connections that stay, requests that are made before the clock runs.
 
 use std::{
+    collections::BTreeMap,
     io::{self, BufRead, BufReader, Read, Write},
     net::{SocketAddr, TcpStream},
     process::{Child, Command, Stdio},
@@ -31,28 +32,7 @@ pub(crate) enum Form {
 
 const CONNECTIONS: usize = 32;
 const CALLS: usize = 64 * CONNECTIONS;
-
-struct Server(Child, SocketAddr);
-
-impl Server {
-    /// Starts one that says on standard output where it listens.
-    fn start(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let mut address = String::new();
-        if let Some(output) = child.stdout.take() {
-            BufReader::new(output).read_line(&mut address)?;
-        }
-        let address = address.trim().parse().map_err(io::Error::other)?;
-        Ok(Self(child, address))
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+const ROUNDS: usize = 8;
 
 struct Connection {
     stream: TcpStream,
@@ -166,30 +146,65 @@ fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next:
     }
 }
 
-fn timed(command: &mut Command, form: Form, sessions: bool) -> io::Result<Rates> {
-    let server = Server::start(command)?;
-    let mut connections = (0..CONNECTIONS).map(|_| Connection::new(server.1)).collect::<io::Result<Vec<_>>>()?;
-    let session = if sessions {
-        let answer = connections[0].ask(&post(None, crate::stdio::INITIALIZE))?;
-        let session = header(&answer.head, "mcp-session-id").map(str::to_owned);
-        connections[0].ask(&post(session.as_deref(), crate::stdio::INITIALIZED))?;
-        session
-    } else {
-        None
-    };
-    let (session, mut next, mut rates) = (session.as_deref(), 1, Rates::default());
-    for _ in 0..4 {
-        rates.one = rates.one.max(rate(&mut connections[..1], session, form, &mut next)?);
-        rates.many = rates.many.max(rate(&mut connections, session, form, &mut next)?);
-    }
-    Ok(rates)
+/// A server that is asked, and what asks it.
+pub(crate) struct Server {
+    child: Child,
+    connections: Vec<Connection>,
+    session: Option<String>,
+    form: Form,
+    next: usize,
 }
 
-/// Measures a server that says on standard output where it listens.
-pub(crate) fn measure(mut command: Command, form: Form, sessions: bool) -> io::Result<Rates> {
-    let staying = move || {
+impl Server {
+    /// Starts one that says on standard output where it listens, and connects to it. On the processor of whoever asks it.
+    pub(crate) fn start(mut command: Command, form: Form, sessions: bool) -> io::Result<Self> {
+        let starting = move || {
+            stay();
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
+        };
+        let child = thread::spawn(starting).join().unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
+        let mut server = Self { child, connections: Vec::new(), session: None, form, next: 1 };
+        let mut address = String::new();
+        if let Some(output) = server.child.stdout.take() {
+            BufReader::new(output).read_line(&mut address)?;
+        }
+        let address = address.trim().parse().map_err(io::Error::other)?;
+        server.connections = (0..CONNECTIONS).map(|_| Connection::new(address)).collect::<io::Result<_>>()?;
+        if sessions {
+            let first = &mut server.connections[0];
+            let answer = first.ask(&post(None, crate::stdio::INITIALIZE))?;
+            server.session = header(&answer.head, "mcp-session-id").map(str::to_owned);
+            first.ask(&post(server.session.as_deref(), crate::stdio::INITIALIZED))?;
+        }
+        Ok(server)
+    }
+
+    /// Calls per second over so many of its connections.
+    fn rate(&mut self, connections: usize) -> io::Result<f64> {
+        let session = self.session.as_deref();
+        rate(&mut self.connections[..connections], session, self.form, &mut self.next)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Measures servers beside each other: each is timed once in each round, and its best round counts.
+pub(crate) fn measure(servers: Vec<(String, Server)>) -> io::Result<BTreeMap<String, Rates>> {
+    let timed = move || {
         stay();
-        timed(&mut command, form, sessions)
+        let mut servers: Vec<_> = servers.into_iter().map(|it| (it, Rates::default())).collect();
+        for _ in 0..ROUNDS {
+            for ((_, server), rates) in &mut servers {
+                rates.one = rates.one.max(server.rate(1)?);
+                rates.many = rates.many.max(server.rate(CONNECTIONS)?);
+            }
+        }
+        Ok(servers.into_iter().map(|((name, _), rates)| (name, rates)).collect())
     };
-    thread::spawn(staying).join().unwrap_or_else(|_| Err(io::Error::other("a panic")))
+    thread::spawn(timed).join().unwrap_or_else(|_| Err(io::Error::other("a panic")))
 }
