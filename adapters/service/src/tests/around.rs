@@ -183,11 +183,7 @@ fn time_is_that_of_the_connection() {
     let pair = Pair::simple(&service);
     for name in ["thread", "future"] {
         let pending = pair.to_server().call_tool(name, ()).expect("it can be sent");
-        for _ in 0..6 {
-            pair.run_for_a_while();
-            pair.advance(Duration::from_secs(1));
-        }
-        pair.wait(pending).expect("a result");
+        pair.sleep_through(pending, Duration::from_secs(1)).expect("a result");
     }
     assert_eq!(*lock(&took), [Duration::from_secs(3), Duration::from_secs(5)]);
     pair.assert_clean();

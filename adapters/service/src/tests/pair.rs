@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// How long a test may wait for threads of its own before it has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One end: a connection, what runs on it, and every line that has left it.
 pub(crate) struct End<E: 'static> {
@@ -71,7 +71,7 @@ impl<E: Send + 'static> End<E> {
         self.this.get().and_then(Weak::upgrade).expect("it is set")
     }
 
-    fn now(&self) -> Timestamp {
+    pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_nanos(self.clock.load(Ordering::SeqCst))
     }
 
@@ -337,6 +337,23 @@ impl Pair {
         if deadline.is_some_and(|next| next.wake == Wake::Retry) || self.client.lobby.next_alarm().is_some() {
             self.advance(Duration::from_millis(100));
         }
+    }
+
+    /// Waits for a request, and lets so much time pass whenever somebody at the server sleeps: threads can be slow, and time
+    /// that passes while they do something else is time that they do not sleep through.
+    pub(crate) fn sleep_through<T: Send + 'static>(
+        &self,
+        pending: crate::Pending<T>,
+        time: Duration,
+    ) -> Result<T, CallError> {
+        let waiting = thread::spawn(move || pending.wait());
+        self.until(|| {
+            if self.server.lobby.next_alarm().is_some_and(|at| at > self.server.now()) {
+                self.advance(time);
+            }
+            waiting.is_finished()
+        });
+        self.finish(waiting)
     }
 
     /// Waits for a request of the client or of the server, and moves lines meanwhile.

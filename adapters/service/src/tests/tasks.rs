@@ -403,10 +403,11 @@ fn a_result_that_nobody_waits_for_is_not_sent() {
     let pair = simple(&gated(&gate).build().expect("a good service"));
     let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
     let result = task.result().expect("it can be sent");
-    pair.run_for_a_while();
+    let requests = || pair.server.with_conn(|conn| conn.usage().requests);
+    pair.until(|| requests() == 1);
     drop(result);
-    pair.run_for_a_while();
-    assert_eq!(pair.server.with_conn(|conn| conn.usage().requests), 0, "its place is free");
+    // Its place is free.
+    pair.until(|| requests() == 0);
     open.send(()).expect("it waits");
     let result = task.result().expect("it can be sent");
     assert_eq!(pair.wait(result).expect("a result").content[0].as_text(), Some("done"));

@@ -1,6 +1,12 @@
 //! What tasks ask their clients.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use mcp_proto::{
     connection::{RequestOptions, SendError},
@@ -219,10 +225,13 @@ fn a_task_that_is_cancelled_asks_nothing_any_more() {
 
 #[test]
 fn a_task_asks_as_much_at_once_as_there_is_room_for() {
+    let all = Arc::new(AtomicBool::new(false));
+    let has_asked = all.clone();
     let service = Service::builder("test", "1")
         .task_policy(crate::TaskPolicy { max_questions: 3, ..crate::TaskPolicy::default() })
-        .tool(task_tool("asks", |context: Context| {
+        .tool(task_tool("asks", move |context: Context| {
             let asked: Vec<_> = (0..5).map(|_| context.elicit("How old?", age())).collect();
+            has_asked.store(true, Ordering::SeqCst);
             let answers = asked.into_iter().map(|asked| match asked.wait() {
                 Err(CallError::Send(SendError::Busy)) => "busy".into(),
                 answer => answer.map_or_else(|error| error.to_string(), |answer| said(&answer)),
@@ -236,7 +245,7 @@ fn a_task_asks_as_much_at_once_as_there_is_room_for() {
     let task = until(&pair, &id, |task| task["status"] == "input_required" && keys(task).len() == 3);
     let answers: serde_json::Map<_, _> =
         keys(&task).into_iter().map(|key| (key, json!({"action": "decline"}))).collect();
-    pair.run_for_a_while();
+    pair.until(|| all.load(Ordering::SeqCst));
     update(&pair, &id, answers.into()).expect("a receipt");
     let done = until_status(&pair, &id, "completed");
     assert_eq!(done["result"]["content"][0]["text"], "decline decline decline busy busy");
