@@ -1,9 +1,9 @@
 //! The threads that read and run handlers.
 //!
 //! They are all alike. Whoever has read something runs what comes of it, and reads on; so a message costs no change of
-//! threads if its handler is done before another thread would have woken up, as most are. Only when a handler takes longer than
-//! [`PATIENCE`] does somebody else go on reading, or take the next job. Somebody has to notice: while that is possible, one of
-//! the other threads, the lookout, sleeps no longer than that.
+//! threads if its handler is done before another thread would have woken up, as most are. Only when a handler waits, or takes
+//! longer than [`PATIENCE`], does somebody else go on reading, or take the next job. What waits says so; the rest is noticed by
+//! one of the other threads, the lookout, which looks that often whether jobs begin. Nobody else looks at a clock.
 
 use std::{
     io, mem,
@@ -15,7 +15,7 @@ use std::{
 
 use mcp_service::{
     Job,
-    drive::{self, Jobs, Slot},
+    drive::{self, Jobs, Slot, on_wait},
 };
 
 use crate::{
@@ -23,11 +23,15 @@ use crate::{
     threads::{lock, spawn, wait_for},
 };
 
-/// How long a handler may take before others do what its thread would do next.
-const PATIENCE: Duration = Duration::from_micros(200);
+/// How long a handler may take before others do what its thread would do next, and sometimes twice as long: it is looked that
+/// often. Those who are quick feel it if somebody wakes up more often.
+const PATIENCE: Duration = Duration::from_millis(1);
 
 /// How long a thread without work stays.
 const KEEP: Duration = Duration::from_secs(10);
+
+/// Jobs that are to be queued, in order, and what they weigh.
+pub(crate) type Brought = Vec<(Job, usize)>;
 
 /// Waits for something to read, and queues what comes of it. Whether there will be more. One thread at a time has it.
 type Intake = Box<dyn FnMut() -> bool + Send>;
@@ -49,12 +53,15 @@ pub(crate) struct Crew {
 #[derive(Default)]
 struct Roster {
     jobs: Jobs,
-    /// What is read from, and since when nobody does. Absent while somebody does, and in the end.
-    intake: Option<(Intake, Instant)>,
+    /// What is read from. Absent while somebody does, and in the end.
+    intake: Option<Intake>,
     reading: bool,
-    /// When the last job that runs began, and how many ever did.
-    begun: Option<Instant>,
-    count: u64,
+    /// How many jobs have begun.
+    begun: u64,
+    /// Those who run jobs will not come soon for what waits.
+    stuck: bool,
+    /// How many jobs in a row have begun because of that: if one is slow, the next may be like it.
+    slow: u32,
     threads: Vec<JoinHandle<()>>,
     alive: usize,
     /// Threads that sleep.
@@ -70,8 +77,10 @@ struct Roster {
 enum Duty {
     Run(Job, Slot),
     Read(Intake),
-    LookOut(Duration),
-    Rest,
+    /// Whoever watches is the lookout.
+    Sleep {
+        watches: bool,
+    },
     Leave,
 }
 
@@ -96,7 +105,7 @@ impl Crew {
     /// Begins, with one thread that reads.
     pub(crate) fn begin(self: &Arc<Self>, intake: Intake) -> io::Result<()> {
         let mut roster = lock(&self.roster);
-        roster.intake = Some((intake, Instant::now()));
+        roster.intake = Some(intake);
         self.hire(&mut roster)
     }
 
@@ -106,28 +115,26 @@ impl Crew {
         if roster.alive > 1 { Ok(()) } else { self.hire(&mut roster) }
     }
 
-    /// Queues a job, or drops it if there is no place for it. Whoever reads comes for it after that; if this is done by
+    /// Queues jobs, and drops those that there is no place for. Whoever reads comes for them after that; if this is done by
     /// somebody else, `by_reader` is false.
-    pub(crate) fn push(self: &Arc<Self>, job: Job, weight: usize, by_reader: bool) {
+    pub(crate) fn push(self: &Arc<Self>, jobs: &mut Brought, by_reader: bool) {
+        if jobs.is_empty() && by_reader {
+            return;
+        }
         let mut roster = lock(&self.roster);
-        let refused = roster.jobs.push(job, weight).err();
-        if refused.is_none() && !by_reader {
-            self.call(&mut roster, Instant::now());
+        let refused: Vec<_> = jobs.drain(..).filter_map(|(job, weight)| roster.jobs.push(job, weight).err()).collect();
+        if !by_reader {
+            self.call(&mut roster);
         }
         drop(roster);
-        // Whoever asked for it is told by that.
+        // Whoever asked for them is told by that.
         drop(refused);
     }
 
     /// Sees to it that somebody comes for what waits, or looks after it.
-    fn call(self: &Arc<Self>, roster: &mut Roster, now: Instant) {
+    fn call(self: &Arc<Self>, roster: &mut Roster) {
         // Where somebody watches, only what may not wait is worth a call.
-        let may_wait = roster.watched && roster.patience(now).is_some();
-        if roster.called || may_wait {
-            return;
-        }
-        let has_job = roster.jobs.has_next();
-        if !has_job && (roster.watched || roster.intake.is_none()) {
+        if roster.called || !roster.has_next() || roster.watched && !roster.may_not_wait() {
             return;
         }
         if roster.asleep > 0 {
@@ -137,6 +144,13 @@ impl Crew {
             // Without another thread, those there are will get to it.
             roster.called = self.hire(roster).is_ok();
         }
+    }
+
+    /// A job waits for something, and what its thread would do next is for others.
+    fn give_way(self: &Arc<Self>) {
+        let mut roster = lock(&self.roster);
+        roster.stuck = roster.has_next();
+        self.call(&mut roster);
     }
 
     fn hire(self: &Arc<Self>, roster: &mut Roster) -> io::Result<()> {
@@ -149,47 +163,45 @@ impl Crew {
     }
 
     fn work(self: Arc<Self>) {
+        let crew = self.clone();
+        on_wait(move || crew.give_way());
         let mut roster = lock(&self.roster);
         roster.called = false;
         let mut from = From::Sleep;
         loop {
-            let now = Instant::now();
-            match roster.duty(from, now) {
+            match roster.duty(from) {
                 Duty::Run(job, slot) => {
-                    self.call(&mut roster, now);
+                    self.call(&mut roster);
                     drop(roster);
                     // A panic is the job's own affair, and not to take the thread with it.
                     let _ = catch_unwind(AssertUnwindSafe(|| self.duty.run(|| job.run())));
                     roster = lock(&self.roster);
                     roster.jobs.ended(slot);
+                    roster.slow = 0;
                     from = From::Work;
                 }
                 Duty::Read(mut intake) => {
                     roster.reading = true;
-                    self.call(&mut roster, now);
+                    self.call(&mut roster);
                     drop(roster);
                     let more = catch_unwind(AssertUnwindSafe(&mut intake)).unwrap_or(false);
-                    let mut intake = Some((intake, Instant::now())).filter(|_| more);
+                    let intake = Some(intake).filter(|_| more);
                     roster = lock(&self.roster);
                     roster.reading = false;
-                    if !roster.closed {
-                        mem::swap(&mut roster.intake, &mut intake);
-                    }
+                    roster.intake = intake.filter(|_| !roster.closed);
                     from = From::Work;
                 }
-                duty @ (Duty::LookOut(_) | Duty::Rest) => {
+                Duty::Sleep { watches } => {
                     let timed_out;
-                    let time = if let Duty::LookOut(time) = duty { time } else { KEEP };
-                    let watches = matches!(duty, Duty::LookOut(_));
-                    let count = roster.count;
+                    let time = if watches { PATIENCE / (1 << roster.slow.min(10)) } else { KEEP };
+                    from = if watches { From::Watch(roster.begun) } else { From::Sleep };
                     roster.asleep += 1;
                     roster.watched |= watches;
                     (roster, timed_out) = wait_for(&self.work, roster, time);
                     roster.asleep -= 1;
                     roster.watched &= !watches;
                     roster.called = false;
-                    from = if watches { From::Watch(count) } else { From::Sleep };
-                    if timed_out && !watches && roster.alive > 2 {
+                    if timed_out && !watches && roster.alive > 2 && !roster.has_next() {
                         break;
                     }
                 }
@@ -229,38 +241,34 @@ impl Crew {
 }
 
 impl Roster {
-    /// How long the next job may wait for those who are busy; `None` if it may not.
-    fn patience(&self, now: Instant) -> Option<Duration> {
-        left(self.begun.filter(|_| self.jobs.running() > 0)?, now)
+    /// Whether there is something to do.
+    fn has_next(&self) -> bool {
+        self.intake.is_some() || self.jobs.has_next()
     }
 
-    fn duty(&mut self, from: From, now: Instant) -> Duty {
+    /// Whether nobody who is busy will come soon for what there is to do.
+    fn may_not_wait(&self) -> bool {
+        self.stuck || self.jobs.running() == 0
+    }
+
+    fn duty(&mut self, from: From) -> Duty {
         if self.closed && self.jobs.waiting() == 0 {
             return Duty::Leave;
         }
-        let unread = self.intake.as_ref().map(|(_, since)| left(*since, now));
-        let patience = self.patience(now).filter(|_| from != From::Work);
-        if patience.is_none()
-            && unread != Some(None)
-            && let Some((job, slot)) = self.jobs.next()
-        {
-            self.count += 1;
-            self.begun = Some(now);
+        let goes_on = matches!(from, From::Watch(begun) if begun != self.begun);
+        // Nothing has begun since it was last looked: those who run something take their time.
+        self.stuck |= matches!(from, From::Watch(begun) if begun == self.begun);
+        if from != From::Work && !self.may_not_wait() {
+            return Duty::Sleep { watches: (goes_on || self.has_next()) && !self.watched };
+        }
+        // Who comes because others are busy reads first: it may be what they wait for.
+        let reads_first = self.stuck && from != From::Work && self.intake.is_some();
+        if !reads_first && let Some((job, slot)) = self.jobs.next() {
+            self.begun += 1;
+            self.slow += u32::from(mem::take(&mut self.stuck));
             return Duty::Run(job, slot);
         }
-        if unread.is_some() && (patience.is_none() || unread == Some(None)) {
-            return self.intake.take().map_or(Duty::Rest, |(intake, _)| Duty::Read(intake));
-        }
-        let next = [patience.filter(|_| self.jobs.has_next()), unread.flatten()].into_iter().flatten().min();
-        let lingers = matches!(from, From::Watch(count) if count != self.count);
-        match next.or(lingers.then_some(PATIENCE)) {
-            Some(time) if !self.watched => Duty::LookOut(time),
-            _ => Duty::Rest,
-        }
+        self.stuck &= reads_first;
+        self.intake.take().map_or(Duty::Sleep { watches: goes_on && !self.watched }, Duty::Read)
     }
-}
-
-/// What is left of the patience that began then; `None` if nothing is.
-fn left(since: Instant, now: Instant) -> Option<Duration> {
-    PATIENCE.checked_sub(now.saturating_duration_since(since)).filter(|left| !left.is_zero())
 }

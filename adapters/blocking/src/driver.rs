@@ -12,12 +12,12 @@ use mcp_proto::{
 };
 use mcp_service::{
     Application, Link, Lobby,
-    drive::{Watch, bounds::NEVER, weight},
+    drive::{Watch, bounds, weight},
 };
 
 use crate::{
     Options, Transport,
-    crew::Crew,
+    crew::{Brought, Crew},
     state::{Stage, State},
     threads::lock,
 };
@@ -32,8 +32,9 @@ const HELD: usize = 16 * 1024;
 pub(crate) struct Driver<E> {
     pub(crate) crew: Arc<Crew>,
     application: Arc<dyn Application<E>>,
-    /// Whoever holds it hands out events, so they come in order. It is taken before the state.
-    pub(crate) turn: Mutex<()>,
+    /// Whoever holds it hands out events, so they come in order, and what comes of them is queued in that order. It is taken
+    /// before the state.
+    pub(crate) turn: Mutex<Brought>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
     /// Wakes the keeper.
@@ -55,15 +56,14 @@ impl<E: 'static> Driver<E> {
 
     /// When something is to be done next.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
-        let due = state.connection.poll_timeout().map_or(NEVER, |deadline| deadline.at);
+        let due = state.connection.poll_timeout().map_or(bounds::NEVER, |deadline| deadline.at);
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        let is_due = |until| !state.events.is_empty() || self.due(&state) < until;
-        if state.asleep.is_some_and(|until| is_due(until) || self.stage.look(|stage| stage.closed.is_some())) {
+        if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(&state) < until) {
             state.asleep = None;
             self.clock.notify_one();
         }
@@ -99,39 +99,35 @@ impl<E: 'static> Driver<E> {
         state
     }
 
-    /// Writes what was held back. Whoever is about to read does this, which somebody is at most [`PATIENCE`](crate::crew)
-    /// after the last time.
-    pub(crate) fn release(&self) {
-        let mut state = self.lock();
-        if mem::take(&mut state.held) {
-            self.settle(state);
-        }
-    }
-
-    /// Hands out the events that wait. The caller has the turn.
+    /// Hands out the events that wait, on the caller's turn.
     pub(crate) fn hand_out_waiting<'a>(
         &'a self,
         link: &Arc<dyn Link<E>>,
         mut state: MutexGuard<'a, State<E>>,
-        reads: bool,
+        turn: &mut Brought,
     ) {
         while let Some(event) = state.events.pop_front() {
             drop(state);
-            self.hand_out(link, event, reads);
+            self.hand_out(link, event, turn);
             state = self.lock();
         }
     }
 
-    /// Hands an event to the application. The caller has the turn; whoever `reads` comes for the job after that.
-    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, reads: bool) {
+    /// Hands an event to the application, on the caller's turn. What comes of it the caller queues.
+    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut Brought) {
         let weight = weight(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         if let Some(job) = self.application.handle(link, event) {
-            self.crew.push(job, weight, reads);
+            turn.push((job, weight));
+        }
+        if turn.len() == bounds::BROUGHT || end.is_some() {
+            self.crew.push(turn, true);
         }
         if end.is_some() {
             self.stage.change(|stage| stage.closed = end);
             self.settle(self.lock());
+            // If the keeper had looked before that, it sleeps by now.
+            self.clock.notify_one();
         }
     }
 
@@ -172,8 +168,12 @@ impl<E: Send + 'static> Driver<E> {
 
 impl<E: Send + 'static> Link<E> for Driver<E> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        self.touch(&mut |connection| f(connection, self.now()));
+    }
+
+    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = self.lock();
-        f(&mut state.connection, self.now());
+        f(&mut state.connection);
         self.settle(state);
     }
 

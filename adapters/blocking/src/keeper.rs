@@ -57,11 +57,12 @@ impl<E: Send + 'static> Driver<E> {
             } else if due <= now || !state.events.is_empty() {
                 drop(state);
                 self.lobby.ring(now);
-                let turn = lock(&self.turn);
+                let mut turn = lock(&self.turn);
                 state = self.lock();
                 state.connection.handle_timeout(self.now());
                 state.collect();
-                self.hand_out_waiting(link, state, false);
+                self.hand_out_waiting(link, state, &mut turn);
+                self.crew.push(&mut turn, false);
                 drop(turn);
                 self.settle(self.lock());
                 state = self.lock();

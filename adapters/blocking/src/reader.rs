@@ -1,8 +1,8 @@
 //! Reading: bytes become lines, frames become events.
 
-use std::{io, sync::Arc};
+use std::{io, mem, sync::Arc};
 
-use mcp_proto::{codec::Frame, rpc::Timestamp};
+use mcp_proto::codec::Frame;
 use mcp_service::{
     Link,
     drive::{Lines, bounds::CHUNK},
@@ -18,12 +18,14 @@ pub(crate) struct Reader<E: Send + 'static> {
     lines: Lines,
     /// What was read where messages are whole.
     message: Vec<u8>,
+    /// The answers to what was read are held back.
+    holds: bool,
 }
 
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        Self { link: driver.clone(), driver, input, lines: Lines::new(limit), message: Vec::new() }
+        Self { link: driver.clone(), driver, input, lines: Lines::new(limit), message: Vec::new(), holds: false }
     }
 
     /// Waits for something to read, and takes it in; whether there will be more. After the `first` time there is one who
@@ -40,8 +42,12 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self) -> io::Result<bool> {
-        let Self { driver, link, input, lines, message } = self;
-        driver.release();
+        let Self { driver, link, input, lines, message, holds } = self;
+        if mem::take(holds) {
+            let mut state = driver.lock();
+            state.held = false;
+            driver.settle(state);
+        }
         let more = match input {
             Input::Bytes(source) => {
                 let len = source.read(lines.room())?;
@@ -53,42 +59,41 @@ impl<E: Send + 'static> Reader<E> {
                 source.receive(message)?
             }
         };
-        let _turn = lock(&driver.turn);
-        let now = driver.now();
-        if matches!(input, Input::Messages(_)) && more {
-            take_in(driver, link, now, Frame::new(message));
-        }
-        let mut frames = 0;
-        while let Some(frame) = lines.next_frame() {
-            take_in(driver, link, now, frame);
+        let turn = &mut *lock(&driver.turn);
+        let (now, mut frames) = (driver.now(), 0);
+        let mut take_in = |frame: Frame<'_>| {
             frames += 1;
+            let mut state = driver.lock();
+            match state.connection.handle_frame(now, frame) {
+                // What other threads caused comes first.
+                Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
+                Some(event) => {
+                    drop(state);
+                    return driver.hand_out(link, event, turn);
+                }
+                None => state.collect(),
+            }
+            driver.hand_out_waiting(link, state, turn);
+        };
+        if matches!(input, Input::Messages(_)) && more {
+            take_in(Frame::new(message));
         }
-        let mut state = driver.lock();
-        state.held = more && frames > 1;
+        while let Some(frame) = lines.next_frame() {
+            take_in(frame);
+        }
         if !more {
+            let mut state = driver.lock();
             state.connection.handle_eof(now);
             state.collect();
-            driver.hand_out_waiting(link, state, true);
-            state = driver.lock();
+            driver.hand_out_waiting(link, state, turn);
         }
+        driver.crew.push(turn, true);
+        *holds = more && frames > 1;
+        let mut state = driver.lock();
+        state.held = *holds;
         driver.settle(state);
         Ok(more)
     }
-}
-
-/// Hands a frame to the connection, and what comes of it to the application. The caller has the turn.
-fn take_in<E: 'static>(driver: &Driver<E>, link: &Arc<dyn Link<E>>, now: Timestamp, frame: Frame<'_>) {
-    let mut state = driver.lock();
-    match state.connection.handle_frame(now, frame) {
-        // What other threads caused comes first.
-        Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
-        Some(event) => {
-            drop(state);
-            return driver.hand_out(link, event, true);
-        }
-        None => state.collect(),
-    }
-    driver.hand_out_waiting(link, state, true);
 }
 
 impl<E: Send + 'static> Drop for Reader<E> {

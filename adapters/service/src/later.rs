@@ -12,6 +12,7 @@ use std::{
     thread::{self, Thread},
 };
 
+use crate::drive;
 #[cfg(any(test, feature = "testing"))]
 use crate::testing::Workers;
 
@@ -173,6 +174,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }
+        drive::waits();
         signal.sleep();
     }
 }

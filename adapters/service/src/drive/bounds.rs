@@ -13,6 +13,9 @@ pub const CHUNK: usize = 64 * 1024;
 /// How much is read at once as long as that is enough.
 pub const FIRST_CHUNK: usize = 4 * 1024;
 
+/// How many jobs that come of what was read are kept at most before they are queued.
+pub const BROUGHT: usize = 64;
+
 /// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
 /// call the connection reset, and what it has not read yet would be lost.
 pub const LINGER: Duration = Duration::from_millis(500);

@@ -11,6 +11,22 @@ use std::{
 thread_local! {
     /// The connections whose handlers run on this thread, one within the other.
     static DUTIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// Who is told when one of them waits.
+    static WAITS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+}
+
+/// Has `f` called whenever a handler on this thread is about to wait, as far as this crate knows: for what this thread would do
+/// next, somebody else can come.
+pub fn on_wait(f: impl Fn() + 'static) {
+    WAITS.set(Some(Box::new(f)));
+}
+
+/// This thread is about to wait.
+pub(crate) fn waits() {
+    let is_on = DUTIES.try_with(|duties| duties.try_borrow().is_ok_and(|duties| !duties.is_empty()));
+    if is_on.unwrap_or(false) {
+        let _ = WAITS.try_with(|waits| waits.borrow().iter().for_each(|told| told()));
+    }
 }
 
 /// One connection, for finding out whether a handler of it is asking: what waits for all handlers must not be waited for

@@ -51,7 +51,8 @@ pub use command::Command;
 
 /// Calls something off. May be called more than once.
 pub type Stopper = Box<dyn Fn() + Send>;
-pub use duty::Duty;
+pub(crate) use duty::waits;
+pub use duty::{Duty, on_wait};
 pub use error::{Ending, Error};
 #[cfg(all(unix, feature = "os"))]
 pub use fd::{FdReader, FdWriter};

@@ -1,0 +1,170 @@
+//! Handlers that are functions and take their time, over a pipe: they run where their connection is read, and hold up nobody.
+
+use std::{
+    io::{BufRead as _, BufReader, Write as _},
+    os::unix::net::UnixStream,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use mcp_blocking::{Options, Server, Transport};
+use mcp_service::{Context, Service, Tool, drive::Watch};
+use serde_json::{Value, json};
+
+/// More than anything takes; a test that needs it has failed.
+const LONG: Duration = Duration::from_secs(60);
+
+/// How many handlers have begun, and whether they may go on.
+#[derive(Default)]
+struct Gate {
+    begun: Watch<usize>,
+    open: Watch<bool>,
+}
+
+impl Gate {
+    /// Blocks in a way that nobody is told of.
+    fn pass(&self) {
+        self.begun.change(|begun| *begun += 1);
+        assert!(self.open.wait_until(LONG, |open| *open), "somebody opens it");
+    }
+
+    fn wait_for(&self, begun: usize) {
+        assert!(self.begun.wait_until(LONG, |now| *now == begun), "{begun} begin: {:?}", self.begun);
+    }
+}
+
+/// A client that speaks by hand, and the server that it speaks to.
+struct Peer {
+    stream: UnixStream,
+    lines: BufReader<UnixStream>,
+    _server: Server,
+}
+
+impl Peer {
+    fn new(service: &Service, handlers: usize) -> Self {
+        let (ours, theirs) = UnixStream::pair().expect("two sockets");
+        ours.set_read_timeout(Some(LONG)).expect("a time");
+        let options = Options { handlers, ..Options::default() };
+        let server = Server::start(service, Transport::unix(theirs).expect("descriptors"), &options).expect("threads");
+        let lines = BufReader::new(ours.try_clone().expect("a descriptor"));
+        let mut peer = Self { stream: ours, lines, _server: server };
+        let client = json!({"name": "test", "version": "1"});
+        let params = json!({"protocolVersion": "2025-06-18", "capabilities": {"roots": {}}, "clientInfo": client});
+        peer.send(&[json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})]);
+        assert_eq!(peer.receive()["id"], 0);
+        peer.send(&[json!({"jsonrpc": "2.0", "method": "notifications/initialized"})]);
+        peer
+    }
+
+    /// Says all of it at once.
+    fn send(&mut self, messages: &[Value]) {
+        let text: String = messages.iter().map(|message| format!("{message}\n")).collect();
+        self.stream.write_all(text.as_bytes()).expect("it is read");
+    }
+
+    fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).expect("it goes on");
+        serde_json::from_str(&line).expect("a message")
+    }
+}
+
+fn call(id: usize, tool: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}})
+}
+
+fn service(gate: &Arc<Gate>) -> Service {
+    let (blocks, asks) = (gate.clone(), gate.clone());
+    Service::builder("slow", "1")
+        .tool(Tool::new("quick", || "quick"))
+        .tool(Tool::new("blocks", move || {
+            blocks.pass();
+            "blocked"
+        }))
+        .tool(Tool::new("asks", move |context: Context| {
+            asks.begun.change(|begun| *begun += 1);
+            context.roots().wait().map(|roots| format!("{} roots", roots.len()))
+        }))
+        .build()
+        .expect("all names differ")
+}
+
+#[test]
+fn calls_that_come_in_one_piece_run_beside_each_other() {
+    const CALLS: usize = 64;
+    let gate = Arc::new(Gate::default());
+    let mut peer = Peer::new(&service(&gate), CALLS);
+    for round in 1..=3 {
+        gate.open.change(|open| *open = false);
+        peer.send(&(0..CALLS).map(|number| call(round * CALLS + number, "blocks")).collect::<Vec<_>>());
+        gate.wait_for(round * CALLS);
+        gate.open.change(|open| *open = true);
+        let mut answered: Vec<_> = (0..CALLS).map(|_| peer.receive()["id"].as_u64()).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (round * CALLS..(round + 1) * CALLS).map(|id| Some(id as u64)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn one_that_blocks_holds_up_neither_what_came_with_it_nor_what_comes_later() {
+    let gate = Arc::new(Gate::default());
+    let mut peer = Peer::new(&service(&gate), 2);
+    let ping = |id: usize| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
+    // Held back, answered beside it, behind it and after it.
+    peer.send(&[call(1, "quick"), call(2, "blocks"), call(3, "quick"), ping(4)]);
+    let mut answered: Vec<_> = (0..3).map(|_| peer.receive()["id"].as_u64()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [1, 3, 4].map(Some));
+    for id in 5..200 {
+        peer.send(&[if id % 2 == 0 { ping(id) } else { call(id, "quick") }]);
+        assert_eq!(peer.receive()["id"], id);
+    }
+    // All threads that there may be for handlers are busy.
+    peer.send(&[call(200, "blocks"), call(201, "quick"), ping(202)]);
+    assert_eq!(peer.receive()["id"], 202);
+    gate.wait_for(2);
+    gate.open.change(|open| *open = true);
+    let mut answered: Vec<_> = (0..3).map(|_| peer.receive()["id"].as_u64()).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, [2, 200, 201].map(Some));
+}
+
+#[test]
+fn those_who_ask_give_way_at_once() {
+    const CALLS: usize = 32;
+    let gate = Arc::new(Gate::default());
+    let mut peer = Peer::new(&service(&gate), CALLS);
+    for _ in 0..20 {
+        peer.send(&(1..=CALLS).map(|id| call(id, "asks")).collect::<Vec<_>>());
+        let questions: Vec<_> = (0..CALLS).map(|_| peer.receive()).collect();
+        assert!(questions.iter().all(|question| question["method"] == "roots/list"), "{questions:?}");
+        let answer = |question: &Value| json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
+        peer.send(&questions.iter().map(answer).collect::<Vec<_>>());
+        for _ in 0..CALLS {
+            assert_eq!(peer.receive()["result"]["content"][0]["text"], "0 roots");
+        }
+    }
+}
+
+#[test]
+fn it_does_not_matter_when_another_thread_takes_over() {
+    let naps = Tool::new("naps", {
+        let turn = std::sync::atomic::AtomicU64::new(0);
+        move || {
+            // About as long as others wait before they take over.
+            let turn = turn.fetch_add(97, std::sync::atomic::Ordering::Relaxed);
+            thread::sleep(Duration::from_micros(turn % 2500));
+            "napped"
+        }
+    });
+    let service = Service::builder("naps", "1").tool(naps).build().expect("one name");
+    let mut peer = Peer::new(&service, 4);
+    for round in 0..100 {
+        let calls = 1 + round % 7;
+        peer.send(&(1..=calls).map(|id| call(id, "naps")).collect::<Vec<_>>());
+        let mut answered: Vec<_> = (0..calls).map(|_| peer.receive()["id"].as_u64()).collect();
+        answered.sort_unstable();
+        assert_eq!(answered, (1..=calls).map(|id| Some(id as u64)).collect::<Vec<_>>());
+    }
+}
