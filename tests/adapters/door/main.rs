@@ -92,6 +92,16 @@ fn there_is_room(server: &Served) {
     }
 }
 
+/// Waits until what was refused has left no more than what is kept for the next one. Its connection may be on its way out,
+/// on another thread.
+fn little_is_left(before: usize, name: &str) {
+    let (start, left) = (Instant::now(), || PEAK.current_usage().saturating_sub(before));
+    while left() >= 32 << 10 {
+        assert!(start.elapsed() < LONG, "{name}: {} bytes are left", left());
+        thread::yield_now();
+    }
+}
+
 /// Each of them is refused as it says, and leaves nothing: there is still room for one session and one request, and memory
 /// is what it was.
 fn all_are_refused<S: Site>(cases: &[Case]) {
@@ -102,8 +112,10 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
     let mut before = 0;
     for round in 0..3 {
         for case in cases {
-            let heard = say(server.address, &case.bytes);
             let Case { name, status, code, .. } = case;
+            let before = PEAK.current_usage();
+            let heard = say(server.address, &case.bytes);
+            little_is_left(before, name);
             assert_eq!((heard.status, heard.answers()), (*status, 1), "{name}: {}", heard.text);
             if let Some(code) = code {
                 assert!(heard.has(&format!("\"code\":{code}")) && heard.has("\"id\":7"), "{name}: {}", heard.text);
@@ -114,12 +126,7 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
             before = PEAK.current_usage();
         }
     }
-    // The last connection may be on its way out, on another thread.
-    let (start, left) = (Instant::now(), || PEAK.current_usage().saturating_sub(before));
-    while left() >= 32 << 10 {
-        assert!(start.elapsed() < LONG, "{} bytes are left of {} requests that were refused", left(), 2 * cases.len());
-        thread::yield_now();
-    }
+    little_is_left(before, "all that were refused again");
     assert_eq!(say(server.address, &Raw::pick().bytes()).status, 200, "none of them counts as a request");
     let heard = say(server.address, &Raw::initialize().bytes());
     assert!(heard.status == 200 && heard.has("mcp-session-id:"), "none of them has begun a session: {}", heard.text);
