@@ -10,6 +10,7 @@ use super::{
     Event, SendError, Violation,
     engine::{Engine, RequestTag, Side, Token},
     receive::Origin,
+    send::Encoded,
     splice,
 };
 use crate::{
@@ -19,10 +20,10 @@ use crate::{
     },
     rpc::Owner,
     schema::{
-        ClientCapabilities, DiscoverResult, Encode, Implementation, JsonLine, LoggingLevel,
+        At, ClientCapabilities, DiscoverResult, Encode, Implementation, JsonLine, LoggingLevel,
         MissingRequiredClientCapability, TraceContext, UnsupportedProtocolVersion, keys,
     },
-    wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, encode},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, scan::may_have},
 };
 
 /// What a request says of itself in `_meta`, and what its answer has to say.
@@ -59,15 +60,47 @@ pub(super) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
 }
 
 impl Modern {
-    /// Adds what every result says to the one that begins at `start`, if it is of a kind that the request can have.
-    pub(super) fn finish(
+    /// Appends what `result` appends with what every result says in it, if it is of a kind that the request can have.
+    pub(super) fn append(
         &self,
         out: &mut Vec<u8>,
-        start: usize,
         server: Option<&Implementation>,
+        result: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
-        if let Some(server) = server.and_then(|server| Json::new(server).ok()) {
-            splice::set_meta(out, start, keys::SERVER_INFO, server.get());
+        let start = out.len();
+        // It is written first, so that the result, which may be large, need not be moved for it.
+        out.extend_from_slice(b"{\"resultType\":\"complete\"");
+        if let Some(server) = server {
+            out.extend_from_slice(b",\"_meta\":{\"");
+            out.extend_from_slice(keys::SERVER_INFO.as_bytes());
+            out.extend_from_slice(b"\":");
+            server.append_at(None, &mut JsonLine::new(out))?;
+            out.push(b'}');
+        }
+        let object = out.len();
+        result(out)?;
+        let says_it_all = self.cacheable || ["_meta", "resultType"].iter().any(|name| may_have(&out[object..], name));
+        match out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first()) {
+            Some(first) if !says_it_all => match first {
+                Some(b'}') => {
+                    out.truncate(object);
+                    out.push(b'}');
+                }
+                // Its brace becomes the comma between the two.
+                _ => out[object] = b',',
+            },
+            _ => {
+                out.drain(start..object);
+                return self.finish(out, start, server);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds what every result says to the one that begins at `start` and may say some of it.
+    fn finish(&self, out: &mut Vec<u8>, start: usize, server: Option<&Implementation>) -> Result<(), SendError> {
+        if let Some(server) = server {
+            splice::set_meta(out, start, keys::SERVER_INFO, At(server, None).to_json()?.get());
         }
         splice::default(out, start, "resultType", "\"complete\"");
         let result = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default());
@@ -246,7 +279,7 @@ impl Engine {
     /// -32022, with the revisions that are served.
     fn unsupported_version(&self, requested: String) -> ErrorObject {
         let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
-        match Json::new(&UnsupportedProtocolVersion::new(self.spoken(), requested)) {
+        match At(&UnsupportedProtocolVersion::new(self.spoken(), requested), None).to_json() {
             Ok(data) => error.with_data(data),
             Err(_) => error,
         }
@@ -261,10 +294,9 @@ impl Engine {
         };
         self.answer(origin.batch, Owner::Answered(None), |out| {
             encode::open_response(out, id);
-            let start = out.len();
             // Everything in it came from typed values that this revision has.
-            let _ = result.append_at(Some(modern.version), &mut JsonLine::new(out));
-            let _ = modern.finish(out, start, Some(&config.info));
+            let _ = modern
+                .append(out, Some(&config.info), |out| result.append_at(Some(modern.version), &mut JsonLine::new(out)));
             out.push(b'}');
         });
     }

@@ -317,10 +317,9 @@ impl Engine {
             match answer {
                 Ok(result) => {
                     encode::open_response(out, &entry.id);
-                    let start = out.len();
-                    result(out)?;
-                    if let Some(modern) = &entry.tag.modern {
-                        modern.finish(out, start, side.server_info())?;
+                    match &entry.tag.modern {
+                        Some(modern) => modern.append(out, side.server_info(), result)?,
+                        None => result(out)?,
                     }
                     out.push(b'}');
                 }

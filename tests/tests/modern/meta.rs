@@ -7,7 +7,7 @@ use mcp_proto::{
         CallToolParams, Extensions, Implementation, ListToolsParams, SubscriptionFilter, SubscriptionsListenParams,
         keys,
     },
-    wire::JsonObject,
+    wire::{Json, JsonObject},
 };
 use mcp_tests::{
     message::{CAPABILITIES, VERSION, cancelled, listen, modern, modern_with, notification, request_with, result},
@@ -23,9 +23,8 @@ fn one(mut sent: Vec<Value>) -> Value {
 // req: M-META-017 M-BASE-010
 #[test]
 fn every_result_says_who_gives_it() {
-    let mut config = full_server();
+    let mut config = modern_server_config();
     config.info = Implementation { title: Some("Barn".into()), ..Implementation::new("barn", "2.1.0") };
-    config.settings.versions = VersionSet::ALL;
     let info = json!({"name": "barn", "version": "2.1.0", "title": "Barn"});
     let mut server = Solo::server(config);
     server.feed(&modern(0, "server/discover", json!({})));
@@ -49,6 +48,39 @@ fn every_result_says_who_gives_it() {
         assert!(answer["result"]["resultType"].is_string(), "{answer}");
     }
     assert_eq!(results[2]["result"]["_meta"]["com.example/own"], 1, "it stands beside what the application says");
+}
+
+// req: STDIO-004 STDIO-005
+#[test]
+fn what_a_side_says_of_itself_is_on_the_line_of_its_message() {
+    let broken = Json::parse("[1,\n2,\r3]").expect("JSON");
+    let info = || Implementation { extra: [("x-broken", broken.clone())].into(), ..Implementation::new("barn", "2") };
+    let check = |sent: Vec<String>| {
+        assert!(!sent.is_empty());
+        for text in sent {
+            assert!(text.contains("[1, 2, 3]") && !text.contains(['\n', '\r']), "{text}");
+        }
+    };
+
+    let mut server = Solo::server(ServerConfig { info: info(), ..modern_server_config() });
+    server.feed(&modern(0, "server/discover", json!({})));
+    check(server.sent_text());
+    for result in [json!({}), json!({"content": []}), json!({"_meta": {}}), json!({"resultType": "complete"})] {
+        let key = server.ask(&modern(1, "tools/call", json!({})));
+        server.answer(key, &result);
+        check(server.sent_text());
+    }
+
+    let mut config = ClientConfig { info: info(), ..full_client() };
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    check(Solo::client(config).sent_text());
+}
+
+/// What serves 2026-07-28 beside all others.
+fn modern_server_config() -> ServerConfig {
+    let mut config = full_server();
+    config.settings.versions = VersionSet::ALL;
+    config
 }
 
 fn extensions<const N: usize>(given: [(&str, &str); N]) -> Extensions {
