@@ -13,8 +13,8 @@ use super::{
 use crate::{
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
     rpc::{Lane, Owner, Timestamp},
-    schema::{Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
-    wire::{ErrorCode, ErrorObject, Json, RawJson, RequestId, decode_params, encode},
+    schema::{At, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode},
 };
 
 impl Engine {
@@ -99,7 +99,7 @@ impl Engine {
         let Some(version) = negotiate(&params.protocol_version, self.settings().versions) else {
             let error = self.names_versions();
             let data = UnsupportedProtocolVersion::new(self.spoken(), params.protocol_version);
-            let error = match Json::new(&data) {
+            let error = match At(&data, None).to_json() {
                 Ok(data) => error.with_data(data),
                 Err(_) => error,
             };

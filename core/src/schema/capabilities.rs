@@ -5,7 +5,7 @@
 //!
 //! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
 
-use super::{Extensions, Map, macros::*};
+use super::{At, Extensions, Map, macros::*};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
     wire::{JsonObject, RawJson},
@@ -332,7 +332,7 @@ impl ServerCapabilities {
             }
             Capability::SkillsDirectories => {
                 let settings = [(DIRECTORY_READ, true)].into_iter().collect::<Map<bool>>();
-                let settings = JsonObject::new(&settings).unwrap_or_else(|_| empty());
+                let settings = At(&settings, None).to_json().and_then(JsonObject::try_from).unwrap_or_else(|_| empty());
                 _ = self.extensions.get_or_insert_default().insert(SKILLS_EXTENSION, settings);
             }
             _ => {}

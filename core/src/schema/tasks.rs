@@ -8,10 +8,7 @@ use alloc::{string::String, vec::Vec};
 use serde_core::de::DeserializeOwned;
 
 use super::{At, Encode, Meta, decode::peek, encode::Output, macros::*};
-use crate::{
-    protocol::ProtocolVersion,
-    wire::{Json, reader::read},
-};
+use crate::{protocol::ProtocolVersion, wire::reader::read};
 
 object! {
     /// The member `task` of params: run this request as a task. Only 2025-11-25.
@@ -168,7 +165,7 @@ impl GetTaskPayloadResult {
     /// # Errors
     /// What `T` has against it.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        Json::new(self)?.decode()
+        At(self, None).to_json()?.decode()
     }
 }
 

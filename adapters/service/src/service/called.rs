@@ -95,6 +95,6 @@ fn read(asked: &Asked<'_, ServerEnd>) -> Answer<CallToolParams> {
     }
     let members: Map<Json> = params(raw)?;
     let members: Map<Json> = members.into_iter().filter(|(name, _)| name != "task").collect();
-    let raw = Json::new(&At(&members, None)).map_err(|error| ErrorObject::internal(error.to_string()))?;
+    let raw = At(&members, None).to_json().map_err(|error| ErrorObject::internal(error.to_string()))?;
     params(Some(&RawJson::from(&raw)))
 }

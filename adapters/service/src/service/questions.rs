@@ -10,7 +10,7 @@ use mcp_proto::{
         ElicitSchema, ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams,
         LoggingLevel, Request, Root, UrlElicitationRequired,
     },
-    wire::{ErrorCode, ErrorObject, Json, JsonObject},
+    wire::{ErrorCode, ErrorObject, JsonObject},
 };
 use serde_core::Serialize;
 
@@ -124,7 +124,7 @@ impl Context<ServerEnd> {
             return Failure::new(format!("Please open first: {}", pages.join(", ")));
         }
         let error = ErrorObject::new(ErrorCode::URL_ELICITATION_REQUIRED, "This request requires more information");
-        match Json::new(&UrlElicitationRequired::new(pages)) {
+        match At(&UrlElicitationRequired::new(pages), None).to_json() {
             Ok(data) => Failure::rpc(error.with_data(data)),
             Err(error) => Failure::from(error),
         }
@@ -202,7 +202,7 @@ impl Context<ServerEnd> {
         type Named = Later<Result<(String, JsonObject), CallError>>;
         fn named<T: Encode + Send + 'static>(name: String, answer: Later<Result<T, CallError>>) -> Named {
             answer.map(|answer| {
-                let answer = JsonObject::new(&At(&answer?, None));
+                let answer = At(&answer?, None).to_json().and_then(JsonObject::try_from);
                 Ok((name, answer.map_err(|error| CallError::Decode(error.to_string()))?))
             })
         }

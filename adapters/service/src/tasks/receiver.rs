@@ -38,7 +38,8 @@ pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answe
 }
 
 fn json<T: Encode>(result: &T) -> Answer<Json> {
-    Json::new(&At(result, Some(VERSION)))
+    At(result, Some(VERSION))
+        .to_json()
         .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
 }
 

@@ -17,10 +17,8 @@ use crate::{
     connection::ServerConfig,
     http::{Answer, SessionId, answer},
     protocol::{Era, Method, Mirrored, Said},
-    schema::{InitializeParams, UnsupportedProtocolVersion, keys},
-    wire::{
-        self, Defect, ErrorCode, ErrorObject, Json, Malformed, Message, Outline, RequestId, Subject, decode_params,
-    },
+    schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
+    wire::{self, Defect, ErrorCode, ErrorObject, Malformed, Message, Outline, RequestId, Subject, decode_params},
 };
 
 /// What a body says, as far as the binding has to know.
@@ -140,7 +138,7 @@ impl Parsed {
                 };
                 let data = UnsupportedProtocolVersion::new(spoken().collect::<Vec<_>>(), requested);
                 let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
-                let error = Json::new(&data).map_or(error.clone(), |data| error.with_data(data));
+                let error = At(&data, None).to_json().map_or(error.clone(), |data| error.with_data(data));
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
             Declared::Unknown(_) | Declared::Version(_) => {

@@ -69,13 +69,12 @@ impl Name {
     /// `written` is the name with what stands around it.
     pub(crate) const fn new(written: &'static str) -> Self {
         let bytes = written.as_bytes();
-        assert!(bytes.len() > 3 && bytes[0] == b',' && bytes[bytes.len() - 1] == b':');
-        assert!(is_plain(bytes, 1, bytes.len() - 1));
+        assert!(bytes[0] == b',' && bytes[bytes.len() - 1] == b':' && is_plain(bytes, 1, bytes.len() - 1));
         Self(written)
     }
 
     fn as_str(self) -> &'static str {
-        self.0.trim_matches([',', '"', ':'])
+        &self.0[2..self.0.len() - 2]
     }
 }
 
@@ -97,7 +96,7 @@ impl Word {
     }
 
     fn as_str(self) -> &'static str {
-        self.0.trim_matches('"')
+        &self.0[1..self.0.len() - 1]
     }
 }
 

@@ -95,8 +95,7 @@ const LEVEL: &str = "level";
 /// What is known of a session, as fields.
 pub(super) fn fields(principal: Option<&str>, standing: &Standing) -> Fields {
     let Standing { version, client, ready, log_level } = standing;
-    let client =
-        Json::new(&At(client, Some(*version))).map_or_else(|_| String::new(), |client| client.get().to_owned());
+    let client = At(client, Some(*version)).to_json().map_or_else(|_| String::new(), |client| client.get().to_owned());
     let mut fields = settings(*ready, *log_level);
     fields.insert(VERSION.to_owned(), version.as_str().to_owned());
     fields.insert(CLIENT.to_owned(), client);

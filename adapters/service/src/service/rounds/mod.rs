@@ -184,7 +184,7 @@ impl Rounds {
         }
         let Some(answer) = self.given.get(&name) else {
             let question: InputRequest = question.clone().into();
-            match Json::new(&At(&question, Some(ProtocolVersion::LATEST))) {
+            match At(&question, Some(ProtocolVersion::LATEST)).to_json() {
                 Ok(question) => drop(asked.open.insert(name, question)),
                 Err(error) => asked.unsendable = Some(error.to_string()),
             }

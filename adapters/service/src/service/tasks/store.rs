@@ -16,7 +16,7 @@ use mcp_proto::{
         At, CallToolResult, InputRequest, InputRequests, TaskStatus,
         tasks_extension::{Task as Shown, TaskParams},
     },
-    wire::{ErrorObject, Json, JsonObject},
+    wire::{ErrorObject, JsonObject},
 };
 
 use super::VERSION;
@@ -232,7 +232,9 @@ impl Tasks {
         let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
         let said = state.message.as_ref().map_or(0, String::len);
         let outcome = answer.and_then(|result| {
-            JsonObject::new(&At(&result, Some(VERSION)))
+            At(&result, Some(VERSION))
+                .to_json()
+                .and_then(JsonObject::try_from)
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
         });
         // Whoever wanted it to end has it so, unless it was done all the same.
@@ -296,7 +298,7 @@ impl Tasks {
         if state.status.is_terminal() || state.cancelled || state.asked.len() >= self.policy.max_questions {
             return None;
         }
-        let weight = Json::new(&At(&question, Some(VERSION))).ok()?.get().len();
+        let weight = At(&question, Some(VERSION)).to_json().ok()?.get().len();
         let sum = state.weight + weight;
         if !self.reweigh(&mut state, sum) {
             return None;
