@@ -5,7 +5,7 @@ use std::{
     future::Future,
     mem,
     sync::{
-        Arc, Mutex, OnceLock,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -111,16 +111,28 @@ impl Work {
 
     /// The work on a request.
     fn of_request(key: ReplyKey, meta: Option<Meta>, errand: Option<Errand>) -> Arc<Self> {
-        let work = Self::new(Origin::Request(key), meta, errand);
-        let free = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
-        let Some(mut place) = free else { return Arc::new(work) };
-        match Arc::get_mut(&mut place) {
-            Some(free) => {
-                *free = work;
-                place
-            }
-            None => Arc::new(work),
+        let origin = Origin::Request(key);
+        let place = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
+        if let Some(mut place) = place
+            && let Some(free) = Arc::get_mut(&mut place)
+        {
+            (free.origin, free.meta) = (origin, meta);
+            free.state().errand = errand;
+            return place;
         }
+        Arc::new(Self::new(origin, meta, errand))
+    }
+
+    /// Nobody knows of it any more: it becomes a place for other work. Those who waited have left.
+    fn clear(&mut self) {
+        (self.origin, self.meta) = (Origin::Task(String::new()), None);
+        drop((self.info.take(), self.rounds.take(), self.permit.take(), self.task.take()));
+        *self.is_cancelled.get_mut() = false;
+        *self.state() = State::default();
+    }
+
+    fn state(&mut self) -> &mut State {
+        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The work on the task `id`.
@@ -133,8 +145,7 @@ impl Work {
         let errand = lock(&self.state).errand.take();
         let rest = errand.map_or_else(|| Later::ready(()), |errand| errand.begin(&self));
         if let Some(ended) = Arc::get_mut(&mut self) {
-            // Nobody knows of it any more.
-            *ended = Self::new(Origin::Task(String::new()), None, None);
+            ended.clear();
             let _ = PLACES.try_with(|places| {
                 let mut places = places.borrow_mut();
                 if places.len() < MOST_PLACES {
@@ -267,5 +278,21 @@ impl Works {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         lock(&self.0).taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_work_is_left_in_its_place() {
+        let other = Errand::Other(Box::new(|_| Later::ready(())));
+        let mut work = Work::new(Origin::Task("1".into()), Some(Meta::new()), Some(other));
+        work.cancel(CancelCause::Closed);
+        work.clear();
+        assert!(!work.is_cancelled() && work.cause().is_none() && work.meta.is_none());
+        assert!(work.state().errand.is_none() && work.state().questions.is_empty());
+        assert!(matches!(work.origin, Origin::Task(id) if id.is_empty()));
     }
 }
