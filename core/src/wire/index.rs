@@ -67,38 +67,40 @@ pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
 }
 
 /// An [`Index`] while it is made.
-pub(super) struct Indexing<'a> {
-    /// It begins with the object.
-    text: &'a [u8],
+///
+/// A place is said by how much of the text is left behind it, which is what a scanner knows.
+pub(super) struct Indexing {
     index: Index,
+    /// From the beginning of the object on.
+    left: usize,
     gave_up: bool,
 }
 
-impl<'a> Indexing<'a> {
-    /// `text` begins with the object.
-    pub(super) const fn new(text: &'a str) -> Self {
-        Self { text: text.as_bytes(), index: Index::NOTHING, gave_up: false }
+impl Indexing {
+    /// Of an object that begins here.
+    pub(super) const fn new(left: usize) -> Self {
+        Self { index: Index::NOTHING, left, gave_up: false }
     }
 
-    /// The next member. Both are parts of the text of the object.
-    pub(super) fn add(&mut self, name: StringToken<'_>, value: &str) {
-        let spot = |part: &[u8]| {
-            let Range { start, end } = place(part, self.text)?;
-            Some([u16::try_from(start).ok()?, u16::try_from(end).ok()?])
-        };
-        let free = self.index.spots.get_mut(usize::from(self.index.len)).filter(|_| !name.escaped);
-        match (free, spot(name.inner), spot(value.as_bytes())) {
-            (Some(free), Some(name), Some(value)) => {
-                *free = Spot { name, value };
+    /// The next member, whose value is from here to there.
+    #[inline(always)]
+    pub(super) fn add(&mut self, name: StringToken<'_>, value: [usize; 2]) {
+        // What does not fit is noticed in the end: it is the end that is farthest away.
+        let spot = |places: [usize; 2]| places.map(|left| (self.left - left) as u16);
+        let name_spot = spot([name.behind + name.inner.len(), name.behind]);
+        match self.index.spots.get_mut(usize::from(self.index.len)) {
+            Some(free) if !name.escaped => {
+                *free = Spot { name: name_spot, value: spot(value) };
                 self.index.len += 1;
             }
             _ => self.gave_up = true,
         }
     }
 
-    /// What is known of all of them.
-    pub(super) fn end(self) -> Index {
-        if self.gave_up { Index::NOTHING } else { self.index }
+    /// What is known of all members of the object, which ends here.
+    pub(super) fn end(self, left: usize) -> Index {
+        let fits = self.left - left <= usize::from(u16::MAX);
+        if self.gave_up || !fits { Index::NOTHING } else { self.index }
     }
 }
 

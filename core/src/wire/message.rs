@@ -154,12 +154,13 @@ impl Member {
     /// Takes the name of a member that is written as nearly everybody writes it, and the version with its value.
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
-        let (member, taken) = match scanner.peek_member(first)? {
-            b'j' => (Self::Version, scanner.eat_member(first, b"\"jsonrpc\":\"2.0\"")),
-            b'i' => (Self::Id, scanner.eat_member(first, b"\"id\":")),
-            b'm' => (Self::Method, scanner.eat_member(first, b"\"method\":")),
-            b'p' => (Self::Params, scanner.eat_member(first, b"\"params\":")),
-            b'r' => (Self::Result, scanner.eat_member(first, b"\"result\":")),
+        let begins = scanner.peek_member(first)?;
+        let (member, taken) = match begins.get(1)? {
+            b'j' => (Self::Version, scanner.eat_beginning(begins, b"\"jsonrpc\":\"2.0\"")),
+            b'i' => (Self::Id, scanner.eat_beginning(begins, b"\"id\":")),
+            b'm' => (Self::Method, scanner.eat_beginning(begins, b"\"method\":")),
+            b'p' => (Self::Params, scanner.eat_beginning(begins, b"\"params\":")),
+            b'r' => (Self::Result, scanner.eat_beginning(begins, b"\"result\":")),
             _ => return None,
         };
         taken.then_some(member)
@@ -179,6 +180,8 @@ struct Envelope<'a> {
     meta: Option<RawJson<'a>>,
     /// Where the members of the params are.
     members: Index,
+    /// The method, if it is a string, has no escapes.
+    method_is_plain: bool,
     duplicate: bool,
     /// The text ends inside the value of `result` or `error`.
     cut_in_response: bool,
@@ -216,12 +219,17 @@ impl<'a> Envelope<'a> {
             };
             first = false;
             let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
-                self.read_params(scanner)
+                self.read_params(scanner)?
             } else {
-                scanner.value(1)
+                let start = scanner.position();
+                let passed = scanner.pass(1);
+                self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
+                let is_plain = passed?;
+                if member == Some(Member::Method) {
+                    self.method_is_plain = is_plain;
+                }
+                scanner.since(start)
             };
-            self.cut_in_response = value.is_err() && matches!(member, Some(Member::Result | Member::Error));
-            let value = value?;
             if let Some(member) = member {
                 self.duplicate |= self.slot(member).replace(value).is_some();
             }
@@ -232,16 +240,16 @@ impl<'a> Envelope<'a> {
     /// Steps over the params and remembers where their members are, and those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let (params, members) = read_object(scanner, 1, |scanner, name| {
-            if name.is("_meta") && scanner.peek() == Some(b'{') {
-                let (text, members) = read_object(scanner, 2, |scanner, _| scanner.value(3))?;
-                self.meta = Some(RawJson::indexed(text, members));
-                return Ok(text);
+            if !name.is("_meta") {
+                return scanner.pass(2).map(drop);
             }
-            let value = scanner.value(2)?;
-            if name.is("_meta") {
-                self.meta = Some(RawJson::trusted(value));
-            }
-            Ok(value)
+            self.meta = Some(if scanner.peek() == Some(b'{') {
+                let (meta, members) = read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?;
+                RawJson::indexed(meta, members)
+            } else {
+                RawJson::trusted(scanner.value(2)?)
+            });
+            Ok(())
         })?;
         self.members = members;
         Ok(params)
@@ -259,7 +267,7 @@ impl<'a> Envelope<'a> {
         Malformed { defect, subject }
     }
 
-    fn classify(self) -> Result<Message<'a>, Malformed> {
+    fn classify(&mut self) -> Result<Message<'a>, Malformed> {
         let fail = |defect| Err(self.malformed(defect));
         if self.duplicate {
             return fail(Defect::Duplicate);
@@ -269,7 +277,14 @@ impl<'a> Envelope<'a> {
         }
         match (self.method, self.id, self.result, self.error) {
             (Some(method), id, None, None) => {
-                let Some(method) = string(method) else { return fail(Defect::Method) };
+                let method = match method.len().checked_sub(1) {
+                    // It is in quotes.
+                    Some(end) if self.method_is_plain && method.starts_with('"') => Cow::Borrowed(&method[1..end]),
+                    _ => match string(method) {
+                        Some(method) => method,
+                        None => return fail(Defect::Method),
+                    },
+                };
                 let id = match id.map(RequestId::from_token) {
                     Some(None) => return fail(Defect::Id),
                     Some(id) => id,
@@ -281,7 +296,7 @@ impl<'a> Envelope<'a> {
                     Some(_) => return fail(Defect::Params),
                 };
                 Ok(match id {
-                    Some(id) => Message::Request { id, method, params, meta: self.meta },
+                    Some(id) => Message::Request { id, method, params, meta: self.meta.take() },
                     None => Message::Notification { method, params },
                 })
             }
@@ -307,21 +322,46 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// Takes the name of a member that most params have, if it is written as nearly everybody writes it: how long it is need not be
+/// found out then.
+#[inline(always)]
+fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool) -> Option<StringToken<'a>> {
+    let begins = scanner.peek_member(first)?;
+    match begins.get(1)? {
+        b'_' => scanner.eat_name(begins, b"\"_meta\":"),
+        b'n' => scanner.eat_name(begins, b"\"name\":"),
+        b'a' => scanner.eat_name(begins, b"\"arguments\":"),
+        b'p' => scanner.eat_name(begins, b"\"progressToken\":"),
+        _ => None,
+    }
+}
+
+/// The next member of params or of their `_meta`, as [`Scanner::next_member`] finds it.
+#[inline(always)]
+fn next_param<'a>(scanner: &mut Scanner<'a>, first: bool) -> Result<Option<StringToken<'a>>, ScanError> {
+    match usual_name(scanner, first) {
+        None => scanner.next_member(first),
+        usual => Ok(usual),
+    }
+}
+
 /// Steps over an object inside of `outer` brackets, each value by what is given for it, and says where its members are.
 #[inline(always)]
 fn read_object<'a>(
     scanner: &mut Scanner<'a>,
     outer: u32,
-    mut value: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<&'a str, ScanError>,
+    mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
 ) -> Result<(&'a str, Index), ScanError> {
     let start = scanner.position();
+    let (mut first, mut members) = (true, Indexing::new(scanner.left()));
     scanner.open(b'{', outer)?;
-    let (mut first, mut members) = (true, Indexing::new(scanner.since(start)));
-    while let Some(name) = scanner.next_member(first)? {
+    while let Some(name) = next_param(scanner, first)? {
         first = false;
-        members.add(name, value(scanner, name)?);
+        let from = scanner.left();
+        pass(scanner, name)?;
+        members.add(name, [from, scanner.left()]);
     }
-    Ok((scanner.since(start), members.end()))
+    Ok((scanner.since(start), members.end(scanner.left())))
 }
 
 /// The text of a JSON string token; `None` for any other value.

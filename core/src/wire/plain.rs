@@ -406,13 +406,22 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What is behind an integer that does not begin with a zero, is no part of another number, and is so short as ids are.
 #[inline(always)]
 pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
-    let length = bytes.iter().take(DIGITS).position(|byte| !byte.is_ascii_digit())?;
-    bytes.get(length..).filter(|behind| !matches!(behind, [b'.' | b'e' | b'E', ..]))
+    let mut rest = bytes;
+    while let [b'0'..=b'9', behind @ ..] = rest {
+        rest = behind;
+    }
+    let is_whole = bytes.len() - rest.len() < DIGITS && !matches!(rest, [b'.' | b'e' | b'E', ..] | []);
+    is_whole.then_some(rest)
 }
 
 /// The bytes of a text that is shorter than a word. What is missing is zero, which is special.
 #[inline(always)]
 fn padded(bytes: &[u8]) -> u64 {
+    if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        // What is in both is put in the same place.
+        let missing = u64::BITS - u8::BITS * bytes.len() as u32;
+        return u64::from(u32::from_le_bytes(*first)) | (u64::from(u32::from_le_bytes(*last)) << 32) >> missing;
+    }
     bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
 }
 

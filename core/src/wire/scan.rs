@@ -28,8 +28,8 @@ pub(crate) struct Scanner<'a> {
 pub(crate) struct StringToken<'a> {
     /// The text that it is in.
     whole: &'a str,
-    /// How much of that is behind the string.
-    behind: usize,
+    /// How much of that is behind what is between the quotes.
+    pub(super) behind: usize,
     pub(super) inner: &'a [u8],
     pub(super) escaped: bool,
 }
@@ -202,16 +202,25 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub(crate) fn value(&mut self, outer: u32) -> Scanned<&'a str> {
         let start = self.position();
+        self.pass(outer)?;
+        Ok(self.since(start))
+    }
+
+    /// Steps over the value that begins here. Whether that was a short string without escapes, or a short integer.
+    #[inline(always)]
+    pub(super) fn pass(&mut self, outer: u32) -> Scanned<bool> {
         let behind = match self.rest {
             [b'"', string @ ..] => plain::name(string).map(|(_, behind)| behind),
             [b'1'..=b'9', ..] => plain::integer(self.rest),
             _ => None,
         };
         match behind {
-            Some(behind) => self.rest = behind,
-            None => self.skip_value(outer)?,
+            Some(behind) => {
+                self.rest = behind;
+                Ok(true)
+            }
+            None => self.skip_value(outer).map(|()| false),
         }
-        Ok(self.since(start))
     }
 
     #[inline(never)]
@@ -252,18 +261,21 @@ impl<'a> Scanner<'a> {
                     return Ok(());
                 }
                 let object = open & 1 == 1;
-                if object && self.compact_name(true).is_some() {
-                    break;
-                }
-                self.skip_white_space();
-                if self.eat(b',') {
-                    self.skip_white_space();
-                    if object {
-                        self.spaced_name()?;
+                let close = if object { b'}' } else { b']' };
+                if !self.eat(close) {
+                    if object && self.compact_name(true).is_some() {
+                        break;
                     }
-                    break;
+                    self.skip_white_space();
+                    if self.eat(b',') {
+                        self.skip_white_space();
+                        if object {
+                            self.spaced_name()?;
+                        }
+                        break;
+                    }
+                    self.expect(close)?;
                 }
-                self.expect(if object { b'}' } else { b']' })?;
                 open >>= 1;
                 depth -= 1;
             }
@@ -328,27 +340,40 @@ impl<'a> Scanner<'a> {
         self.spaced_name().map(Some)
     }
 
-    /// The first letter of a name that stands here, behind the comma if there should be one, with nothing between.
+    /// What follows behind the comma, if there should be one.
     #[inline(always)]
-    pub(crate) fn peek_member(&self, first: bool) -> Option<u8> {
-        match self.rest {
-            [b'"', letter, ..] if first => Some(*letter),
-            [b',', b'"', letter, ..] if !first => Some(*letter),
-            _ => None,
-        }
+    pub(super) fn peek_member(&self, first: bool) -> Option<&'a [u8]> {
+        if first { Some(self.rest) } else { self.rest.strip_prefix(b",") }
     }
 
     /// Takes a member's beginning that is written exactly so, with the comma before it if there should be one.
+    #[cfg(feature = "http")]
+    pub(super) fn eat_member<const N: usize>(&mut self, first: bool, beginning: &[u8; N]) -> bool {
+        self.peek_member(first).is_some_and(|member| self.eat_beginning(member, beginning))
+    }
+
+    /// Takes the beginning of a `member` that was [seen](Self::peek_member), if it is written exactly so.
     #[inline(always)]
-    pub(crate) fn eat_member<const N: usize>(&mut self, first: bool, beginning: &[u8; N]) -> bool {
-        let rest = if first { Some(self.rest) } else { self.rest.strip_prefix(b",") };
-        match rest.and_then(|rest| rest.split_first_chunk()) {
+    pub(super) fn eat_beginning<const N: usize>(&mut self, member: &'a [u8], beginning: &[u8; N]) -> bool {
+        match member.split_first_chunk() {
             Some((start, rest)) if start == beginning && !matches!(rest, [0..=b' ', ..]) => {
                 self.rest = rest;
                 true
             }
             _ => false,
         }
+    }
+
+    /// Takes the name of a `member` that was [seen](Self::peek_member), and the colon behind it, if they are written exactly so.
+    #[inline(always)]
+    pub(super) fn eat_name<const N: usize>(
+        &mut self,
+        member: &'a [u8],
+        beginning: &[u8; N],
+    ) -> Option<StringToken<'a>> {
+        let inner = member.get(1..N - 2)?;
+        let eaten = self.eat_beginning(member, beginning);
+        eaten.then(|| StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false })
     }
 
     /// The next element of the array that the scanner is in, or `None` behind its closing bracket.
@@ -394,6 +419,12 @@ impl<'a> Scanner<'a> {
         self.rest = rest.as_bytes();
         self.too_deep = false;
         rest
+    }
+
+    /// How many bytes of the text are left.
+    #[inline(always)]
+    pub(super) const fn left(&self) -> usize {
+        self.rest.len()
     }
 
     /// Byte offset from the start of the text: where it goes on, or what was wrong.
