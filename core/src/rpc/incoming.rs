@@ -3,9 +3,8 @@
 use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
-use hashbrown::{HashTable, hash_table};
 
-use super::{Empty, Rare, Slots};
+use super::{ByHash, Empty, Rare, Slots};
 use crate::wire::RequestId;
 
 /// A request of the peer, which is owed exactly one answer.
@@ -44,6 +43,8 @@ pub(crate) struct Entry<T> {
     pub(crate) id: RequestId,
     pub(crate) tag: T,
     serial: u64,
+    /// Of its id.
+    hash: u32,
     state: State,
 }
 
@@ -67,13 +68,13 @@ pub(crate) struct Incoming<T: 'static> {
 #[derive(Clone, Debug)]
 struct Tables<T> {
     slots: Slots<Entry<T>>,
-    by_id: HashTable<u32>,
+    by_id: ByHash,
     open: usize,
 }
 
 impl<T> Tables<T> {
     const fn new() -> Self {
-        Self { slots: Slots::new(), by_id: HashTable::new(), open: 0 }
+        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0 }
     }
 }
 
@@ -90,6 +91,10 @@ impl<T: 'static> Empty for Tables<T> {
 impl<T: 'static> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
         Self { tables: Rare::default(), hasher: FixedState::with_seed(seed), next_serial: 0 }
+    }
+
+    fn hash(&self, id: &RequestId) -> u32 {
+        self.hasher.hash_one(id) as u32
     }
 
     /// Gives back the room for requests, if there are none.
@@ -115,11 +120,12 @@ impl<T: 'static> Incoming<T> {
     }
 
     pub(crate) fn insert(&mut self, id: RequestId, tag: T) -> Inserted {
-        let Self { tables, hasher, next_serial } = self;
+        let hash = self.hash(&id);
+        let Self { tables, next_serial, .. } = self;
         let Tables { slots, by_id, open } = &mut **tables;
-        let is_same = |slot: &u32| slots[*slot as usize].id == id;
-        let place = by_id.entry(hasher.hash_one(&id), is_same, |slot| hasher.hash_one(&slots[*slot as usize].id));
-        let hash_table::Entry::Vacant(place) = place else { return Inserted::Duplicate(id) };
+        if by_id.find(hash, |slot| slots[slot as usize].id == id).is_some() {
+            return Inserted::Duplicate(id);
+        }
         let serial = *next_serial;
         *next_serial += 1;
         *open += 1;
@@ -129,8 +135,8 @@ impl<T: 'static> Incoming<T> {
             slots.reserve_exact(more);
         }
         // A table is bounded far below this by the limits of its owner.
-        let slot = u32::try_from(slots.insert(Entry { id, tag, serial, state: State::Open })).unwrap_or(u32::MAX);
-        place.insert(slot);
+        let slot = u32::try_from(slots.insert(Entry { id, tag, serial, hash, state: State::Open })).unwrap_or(u32::MAX);
+        by_id.insert(hash, slot);
         Inserted::New(ReplyKey { serial, slot })
     }
 
@@ -148,7 +154,7 @@ impl<T: 'static> Incoming<T> {
     /// The live request with this id.
     pub(crate) fn find(&self, id: &RequestId) -> Option<ReplyKey> {
         let Tables { slots, by_id, .. } = &*self.tables;
-        let slot = *by_id.find(self.hasher.hash_one(id), |slot| slots[*slot as usize].id == *id)?;
+        let slot = by_id.find(self.hash(id), |slot| slots[slot as usize].id == *id)?;
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
@@ -183,11 +189,9 @@ impl<T: 'static> Incoming<T> {
 
     fn release_id(&mut self, key: ReplyKey) {
         let Some((entry, State::Open | State::Answered)) = self.get(key) else { return };
-        let hash = self.hasher.hash_one(&entry.id);
-        if let Some(tables) = self.tables.made()
-            && let Ok(found) = tables.by_id.find_entry(hash, |slot| *slot == key.slot)
-        {
-            found.remove();
+        let hash = entry.hash;
+        if let Some(tables) = self.tables.made() {
+            tables.by_id.remove(hash, key.slot);
         }
     }
 

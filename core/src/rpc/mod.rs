@@ -1,5 +1,6 @@
 //! What a JSON-RPC peer needs whatever is spoken over it: requests both ways, deadlines, the outbox. No MCP word in here.
 
+mod by_hash;
 mod deadlines;
 mod in_a_row;
 mod incoming;
@@ -9,6 +10,7 @@ mod rare;
 mod slots;
 mod time;
 
+pub(crate) use by_hash::ByHash;
 pub(crate) use deadlines::Deadlines;
 pub(crate) use in_a_row::InARow;
 pub use incoming::ReplyKey;

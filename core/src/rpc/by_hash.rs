@@ -1,0 +1,149 @@
+//! Which slot something is in.
+
+use alloc::vec::Vec;
+use core::mem;
+
+/// Slots, by the hashes of what is in them.
+///
+/// With many slots, what is in them is far away in memory. Their hashes are kept here, so that none of them is looked at but the
+/// one that is looked for. And what is taken out leaves nothing behind that would have to be swept up some time, at the cost
+/// of a look at all the others: those behind it move up.
+#[derive(Clone, Debug)]
+pub(crate) struct ByHash {
+    /// As many as a power of two, or none. What is in one belongs there by its hash, or into one before it, and none is free
+    /// between.
+    places: Vec<Place>,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    hash: u32,
+    slot: u32,
+}
+
+impl Place {
+    const FREE: Self = Self { hash: 0, slot: u32::MAX };
+
+    const fn is_free(self) -> bool {
+        self.slot == Self::FREE.slot
+    }
+}
+
+impl ByHash {
+    /// How many places there are at least, if there are any.
+    const FEW: usize = 8;
+
+    pub(crate) const fn new() -> Self {
+        Self { places: Vec::new(), len: 0 }
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The place that lies so many behind another one.
+    const fn behind(&self, place: usize, by: usize) -> usize {
+        place.wrapping_add(by) & self.places.len().wrapping_sub(1)
+    }
+
+    /// The first place from where the hash says on that is like this, before one that is free.
+    fn position(&self, hash: u32, is: impl Fn(Place) -> bool) -> Option<usize> {
+        let mut at = self.behind(hash as usize, 0);
+        loop {
+            match *self.places.get(at)? {
+                place if place.is_free() => return None,
+                place if place.hash == hash && is(place) => return Some(at),
+                _ => at = self.behind(at, 1),
+            }
+        }
+    }
+
+    /// The slot with this hash that is the one.
+    pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
+        self.position(hash, |place| is(place.slot)).map(|at| self.places[at].slot)
+    }
+
+    /// A slot that is not there yet, and is not the last one there can be.
+    pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
+        // There are always some that are free: the more, the shorter are the ways to them.
+        if 4 * self.len >= 3 * self.places.len() {
+            let more = (2 * self.places.len()).max(Self::FEW);
+            let mut places = Vec::new();
+            places.reserve_exact(more);
+            places.resize(more, Place::FREE);
+            for place in mem::replace(&mut self.places, places) {
+                if !place.is_free() {
+                    self.put(place);
+                }
+            }
+        }
+        self.put(Place { hash, slot });
+        self.len += 1;
+    }
+
+    fn put(&mut self, place: Place) {
+        let mut at = self.behind(place.hash as usize, 0);
+        while !self.places[at].is_free() {
+            at = self.behind(at, 1);
+        }
+        self.places[at] = place;
+    }
+
+    /// Takes a slot out, if it is there.
+    pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
+        let Some(mut hole) = self.position(hash, |place| place.slot == slot) else { return };
+        self.len -= 1;
+        let mut at = self.behind(hole, 1);
+        while !self.places[at].is_free() {
+            // How far it is from where it belongs, and from the hole: it does not move up to before where it belongs.
+            let from = |place: usize| self.behind(at, 0usize.wrapping_sub(place));
+            if from(self.places[at].hash as usize) >= from(hole) {
+                self.places[hole] = self.places[at];
+                hole = at;
+            }
+            at = self.behind(at, 1);
+        }
+        self.places[hole] = Place::FREE;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+
+    /// All hashes are one of few, so that many belong into the same place, and some beyond the last one.
+    #[test]
+    fn it_agrees_with_a_plain_map_however_the_hashes_fall() {
+        for (spread, seed) in [(1, 1_u64), (3, 2), (20, 3), (1_000_000, 4)] {
+            let (mut model, mut table, mut state) = (BTreeMap::new(), ByHash::new(), seed);
+            for step in 0..6_000_u32 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let hash = u32::MAX - ((state >> 40) % spread) as u32;
+                let known =
+                    model.iter().nth((state >> 20) as usize % (model.len() + 1)).map(|(slot, hash)| (*slot, *hash));
+                match known {
+                    Some((slot, hash)) if state >> 63 == 1 || model.len() > 60 => {
+                        table.remove(hash, slot);
+                        model.remove(&slot);
+                        assert_eq!(table.find(hash, |found| found == slot), None);
+                        table.remove(hash, slot);
+                    }
+                    _ => {
+                        assert_eq!(table.find(hash, |found| found == step), None);
+                        table.insert(hash, step);
+                        model.insert(step, hash);
+                    }
+                }
+                assert_eq!(table.len(), model.len());
+                if step % 16 == 0 {
+                    for (slot, hash) in &model {
+                        assert_eq!(table.find(*hash, |found| found == *slot), Some(*slot));
+                    }
+                }
+            }
+            assert!(table.places.len() <= 128, "{}", table.places.len());
+        }
+    }
+}
