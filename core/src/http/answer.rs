@@ -76,13 +76,35 @@ pub(super) fn empty(status: StatusCode) -> Answer {
 
 /// An answer whose body is one JSON text.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> Answer {
-    let length = HeaderValue::from(body.len());
+    let length = length(body.len());
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
-    answer.headers_mut().reserve(2);
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
     answer.headers_mut().insert(header::CONTENT_LENGTH, length);
     answer
+}
+
+/// The value of `Content-Length`. Most answers are short, and theirs take no memory.
+fn length(bytes: usize) -> HeaderValue {
+    /// The numbers below 1000, with three digits each.
+    static SHORT: [[u8; 3]; 1000] = {
+        let mut all = [[b'0'; 3]; 1000];
+        let mut number = 1;
+        while number < all.len() {
+            let (mut digits, mut place) = (all[number - 1], 2);
+            while digits[place] == b'9' {
+                digits[place] = b'0';
+                place -= 1;
+            }
+            digits[place] += 1;
+            all[number] = digits;
+            number += 1;
+        }
+        all
+    };
+    let blank = if bytes < 10 { 2 } else { usize::from(bytes < 100) };
+    let digits = SHORT.get(bytes).and_then(|digits| core::str::from_utf8(&digits[blank..]).ok());
+    digits.map_or_else(|| HeaderValue::from(bytes), HeaderValue::from_static)
 }
 
 /// An answer whose body is a JSON-RPC error. Without an id, it has none.
@@ -118,4 +140,17 @@ pub(super) fn busy(why: &'static str) -> Answer {
 
 pub(super) fn set_session(headers: &mut http::HeaderMap, id: &super::SessionId) {
     headers.insert(SESSION_ID, id.header());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn a_length_is_said_in_decimal() {
+        for bytes in (0..1100).chain([65_536, usize::MAX]) {
+            assert_eq!(length(bytes).to_str().expect("digits"), bytes.to_string());
+        }
+    }
 }

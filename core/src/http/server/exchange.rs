@@ -94,7 +94,6 @@ impl Exchange {
     /// Begins to answer with a stream of events.
     pub(super) fn stream(&mut self) {
         let mut head = Response::new(()).into_parts().0;
-        head.headers.reserve(3);
         let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
         say(&mut head.headers, header::CONTENT_TYPE, EVENTS);
         // Nobody on the way is to keep, collect or change it.
