@@ -22,6 +22,8 @@ pub struct Queue {
     places: Mutex<Places>,
     /// How many wait, for those who wake and hardly ever find somebody.
     length: AtomicUsize,
+    /// How often all were woken, for those who were polled and hardly ever for this.
+    calls: AtomicUsize,
 }
 
 #[derive(Default)]
@@ -37,23 +39,32 @@ impl Queue {
     #[must_use]
     pub const fn new() -> Self {
         let places = Places { next: 0, wakers: BTreeMap::new(), called: false };
-        Self { places: Mutex::new(places), length: AtomicUsize::new(0) }
+        Self { places: Mutex::new(places), length: AtomicUsize::new(0), calls: AtomicUsize::new(0) }
     }
 
-    /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all).
+    /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all), and then only.
     pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
-        let mut known: Option<Waker> = None;
+        let mut known: Option<(Waker, usize)> = None;
         poll_fn(|cx| {
-            if let Some(found) = check() {
-                return Poll::Ready(found);
+            let calls = self.calls.load(Ordering::Acquire);
+            match &mut known {
+                // Whoever has a place is woken for all that comes about later: mostly, a task is polled for something else.
+                Some((waker, heard)) if waker.will_wake(cx.waker()) => {
+                    if *heard == calls {
+                        return Poll::Pending;
+                    }
+                    *heard = calls;
+                }
+                known => {
+                    // Most look once, and wait for nothing.
+                    if let Some(found) = check() {
+                        return Poll::Ready(found);
+                    }
+                    place.take(cx.waker());
+                    *known = Some((cx.waker().clone(), calls));
+                }
             }
-            // Whoever has a place is woken for all that comes about later: mostly, a task is polled for something else.
-            if known.as_ref().is_some_and(|known| known.will_wake(cx.waker())) {
-                return Poll::Pending;
-            }
-            place.take(cx.waker());
-            known = Some(cx.waker().clone());
             check().map_or(Poll::Pending, Poll::Ready)
         })
         .await
@@ -93,6 +104,7 @@ impl Queue {
         if self.is_empty() {
             return;
         }
+        self.calls.fetch_add(1, Ordering::Release);
         let wakers: Vec<_> = lock(&self.places).wakers.values().cloned().collect();
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -246,6 +258,32 @@ mod tests {
         assert_eq!(woken().collect::<Vec<_>>(), [3, 4]);
         drop(waiting);
         assert_eq!((queue.len(), queue.length.load(Ordering::SeqCst)), (0, 0));
+    }
+
+    #[test]
+    fn nobody_looks_without_being_woken() {
+        let (queue, looks, open) = (Queue::default(), Cell::new(0), Cell::new(false));
+        let check = || {
+            looks.set(looks.get() + 1);
+            open.get().then_some(())
+        };
+        let counts: Vec<Arc<Count>> = (0..2).map(|_| Arc::default()).collect();
+        let wakers: Vec<_> = counts.iter().map(|count| Waker::from(count.clone())).collect();
+        let mut waiting = pin!(queue.until(check));
+        let mut poll = |number: usize| {
+            let is_done = waiting.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
+            (is_done, looks.take())
+        };
+        // Before and after it has taken its place.
+        assert_eq!(poll(0), (false, 2));
+        assert_eq!((poll(0), poll(0)), ((false, 0), (false, 0)));
+        queue.wake_all();
+        assert_eq!((counts[0].take(), poll(0), poll(0)), (1, (false, 1), (false, 0)));
+        // Another task polls it now.
+        assert_eq!((poll(1), poll(1)), ((false, 2), (false, 0)));
+        open.set(true);
+        queue.wake_all();
+        assert_eq!((counts[0].take(), counts[1].take(), poll(1)), (0, 1, (true, 1)));
     }
 
     #[test]

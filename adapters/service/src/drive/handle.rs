@@ -2,9 +2,9 @@
 
 use std::{
     fmt,
-    future::Future,
+    future::{Future, poll_fn},
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex},
     task::{Context, Poll},
     time::Duration,
@@ -193,7 +193,14 @@ impl<E: Send + 'static> Handle<E> {
     pub fn wait(&self) -> Later<Option<CloseReason>> {
         let hub = self.hub.clone();
         Later::new(async move {
-            hub.stage().until(|stage| (stage.over || hub.is_on_duty()).then(|| stage.closed.clone())).await
+            let mut over = pin!(hub.stage().until(|stage| stage.over.then(|| stage.closed.clone())));
+            poll_fn(|cx| {
+                if hub.is_on_duty() {
+                    return Poll::Ready(hub.stage().look(|stage| stage.closed.clone()));
+                }
+                over.as_mut().poll(cx)
+            })
+            .await
         })
     }
 
