@@ -17,6 +17,9 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How many bytes of it.
 const MOST: usize = 64 << 20;
 
+/// How many bytes are gathered before they are written.
+const SMALL: usize = 2 << 10;
+
 /// A stream that is not hung up while its client is still sending.
 ///
 /// Whoever is refused while the body is on its way has not read the answer yet. If the stream was closed now, the system would
@@ -53,7 +56,15 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, bufs)
+        let stream = Pin::new(&mut self.stream);
+        // A small answer is put behind its head here, which takes less than having the system gather them.
+        let (mut whole, mut len) = ([0; SMALL], 0);
+        for buf in bufs {
+            let Some(place) = whole.get_mut(len..len + buf.len()) else { return stream.poll_write_vectored(cx, bufs) };
+            place.copy_from_slice(buf);
+            len += buf.len();
+        }
+        stream.poll_write(cx, &whole[..len])
     }
 
     fn is_write_vectored(&self) -> bool {
