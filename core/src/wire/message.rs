@@ -442,16 +442,14 @@ impl<'a> Message<'a> {
     /// What a message says that is an error: its code, and whether it names a request. As far as it is one of ours.
     #[cfg(feature = "http")]
     pub(crate) fn error_code(text: &[u8]) -> Option<(ErrorCode, bool)> {
-        let mut scanner = Scanner::new(super::text(text).ok()?, super::scan::MAX_DEPTH);
-        scanner.expect(b'{').ok()?;
-        let mut usual = scanner.clone();
-        if usual.eat_member(true, b"\"jsonrpc\":\"2.0\"")
-            && usual.eat_member(false, b"\"id\":")
-            && usual.value(1).is_ok()
-            && usual.eat_member(false, b"\"result\":")
-        {
+        // Most are results, and say so behind a number.
+        let id = text.strip_prefix(b"{\"jsonrpc\":\"2.0\",\"id\":");
+        let digits = |id: &[u8]| id.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        if id.is_some_and(|id| id[digits(id)..].starts_with(b",\"result\":")) {
             return None;
         }
+        let mut scanner = Scanner::new(super::text(text).ok()?, super::scan::MAX_DEPTH);
+        scanner.expect(b'{').ok()?;
         let mut has_id = false;
         for first in [true].into_iter().chain(core::iter::repeat(false)) {
             match &*scanner.next_member(first).ok()??.text() {

@@ -346,12 +346,6 @@ impl<'a> Scanner<'a> {
         if first { Some(self.rest) } else { self.rest.strip_prefix(b",") }
     }
 
-    /// Takes a member's beginning that is written exactly so, with the comma before it if there should be one.
-    #[cfg(feature = "http")]
-    pub(super) fn eat_member<const N: usize>(&mut self, first: bool, beginning: &[u8; N]) -> bool {
-        self.peek_member(first).is_some_and(|member| self.eat_beginning(member, beginning))
-    }
-
     /// Takes the beginning of a `member` that was [seen](Self::peek_member), if it is written exactly so.
     #[inline(always)]
     pub(super) fn eat_beginning<const N: usize>(&mut self, member: &'a [u8], beginning: &[u8; N]) -> bool {
