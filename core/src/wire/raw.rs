@@ -1,6 +1,6 @@
 //! A JSON value as a piece of the frame it came in.
 
-use alloc::borrow::Cow;
+use alloc::{borrow::Cow, vec::Vec};
 use core::{fmt, iter, mem};
 
 use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
@@ -159,6 +159,20 @@ impl KeptJson {
     pub fn get(&self) -> RawJson<'_> {
         // It came from a text.
         RawJson::trusted(text(&self.0).unwrap_or("null"))
+    }
+
+    /// Keeps a value in room that there is already, and is enlarged if it is too small.
+    #[must_use]
+    pub fn within(raw: &RawJson<'_>, mut room: Vec<u8>) -> Self {
+        room.clear();
+        room.extend_from_slice(raw.get().as_bytes());
+        Self(SmallVec::from_vec(room))
+    }
+
+    /// The room that it took outside of its place, for the next one.
+    #[must_use]
+    pub fn into_room(self) -> Vec<u8> {
+        if self.0.spilled() { self.0.into_vec() } else { Vec::new() }
     }
 }
 

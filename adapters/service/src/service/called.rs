@@ -45,7 +45,7 @@ impl<'a> Called<'a> {
         for (member, value) in raw.members() {
             let is_new = match &*member {
                 "name" => name.replace(value.into_text()?).is_none(),
-                "arguments" if value.is_object() => arguments.replace(value.into()).is_none(),
+                "arguments" if value.is_object() => arguments.replace(room::keep(value)).is_none(),
                 "_meta" => meta.replace(value.decode().ok()?).is_none(),
                 _ => false,
             };
@@ -79,7 +79,44 @@ impl Calling {
     /// Calls it, as far as that goes without waiting.
     pub(crate) fn begin(self, work: &Arc<Work>) -> Later<()> {
         let Self { tool, arguments, around, reply } = self;
-        reply.earn(work, around, move |context| tool.run(&arguments.get(), context))
+        reply.earn(work, around, move |context| {
+            let running = tool.run(&arguments.get(), context);
+            room::give_back(arguments);
+            running
+        })
+    }
+}
+
+/// Where large arguments are kept until their tool runs. The room of the last ones is left for the next ones: what would be
+/// given back to the system after each call would be handed out anew, page by page, with the next.
+mod room {
+    use std::{mem, sync::Mutex};
+
+    use mcp_proto::wire::{KeptJson, RawJson};
+
+    use crate::sync::lock;
+
+    /// What is worth it, in bytes.
+    const LARGE: usize = 64 << 10;
+
+    /// The most that is left, in bytes. There is one for the whole process.
+    const MOST: usize = 2 << 20;
+
+    static FREE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+
+    pub(super) fn keep(arguments: RawJson<'_>) -> KeptJson {
+        if arguments.get().len() < LARGE {
+            return arguments.into();
+        }
+        let room = mem::take(&mut *lock(&FREE));
+        KeptJson::within(&arguments, room)
+    }
+
+    pub(super) fn give_back(arguments: KeptJson) {
+        let room = arguments.into_room();
+        if (LARGE..=MOST).contains(&room.capacity()) {
+            *lock(&FREE) = room;
+        }
     }
 }
 
