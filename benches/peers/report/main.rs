@@ -18,6 +18,7 @@ use std::{
     fs,
     path::Path,
     process::{Command, ExitCode},
+    thread,
     time::Instant,
 };
 
@@ -66,7 +67,14 @@ fn measure() -> Result<Results, Box<dyn Error>> {
     say("the core, and what it is measured against");
     timing::time(mcp_benches::core(), &mut times);
     say("adapters, and rmcp");
-    timing::time(peers::cases(), &mut times);
+    thread::scope(|scope| {
+        let staying = || {
+            stdio::stay();
+            timing::time(peers::cases(), &mut times);
+        };
+        scope.spawn(staying).join()
+    })
+    .map_err(|_| "a panic")?;
     Ok(Results { times, allocations, servers: servers()?, web: web()? })
 }
 
