@@ -233,12 +233,6 @@ fn blocks(said: &str) -> Option<f64> {
 
 /// Measures servers beside each other.
 pub(crate) fn measure(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
-    let staying = || {
-        stay();
-        timed(servers)
-    };
-    let timed = thread::scope(|scope| scope.spawn(staying).join());
-    let timed = timed.unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
     let callgrind = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
     let dhat = ["--tool=dhat", "--dhat-out-file=/dev/null"];
     let counted = |(command, timed): (&Start<'_>, Figures)| {
@@ -249,5 +243,9 @@ pub(crate) fn measure(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
             ..timed
         })
     };
-    servers.iter().zip(timed).map(counted).collect()
+    let staying = || {
+        stay();
+        servers.iter().zip(timed(servers)?).map(counted).collect()
+    };
+    thread::scope(|scope| scope.spawn(staying).join()).unwrap_or_else(|_| Err(io::Error::other("a panic")))
 }
