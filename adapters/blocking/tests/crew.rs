@@ -1,10 +1,13 @@
 //! Handlers that are functions and take their time, over a pipe: they run where their connection is read, and hold up nobody.
 
 use std::{
+    hint::black_box,
     io::{BufRead as _, BufReader, Write as _},
     os::unix::net::UnixStream,
-    sync::Arc,
-    thread,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -149,20 +152,17 @@ fn those_who_ask_give_way_at_once() {
 
 #[test]
 fn it_does_not_matter_when_another_thread_takes_over() {
-    let naps = Tool::new("naps", {
-        let turn = std::sync::atomic::AtomicU64::new(0);
-        move || {
-            // About as long as others wait before they take over.
-            let turn = turn.fetch_add(97, std::sync::atomic::Ordering::Relaxed);
-            thread::sleep(Duration::from_micros(turn % 2500));
-            "napped"
-        }
+    let turns = AtomicU64::new(0);
+    let computes = Tool::new("computes", move || {
+        // From nothing to more than what others wait for before they take over.
+        let steps = turns.fetch_add(97, Ordering::Relaxed) % 2500 * 100;
+        (0..steps).fold(0, |sum, step| black_box(sum ^ step)).to_string()
     });
-    let service = Service::builder("naps", "1").tool(naps).build().expect("one name");
+    let service = Service::builder("computes", "1").tool(computes).build().expect("one name");
     let mut peer = Peer::new(&service, 4);
     for round in 0..100 {
         let calls = 1 + round % 7;
-        peer.send(&(1..=calls).map(|id| call(id, "naps")).collect::<Vec<_>>());
+        peer.send(&(1..=calls).map(|id| call(id, "computes")).collect::<Vec<_>>());
         let mut answered: Vec<_> = (0..calls).map(|_| peer.receive()["id"].as_u64()).collect();
         answered.sort_unstable();
         assert_eq!(answered, (1..=calls).map(|id| Some(id as u64)).collect::<Vec<_>>());
