@@ -90,7 +90,7 @@ mod tests {
         let (mut row, mut map) = (Row::new(), BTreeMap::new());
         let mut random = 7_u64;
         for step in 0..5000_u64 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            crate::wire::dice::roll(&mut random);
             // Mostly what came last, as where it is used.
             let number = if random >> 62 == 0 { (random >> 33) % (step + 1) } else { step };
             match (random >> 50) % 8 {

@@ -222,7 +222,7 @@ mod tests {
         let mut state = 1_u64;
         for _ in 0..20_000 {
             let mut value = String::new();
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            crate::wire::dice::roll(&mut state);
             for piece in 0..(state >> 61) {
                 let pieces = ["=?base64?", "?=", " ", "\t", "a", "é", "\n", "=", "?", "Z"];
                 value.push_str(pieces[(state >> (6 * piece + 8)) as usize % pieces.len()]);

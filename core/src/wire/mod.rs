@@ -1,5 +1,7 @@
 //! JSON-RPC syntax: ids, messages, batches, error codes, encoding.
 
+#[cfg(test)]
+pub(crate) mod dice;
 pub(crate) mod encode;
 mod error;
 mod escape;

@@ -574,7 +574,7 @@ mod tests {
         let mut valid = 0;
         for _ in 0..30_000 {
             let mut text = Vec::new();
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            crate::wire::dice::roll(&mut state);
             for i in 0..(state >> 60) {
                 // The first ones are rare, or nothing would be long.
                 let choice = (state >> (3 * i)) as usize % 31;

@@ -541,7 +541,7 @@ mod tests {
         let mut valid = 0;
         for _ in 0..200_000 {
             let mut text = String::new();
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            crate::wire::dice::roll(&mut state);
             for i in 0..(state >> 60) % 9 {
                 text.push_str(parts[(state >> (5 * i)) as usize % parts.len()]);
             }

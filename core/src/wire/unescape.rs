@@ -103,7 +103,7 @@ mod tests {
         for _ in 0..3000 {
             let mut written = String::new();
             for _ in 0..40 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                crate::wire::dice::roll(&mut state);
                 // Halves of pairs are rare, or nothing else would be tried.
                 let choice = (state >> 33) as usize % 200;
                 written.push_str(
