@@ -140,4 +140,24 @@ mod tests {
             assert_eq!(indexed, scanned, "{params:.99}");
         }
     }
+
+    #[test]
+    fn members_are_taken_together_if_there_are_no_others() {
+        for (params, taken) in [
+            ("{}", Some([None, None])),
+            (r#"{"b":[1]}"#, Some([None, Some("[1]")])),
+            (r#"{"b":2,"a":{"c":3}}"#, Some([Some(r#"{"c":3}"#), Some("2")])),
+            (r#"{"\u0061":1}"#, Some([Some("1"), None])),
+            (r#"{"a":1,"b":2,"c":3}"#, None),
+            (r#"{"a":1,"a":1}"#, None),
+        ] {
+            let frame = format!(r#"{{"jsonrpc":"2.0","id":1,"params":{params},"method":"a"}}"#);
+            let Ok(Message::Request { params: Some(raw), .. }) = Message::parse(&frame, 99) else { panic!("{frame}") };
+            for raw in [&raw, &RawJson::trusted(params)] {
+                let only = raw.only(["a", "b"]);
+                let texts = only.as_ref().map(|values| values.each_ref().map(|value| value.as_ref().map(RawJson::get)));
+                assert_eq!(texts, taken, "{params}");
+            }
+        }
+    }
 }

@@ -1,10 +1,9 @@
 //! A JSON value as a piece of the frame it came in.
 
-use alloc::{borrow::Cow, vec::Vec};
+use alloc::{borrow::Cow, string::String};
 use core::{fmt, iter, mem};
 
 use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
-use smallvec::SmallVec;
 
 use super::{
     Json, JsonObject,
@@ -12,7 +11,6 @@ use super::{
     message::string,
     reader::{raw, read},
     scan::{MAX_DEPTH, Scanner, may_have},
-    text,
 };
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
@@ -101,6 +99,36 @@ impl<'a> RawJson<'a> {
         picked
     }
 
+    /// The values of these members, if there are no others and none is there twice.
+    #[must_use]
+    pub fn only<const N: usize>(&self, names: [&str; N]) -> Option<[Option<RawJson<'_>>; N]> {
+        let mut values = [None; N];
+        let no_others = self.all_members(|found, value| {
+            let at = names.iter().position(|name| *name == found);
+            at.is_some_and(|at| values[at].replace(value).is_none())
+        });
+        no_others.then(|| values.map(|value| value.map(RawJson::trusted)))
+    }
+
+    /// Whether `f` holds for all members, by their names, unescaped, and the texts of their values: as
+    /// [`members`](Self::members), for who looks at each of them only once.
+    pub fn all_members<'b>(&'b self, mut f: impl FnMut(&str, &'b str) -> bool) -> bool {
+        if self.index.is_known() {
+            return self.index.members(&self.text).all(|(name, value)| f(name, value));
+        }
+        let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
+        let mut first = true;
+        if !scanner.eat(b'{') {
+            return true;
+        }
+        while let Ok(Some(name)) = scanner.next_member(mem::replace(&mut first, false)) {
+            if !scanner.value(1).is_ok_and(|value| f(&name.text(), value)) {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether this is an object that has such a member, where it hardly ever has.
     pub(crate) fn has(&self, name: &str) -> bool {
         may_have(self.text.as_bytes(), name) && self.member(name).is_some()
@@ -149,39 +177,35 @@ impl Serialize for RawJson<'_> {
     }
 }
 
-/// The text of a JSON value that is kept for a while. A short one is kept in place.
+/// The text of a JSON value that is kept for a while.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KeptJson(SmallVec<[u8; 96]>);
+pub struct KeptJson(String);
 
 impl KeptJson {
     /// The value.
     #[must_use]
-    pub fn get(&self) -> RawJson<'_> {
-        // It came from a text.
-        RawJson::trusted(text(&self.0).unwrap_or("null"))
+    pub const fn get(&self) -> RawJson<'_> {
+        RawJson::trusted(self.0.as_str())
     }
 
     /// Keeps a value in room that there is already, and is enlarged if it is too small.
     #[must_use]
-    pub fn within(raw: &RawJson<'_>, mut room: Vec<u8>) -> Self {
+    pub fn within(raw: &RawJson<'_>, mut room: String) -> Self {
         room.clear();
-        room.extend_from_slice(raw.get().as_bytes());
-        Self(SmallVec::from_vec(room))
+        room.push_str(raw.get());
+        Self(room)
     }
 
-    /// The room that it took outside of its place, for the next one.
+    /// The room that it took, for the next one.
     #[must_use]
-    pub fn into_room(self) -> Vec<u8> {
-        if self.0.spilled() { self.0.into_vec() } else { Vec::new() }
+    pub fn into_room(self) -> String {
+        self.0
     }
 }
 
 impl From<RawJson<'_>> for KeptJson {
     fn from(raw: RawJson<'_>) -> Self {
-        Self(match raw.text {
-            Cow::Borrowed(text) => SmallVec::from_slice(text.as_bytes()),
-            Cow::Owned(text) => SmallVec::from_vec(text.into_bytes()),
-        })
+        Self(raw.text.into_owned())
     }
 }
 

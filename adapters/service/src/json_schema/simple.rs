@@ -21,6 +21,14 @@ pub(super) struct Simple {
 struct Types(u8);
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "array", "object"];
+/// Their places.
+const STRING: usize = 0;
+const NUMBER: usize = 1;
+const INTEGER: usize = 2;
+const BOOLEAN: usize = 3;
+const NULL: usize = 4;
+const ARRAY: usize = 5;
+const OBJECT: usize = 6;
 
 /// What says nothing about which values fit.
 const REMARKS: [&str; 10] = [
@@ -68,17 +76,16 @@ impl Simple {
     /// Whether a text fits for sure. What does not may fit all the same.
     pub(super) fn fits(&self, text: &RawJson<'_>) -> bool {
         let mut seen = 0_u64;
-        for (name, value) in text.members() {
-            match self.properties.iter().position(|(known, _)| *known == name) {
-                // Of two of the same name, who knows which is meant.
-                Some(place) if seen & 1 << place == 0 && self.properties[place].1.has(value.get()) => {
-                    seen |= 1 << place
-                }
-                None if !self.is_closed => {}
-                _ => return false,
-            }
-        }
-        text.is_object() && self.required & !seen == 0
+        let all_fit = text.all_members(|name, value| {
+            let Some(place) = self.properties.iter().position(|(known, _)| known == name) else {
+                return !self.is_closed;
+            };
+            // Of two of the same name, who knows which is meant.
+            let is_new = seen & 1 << place == 0;
+            seen |= 1 << place;
+            is_new && self.properties[place].1.has(value)
+        });
+        all_fit && text.is_object() && self.required & !seen == 0
     }
 
     /// Whether a text fits, and where it does not. Of several members of one name the last counts.
@@ -148,29 +155,31 @@ impl Types {
         Some(types)
     }
 
-    fn contains(self, name: &str) -> bool {
-        bit(name).is_some_and(|bit| self.0 & bit != 0)
+    const fn contains(self, kind: usize) -> bool {
+        self.0 & 1 << kind != 0
     }
 
     /// Whether the text of a value is one of these for sure.
     fn has(self, value: &str) -> bool {
-        let is = |name| self.contains(name);
-        match value.as_bytes() {
-            [b'"', ..] => is("string"),
-            [b't' | b'f', ..] => is("boolean"),
-            [b'n', ..] => is("null"),
-            [b'[', ..] => is("array"),
-            [b'{', ..] => is("object"),
+        self.contains(match value.as_bytes() {
+            [b'"', ..] => STRING,
+            [b't' | b'f', ..] => BOOLEAN,
+            [b'n', ..] => NULL,
+            [b'[', ..] => ARRAY,
+            [b'{', ..] => OBJECT,
             // 1.0 is an integer, too, but not for sure.
-            number => is("number") || is("integer") && !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')),
-        }
+            number if self.contains(INTEGER) && !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) => {
+                INTEGER
+            }
+            _ => NUMBER,
+        })
     }
 
     /// Whether a value is one of these.
     #[cfg(any(test, not(feature = "schemas")))]
     fn has_value(self, value: &RawJson<'_>) -> bool {
         let is_whole = || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0);
-        self.has(value.get()) || self.contains("integer") && is_whole()
+        self.has(value.get()) || self.contains(INTEGER) && is_whole()
     }
 }
 
@@ -184,7 +193,7 @@ fn bit(name: &str) -> Option<u8> {
 impl fmt::Display for Types {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut between = "";
-        for name in TYPES.into_iter().filter(|name| self.contains(name)) {
+        for (_, name) in TYPES.into_iter().enumerate().filter(|(kind, _)| self.contains(*kind)) {
             write!(f, "{between}{name:?}")?;
             between = " or ";
         }

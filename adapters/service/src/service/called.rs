@@ -23,7 +23,8 @@ use crate::{
 /// The params of `tools/call`, as far as they are for whoever runs the tool.
 pub(super) struct Called<'a> {
     pub(super) name: Cow<'a, str>,
-    pub(super) arguments: KeptJson,
+    pub(super) arguments: RawJson<'a>,
+    /// It is to be a task (2025-11-25).
     pub(super) task: Option<TaskMetadata>,
     pub(super) meta: Option<Meta>,
 }
@@ -35,25 +36,15 @@ impl<'a> Called<'a> {
         }
         let CallToolParams { name, arguments, task, meta, .. } = read(asked)?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
-        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into(), task, meta })
+        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
     }
 
     /// Most calls say no more than this, and their arguments, which may be large, are not looked at again. `None` if there
     /// is more, or anything wrong.
     fn plain(raw: &'a RawJson<'_>) -> Option<Self> {
-        let (mut name, mut arguments, mut meta) = (None, None, None);
-        for (member, value) in raw.members() {
-            let is_new = match &*member {
-                "name" => name.replace(value.into_text()?).is_none(),
-                "arguments" if value.is_object() => arguments.replace(room::keep(value)).is_none(),
-                "_meta" => meta.replace(value.decode().ok()?).is_none(),
-                _ => false,
-            };
-            if !is_new {
-                return None;
-            }
-        }
-        Some(Self { name: name?, arguments: arguments?, task: None, meta })
+        let [name, arguments, meta] = raw.only(["name", "arguments", "_meta"])?;
+        let meta = meta.map(|meta| meta.decode()).transpose().ok()?;
+        Some(Self { name: name?.into_text()?, arguments: arguments.filter(RawJson::is_object)?, task: None, meta })
     }
 }
 
@@ -70,10 +61,10 @@ impl Calling {
         shared: &Arc<Shared<ServerEnd>>,
         asked: &Asked<'_, ServerEnd>,
         tool: Arc<Tool>,
-        arguments: KeptJson,
+        arguments: &RawJson<'_>,
     ) -> Self {
         let (around, reply) = (Around::of(shared, asked), Reply::new(shared, asked.link, asked.key));
-        Self { tool, arguments, around, reply }
+        Self { tool, arguments: room::keep(arguments), around, reply }
     }
 
     /// Calls it, as far as that goes without waiting.
@@ -87,35 +78,55 @@ impl Calling {
     }
 }
 
-/// Where large arguments are kept until their tool runs. The room of the last ones is left for the next ones: what would be
-/// given back to the system after each call would be handed out anew, page by page, with the next.
+/// Where arguments are kept until their tool runs. The room of the last ones is left for the next ones: small calls take none
+/// anew, and what large ones give back to the system would be handed out anew, page by page, with the next.
 mod room {
-    use std::{mem, sync::Mutex};
+    use std::{cell::RefCell, mem, sync::Mutex};
 
     use mcp_proto::wire::{KeptJson, RawJson};
 
     use crate::sync::lock;
 
-    /// What is worth it, in bytes.
+    /// What most calls have, in bytes.
+    const SMALL: usize = 1 << 10;
+
+    /// How much of such room a thread keeps.
+    const MOST_SMALL: usize = 64;
+
+    /// What is worth it beyond that, in bytes.
     const LARGE: usize = 64 << 10;
 
     /// The most that is left, in bytes. There is one for the whole process.
     const MOST: usize = 2 << 20;
 
-    static FREE: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    thread_local! {
+        static SMALL_ONES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    }
 
-    pub(super) fn keep(arguments: RawJson<'_>) -> KeptJson {
-        if arguments.get().len() < LARGE {
-            return arguments.into();
-        }
-        let room = mem::take(&mut *lock(&FREE));
-        KeptJson::within(&arguments, room)
+    static LARGE_ONE: Mutex<String> = Mutex::new(String::new());
+
+    pub(super) fn keep(arguments: &RawJson<'_>) -> KeptJson {
+        let room = match arguments.get().len() {
+            ..=SMALL => SMALL_ONES.try_with(|small| small.borrow_mut().pop()).ok().flatten().unwrap_or_default(),
+            LARGE.. => mem::take(&mut *lock(&LARGE_ONE)),
+            _ => String::new(),
+        };
+        KeptJson::within(arguments, room)
     }
 
     pub(super) fn give_back(arguments: KeptJson) {
         let room = arguments.into_room();
-        if (LARGE..=MOST).contains(&room.capacity()) {
-            *lock(&FREE) = room;
+        match room.capacity() {
+            ..=SMALL => {
+                let _ = SMALL_ONES.try_with(|small| {
+                    let mut small = small.borrow_mut();
+                    if small.len() < MOST_SMALL {
+                        small.push(room);
+                    }
+                });
+            }
+            LARGE..=MOST => *lock(&LARGE_ONE) = room,
+            _ => {}
         }
     }
 }

@@ -6,11 +6,16 @@ use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, Method},
     schema::{MissingRequiredClientCapability, TaskSupport},
-    wire::{ErrorCode, ErrorObject},
+    wire::{ErrorCode, ErrorObject, KeptJson},
 };
 
 use super::{Desk, Request, tools::ToolCall};
-use crate::{Context, Job, reply::Answer, service::ToolAnswer, session::Shared};
+use crate::{
+    Context, Job,
+    reply::Answer,
+    service::{ToolAnswer, called::Called},
+    session::Shared,
+};
 
 /// Calls a tool.
 type Call = fn(&Arc<Shared<ServerEnd>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
@@ -43,8 +48,8 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
             return Err(MissingRequiredClientCapability::error(missing));
         }
         (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
-            let ToolCall { tool, arguments, meta, .. } = tool_call;
-            let how = (tool.kind(), tool.beginning);
+            let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
+            let (how, arguments) = ((tool.kind(), tool.beginning), KeptJson::from(arguments));
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
@@ -53,17 +58,21 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
         _ => {}
     }
     let has_tasks = || shared.has_tasks(asked.link, asked.key, Capability::TasksToolsCall);
-    match (tool_call.task.take(), support) {
+    match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
-            let ToolCall { tool, arguments, meta, .. } = tool_call;
-            let (kind, run) = (tool.kind(), move |context: &Context| tool.run(&arguments.get(), context));
+            let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
+            let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
+            let run = move |context: &Context| tool.run(&arguments.get(), context);
             Ok(Some(shared.work_as_task(asked, meta, task, kind, what_failed, run)))
         }
         (None, TaskSupport::Required) if has_tasks() => {
-            let why = format!("{} has to be run as a task", tool_call.name);
+            let why = format!("{} has to be run as a task", tool_call.called.name);
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why))
         }
-        (task, _) => shared.call_directly(asked, ToolCall { task, ..tool_call }),
+        (task, _) => {
+            tool_call.called.task = task;
+            shared.call_directly(asked, tool_call)
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 //! What is asked about tools.
 
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, CapabilitySet, Era, Method},
-    schema::{CallToolResult, ListToolsParams, ListToolsResult, Meta, MissingRequiredClientCapability, TaskMetadata},
+    schema::{CallToolResult, ListToolsParams, ListToolsResult, MissingRequiredClientCapability},
     wire::{ErrorCode, ErrorObject, KeptJson},
 };
 
@@ -42,12 +42,8 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
 
 /// A tool that is called.
 pub(super) struct ToolCall<'a> {
-    pub(super) name: Cow<'a, str>,
+    pub(super) called: Called<'a>,
     pub(super) tool: Arc<Tool>,
-    pub(super) arguments: KeptJson,
-    pub(super) meta: Option<Meta>,
-    /// It is to be a task (2025-11-25).
-    pub(super) task: Option<TaskMetadata>,
     /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
     pub(super) extension: Option<bool>,
     /// Who calls, if that is known from the request (2026-07-28).
@@ -56,24 +52,24 @@ pub(super) struct ToolCall<'a> {
 
 impl Shared<ServerEnd> {
     fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
-        let Called { name, arguments, task, meta } = Called::of(asked)?;
+        let called = Called::of(asked)?;
         // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
-        let modern = meta.as_ref().and_then(|_| {
+        let modern = called.meta.as_ref().and_then(|_| {
             asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
         });
         let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let service = &*self.home.0;
-        let tool = service.view(asked).get(service, |catalog| &catalog.tools, &name);
-        let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {name}")))?;
+        let tool = service.view(asked).get(service, |catalog| &catalog.tools, &called.name);
+        let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {}", called.name)))?;
         let Asked { link, key, .. } = *asked;
         if !tool.headers.is_empty() {
-            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&arguments.get())))?;
+            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
         }
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
         }
         let tasks = tool.tasks;
-        let call = ToolCall { name, tool, arguments, meta, task, extension, asker };
+        let call = ToolCall { called, tool, extension, asker };
         match tasks {
             Some(tasks) => (tasks.call)(self, asked, call),
             None => self.call_directly(asked, call),
@@ -82,16 +78,17 @@ impl Shared<ServerEnd> {
 
     /// Calls a tool, and not as a task.
     pub(super) fn call_directly(self: &Arc<Self>, asked: &Request<'_>, call: ToolCall<'_>) -> Answer<Option<Job>> {
-        let ToolCall { name, tool, arguments, meta, task, asker, .. } = call;
+        let ToolCall { called: Called { name, arguments, task, meta }, tool, asker, .. } = call;
         if task.is_some() && self.has_tasks(asked.link, asked.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         if asker.is_none() {
-            let (kind, calling) = (tool.kind(), Calling::new(self, asked, tool, arguments));
+            let (kind, calling) = (tool.kind(), Calling::new(self, asked, tool, &arguments));
             return Ok(Some(Job::errand(kind, self.works.begin(asked.key, meta, Errand::Call(calling)))));
         }
-        let (kind, run) = (tool.kind(), move |context: &Context| tool.run(&arguments.get(), context));
+        let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
+        let run = move |context: &Context| tool.run(&arguments.get(), context);
         self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
     }
 
