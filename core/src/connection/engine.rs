@@ -411,7 +411,11 @@ impl Engine {
         let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
         let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
         let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
-        [call, retry, ping, drain].into_iter().flatten().min_by_key(|deadline| deadline.at)
+        let nearer = |first: Option<Deadline>, other: Option<Deadline>| match (first, other) {
+            (Some(first), Some(other)) if other.at < first.at => Some(other),
+            (first, other) => first.or(other),
+        };
+        [retry, ping, drain].into_iter().fold(call, nearer)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {

@@ -93,14 +93,13 @@ impl Pipe {
 }
 
 impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
-    fn read(&mut self, post: &Post<E, Connection<E>>, cx: &mut Context<'_>) -> bool {
+    fn read(&mut self, post: &Post<E, Connection<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let hub = &post.hub;
         self.tell(hub);
         if !self.reads {
             return false;
         }
         let Poll::Ready(filled) = self.wire.poll_fill(cx) else { return false };
-        let now = hub.now();
         while let Some(frame) = self.wire.next_frame() {
             let mut state = lock(&hub.state);
             match state.carrier.handle_frame(now, frame) {

@@ -18,7 +18,7 @@ use std::{
 use mcp_proto::{connection::Event, rpc::Timestamp};
 
 use super::{
-    Runtime, Slot, Timer,
+    Jobs, Runtime, Slot, Timer,
     bounds::{LAST_JOBS, NEVER},
     carrier::Carrier,
     hub::{Asleep, Hub, Left},
@@ -34,8 +34,8 @@ pub(super) const BATCH: usize = 8;
 
 /// What moves the messages of a connection.
 pub(super) trait Mover<E, C>: Send {
-    /// Takes in what has come. Whether anything has.
-    fn read(&mut self, _post: &Post<E, C>, _cx: &mut Context<'_>) -> bool {
+    /// Takes in what has come by now. Whether anything has.
+    fn read(&mut self, _post: &Post<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
 
@@ -67,14 +67,18 @@ pub(super) struct Desk<E: Send + 'static, C: Carrier<E>, R: Runtime> {
     pub(super) post: Post<E, C>,
     pub(super) runtime: R,
     timer: R::Timer,
-    /// The handlers that were not done at once.
-    tasks: BTreeMap<u64, Handler<R::Task>>,
-    spawned: u64,
+    handlers: Handlers<R::Task>,
     /// Room for jobs that begin together: they are taken in one go, and so is note of those that have ended.
     batch: Vec<(Job, Slot)>,
     done: Vec<Slot>,
     /// The last to be dropped.
     _over: Over<E, C>,
+}
+
+/// The handlers that were not done at once.
+struct Handlers<T> {
+    tasks: BTreeMap<u64, Handler<T>>,
+    spawned: u64,
 }
 
 /// A handler that runs in a task of its own.
@@ -102,8 +106,7 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
             post,
             timer: runtime.timer(),
             runtime,
-            tasks: BTreeMap::new(),
-            spawned: 0,
+            handlers: Handlers { tasks: BTreeMap::new(), spawned: 0 },
             batch: Vec::new(),
             done: Vec::new(),
         }
@@ -155,8 +158,9 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
 
     /// One round. Whether anything has moved.
     fn turn<M: Mover<E, C>>(&mut self, mover: &mut M, cx: &mut Context<'_>) -> bool {
-        let read = mover.read(&self.post, cx);
-        let told = self.post.tell();
+        let now = self.post.hub.now();
+        let read = mover.read(&self.post, now, cx);
+        let told = self.post.tell(now);
         let began = self.begin_jobs();
         let wrote = mover.write(&self.post, cx);
         read || told || began || wrote
@@ -187,13 +191,12 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
 
     /// Begins the jobs that may begin, and goes on with those that others have begun.
     fn begin_jobs(&mut self) -> bool {
-        let hub = self.post.hub.clone();
+        let Self { post, runtime, handlers, batch, done, .. } = self;
         let mut moved = false;
-        let mut batch = mem::take(&mut self.batch);
         loop {
             let (ended, left) = {
-                let mut work = lock(&hub.jobs);
-                self.done.drain(..).for_each(|slot| work.jobs.ended(slot));
+                let mut work = lock(&post.hub.jobs);
+                done.drain(..).for_each(|slot| work.jobs.ended(slot));
                 while batch.len() < BATCH
                     && let Some(next) = work.jobs.next()
                 {
@@ -202,37 +205,46 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
                 (mem::take(&mut work.ended), mem::take(&mut work.left))
             };
             for task in ended {
-                self.tasks.remove(&task);
+                handlers.tasks.remove(&task);
             }
-            left.into_iter().for_each(|left| self.go_on(left));
-            if batch.is_empty() {
-                self.batch = batch;
-                return moved;
-            }
-            moved = true;
+            left.into_iter().for_each(|left| handlers.go_on(&post.hub, runtime, left));
+            let is_last = batch.len() < BATCH;
+            moved |= !batch.is_empty();
             for (job, slot) in batch.drain(..) {
-                match self.post.begin(&self.runtime, job, slot) {
-                    Begun::Done => self.done.push(slot),
+                match post.begin(runtime, job, slot) {
+                    Begun::Done => done.push(slot),
                     Begun::Elsewhere => {}
-                    Begun::Waits(left) => self.go_on(left),
+                    Begun::Waits(left) => handlers.go_on(&post.hub, runtime, left),
                 }
+            }
+            // What may begin because of those that have ended begins in the next round, which comes at once.
+            if is_last {
+                return moved;
             }
         }
     }
 
-    /// Has a task go on with a job.
-    fn go_on(&mut self, Left { future, slot, outlives }: Left) {
-        self.spawned += 1;
-        let ticket = Ticket { hub: self.post.hub.clone(), slot, task: Some(self.spawned) };
-        let task = self.runtime.spawn(Running { future, ticket });
-        self.tasks.insert(self.spawned, Handler { task, outlives });
-    }
-
     /// Ends the handlers that are not done, except those that may work on something that outlives the connection.
     fn leave_handlers(&mut self) {
-        let (stay, end): (Vec<_>, Vec<_>) = mem::take(&mut self.tasks).into_values().partition(|begun| begun.outlives);
+        let (stay, end): (Vec<_>, Vec<_>) =
+            mem::take(&mut self.handlers.tasks).into_values().partition(|begun| begun.outlives);
         stay.into_iter().for_each(|begun| R::detach(begun.task));
         drop(end);
+    }
+}
+
+impl<T> Handlers<T> {
+    /// Has a task go on with a job.
+    fn go_on<E: Send + 'static, C: Carrier<E>, R: Runtime<Task = T>>(
+        &mut self,
+        hub: &Arc<Hub<E, C>>,
+        runtime: &R,
+        Left { future, slot, outlives }: Left,
+    ) {
+        self.spawned += 1;
+        let ticket = Ticket { hub: hub.clone(), slot, task: Some(self.spawned) };
+        let task = runtime.spawn(Running { future, ticket });
+        self.tasks.insert(self.spawned, Handler { task, outlives });
     }
 }
 
@@ -276,32 +288,31 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
     #[cfg(feature = "http")]
     pub(super) fn attend<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let turn = HandsOut(&self.hub);
-        self.hand_out(event);
+        let offered = self.offer(event);
+        let mut next = self.queued(offered, Jobs::next);
         drop(turn);
-        let mut done = None;
-        loop {
-            let next = {
-                let jobs = &mut lock(&self.hub.jobs).jobs;
-                done.take().into_iter().for_each(|slot| jobs.ended(slot));
-                jobs.next()
-            };
-            let Some((job, slot)) = next else { return };
-            match self.begin(runtime, job, slot) {
-                Begun::Done => done = Some(slot),
-                Begun::Elsewhere => {}
+        while let Some((job, slot)) = next {
+            let is_done = match self.begin(runtime, job, slot) {
+                Begun::Done => true,
+                Begun::Elsewhere => false,
                 Begun::Waits(left) => {
                     let given_up = lock(&self.hub.jobs).leave(left);
                     drop(given_up);
                     self.hub.wake();
+                    false
                 }
+            };
+            let jobs = &mut lock(&self.hub.jobs).jobs;
+            if is_done {
+                jobs.ended(slot);
             }
+            next = jobs.next();
         }
     }
 
     /// Tells the connection what time it is, and the application what others have caused.
-    fn tell(&self) -> bool {
+    fn tell(&self, now: Timestamp) -> bool {
         let hub = &self.hub;
-        let now = hub.now();
         hub.lobby.ring(now);
         let mut state = lock(&hub.state);
         if hub.due(&state.carrier) <= now {
@@ -334,7 +345,7 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
     /// Hands an event to the application, outside of any lock, and queues what comes of it.
     pub(super) fn hand_out(&self, event: Event<'_>) {
         let job = self.offer(event);
-        self.queue(job);
+        self.queue(job.into_iter());
     }
 
     /// Hands an event to the application, outside of any lock. The job that comes of it is to be [queued](Self::queue), with
@@ -347,23 +358,28 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
         if end.is_none() {
             return job;
         }
-        self.queue(job);
+        self.queue(job.into_iter());
         self.hub.stage.change(|stage| stage.closed = end);
         None
     }
 
     /// Queues jobs, in order.
-    pub(super) fn queue(&self, new: impl IntoIterator<Item = (Job, usize)>) {
-        let mut new = new.into_iter().peekable();
-        if new.peek().is_none() {
-            return;
+    pub(super) fn queue(&self, new: impl ExactSizeIterator<Item = (Job, usize)>) {
+        if new.len() > 0 {
+            self.queued(new, |_| ());
         }
-        let refused: Vec<_> = {
+    }
+
+    /// Queues jobs, in order, and does something to all of them under the same lock.
+    fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut Jobs) -> T) -> T {
+        let (refused, result) = {
             let jobs = &mut lock(&self.hub.jobs).jobs;
-            new.filter_map(|(job, weight)| jobs.push(job, weight).err()).collect()
+            let refused: Vec<_> = new.into_iter().filter_map(|(job, weight)| jobs.push(job, weight).err()).collect();
+            (refused, f(jobs))
         };
         // Whoever asked for it is told by that.
         drop(refused);
+        result
     }
 }
 
@@ -374,7 +390,7 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Drop for Desk<E, C, R> {
         drop(left);
         // If that is before the end, the runtime has ended first.
         self.post.hub.run(|carrier, now| carrier.connection(now).handle_lost("the runtime has ended"));
-        self.post.tell();
+        self.post.tell(self.post.hub.now());
     }
 }
 

@@ -12,7 +12,6 @@ use http::response::Parts;
 use mcp_proto::http::server::{ExchangeId, Output};
 
 use super::visit::Room;
-use crate::sync::lock;
 
 /// What is written in answer to a request: a head, pieces of a body, and an end. Pieces leave as they come, and are not
 /// collected: a stream can last for days.
@@ -22,6 +21,8 @@ use crate::sync::lock;
 pub struct Reply {
     pub(super) room: Arc<Room>,
     exchange: ExchangeId,
+    /// Whoever waits for it has brought the request, and is among the visitors still.
+    visits: bool,
     ended: bool,
     /// What there is of the body is taken with the head.
     at_once: bool,
@@ -32,7 +33,20 @@ pub struct Reply {
 impl Reply {
     /// Where nothing is to be done between head and body, they are taken `at_once`.
     pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self { room, exchange, ended: false, at_once, data: Vec::new() }
+        Self { room, exchange, visits: false, ended: false, at_once, data: Vec::new() }
+    }
+
+    /// Of a visitor, who leaves by asking for it.
+    pub(super) const fn of_visitor(mut self) -> Self {
+        self.visits = true;
+        self
+    }
+
+    /// Whoever has it may take its time.
+    pub(super) fn leave(&mut self) {
+        if self.visits {
+            self.room.settle(self.room.enter(&mut self.visits));
+        }
     }
 
     /// The status and the headers.
@@ -78,7 +92,7 @@ impl Reply {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
-        let mut state = lock(&self.room.state);
+        let mut state = self.room.enter(&mut self.visits);
         let session = &mut state.carrier.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
@@ -106,10 +120,10 @@ impl Reply {
 impl Drop for Reply {
     fn drop(&mut self) {
         if !self.ended {
-            let waker = self.room.run(|visit, now| {
-                visit.session.handle_gone(now, self.exchange);
-                visit.leave(self.exchange)
-            });
+            let mut state = self.room.enter(&mut self.visits);
+            state.carrier.session.handle_gone(self.room.now(), self.exchange);
+            let waker = state.carrier.leave(self.exchange);
+            self.room.settle(state);
             drop(waker);
         }
     }

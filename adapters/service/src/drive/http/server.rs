@@ -14,7 +14,7 @@ use mcp_proto::{
     connection::{Event, ServerEnd},
     http::{
         Answer, SessionId,
-        server::{Caller, Endpoint, ExchangeId, Intake, Options as Endpoints, Request, Session},
+        server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
     },
     rpc::Timestamp,
 };
@@ -142,20 +142,22 @@ impl<R: Runtime> Web<R> {
     /// # Errors
     /// The answer, if it is refused.
     pub fn open(&self, request: &Request) -> Result<Reply, Box<Answer>> {
-        self.bring(request, false)
+        let mut reply = self.bring(request, false)?;
+        reply.leave();
+        Ok(reply)
     }
 
+    /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
     fn bring(&self, request: &Request, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
-        let house = &front.house;
+        let (house, now) = (&front.house, front.house.now());
         let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
-        let room = lock(&house.door).route(house.now(), request, random, |session| {
+        let room = lock(&house.door).route(now, request, random, |session| {
             is_new = true;
             front.room(session)
         })?;
-        let exchange = if is_new { front.begin(&room, request) } else { front.visit(&room, request) };
-        Ok(Reply::new(room, exchange, at_once))
+        Ok(if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) })
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -227,23 +229,23 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Begins a session with its first request.
-    fn begin(&self, room: &Arc<Room>, request: &Request) -> ExchangeId {
-        let desk = self.desk(room);
+    fn begin(&self, room: Arc<Room>, now: Timestamp, request: &Request, at_once: bool) -> Reply {
+        let desk = self.desk(&room);
         let mut state = lock(&room.state);
-        let (exchange, event) = state.carrier.session.open(room.now(), request);
+        let (exchange, event) = state.carrier.session.open(now, request);
         drop(state);
         if let Some(event) = event {
             desk.post.hand_out(event);
         }
-        self.run(desk, room);
-        exchange
+        self.run(desk, &room);
+        Reply::new(room, exchange, at_once)
     }
 
     /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
     /// that it is answered, as far as that can be done at once: so there is no change of tasks.
-    fn visit(&self, room: &Arc<Room>, request: &Request) -> ExchangeId {
+    fn visit(&self, room: Arc<Room>, now: Timestamp, request: &Request, at_once: bool) -> Reply {
         let mut state = lock(&room.state);
-        let (exchange, event) = state.carrier.session.open(room.now(), request);
+        let (exchange, event) = state.carrier.session.open(now, request);
         let application = state.carrier.application.as_ref().and_then(Weak::upgrade);
         let is_free = state.events.is_empty() && !state.handing;
         match (event, application) {
@@ -251,15 +253,16 @@ impl<R: Runtime> Front<R> {
                 state.handing = true;
                 state.visitors += 1;
                 drop(state);
-                let _visitor = Visitor(room);
-                Post::new(room.clone(), application).attend(&self.runtime, event);
+                let reply = Reply::new(room.clone(), exchange, at_once).of_visitor();
+                Post::new(room, application).attend(&self.runtime, event);
+                reply
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
                 room.settle(state);
+                Reply::new(room, exchange, at_once)
             }
         }
-        exchange
     }
 
     /// Runs a session. Most requests that stand alone are done at once, and take no task.
@@ -290,17 +293,6 @@ async fn stay<R: Runtime>(mut desk: Desk<ServerEnd, Visit, R>, mut others: Other
     })
     .await;
     desk.end_jobs(&mut others).await;
-}
-
-/// Somebody who sees to a request of a session, and looks after the session when leaving.
-struct Visitor<'a>(&'a Room);
-
-impl Drop for Visitor<'_> {
-    fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
-        state.visitors -= 1;
-        self.0.settle(state);
-    }
 }
 
 impl House {

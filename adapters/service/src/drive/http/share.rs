@@ -242,7 +242,7 @@ impl Others {
 }
 
 impl Mover<ServerEnd, Visit> for Others {
-    fn read(&mut self, post: &Post<ServerEnd, Visit>, cx: &mut Context<'_>) -> bool {
+    fn read(&mut self, post: &Post<ServerEnd, Visit>, _now: Timestamp, cx: &mut Context<'_>) -> bool {
         self.shared.as_mut().is_some_and(|shared| {
             let fetched = shared.fetch(post, cx);
             shared.touch(post, cx) || fetched

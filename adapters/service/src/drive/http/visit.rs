@@ -1,6 +1,11 @@
 //! One session of a server, or one request that stands alone.
 
-use std::{collections::BTreeMap, sync::Weak, task::Waker};
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{MutexGuard, Weak},
+    task::Waker,
+};
 
 use mcp_proto::{
     connection::{Connection, Event, ServerEnd},
@@ -11,7 +16,11 @@ use mcp_proto::{
 use super::share::Settled;
 use crate::{
     Application,
-    drive::{carrier::Carrier, hub::Hub},
+    drive::{
+        carrier::Carrier,
+        hub::{Hub, State},
+    },
+    sync::lock,
 };
 
 /// A session, and those who write what it says.
@@ -51,6 +60,15 @@ impl Visit {
         if self.readers.is_empty() {
             self.readers = BTreeMap::new();
         }
+    }
+}
+
+impl Room {
+    /// What is under the lock, to be [settled](Self::settle). A visitor has left with this.
+    pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<Visit>> {
+        let mut state = lock(&self.state);
+        state.visitors -= u32::from(mem::take(visits));
+        state
     }
 }
 
