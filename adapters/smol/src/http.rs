@@ -21,6 +21,7 @@
 use std::{
     cell::RefCell,
     io::{self, IoSlice, Read as _, Write as _},
+    mem,
     net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     pin::Pin,
     task::{Context, Poll, ready},
@@ -67,7 +68,7 @@ impl Net for Smol {
     type Client = Client;
 
     async fn connect(address: SocketAddr) -> io::Result<Stream> {
-        Ok(Stream::prompt(Async::<TcpStream>::connect(address).await?))
+        Ok(Stream::new(Async::<TcpStream>::connect(address).await?, None))
     }
 
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket> {
@@ -78,7 +79,10 @@ impl Net for Smol {
         loop {
             match socket.get_ref().accept() {
                 Err(error) if is_passing(&error) => ready!(socket.poll_readable(cx))?,
-                accepted => return Poll::Ready(accepted.and_then(|(it, _)| Ok(Stream::prompt(Async::new(it)?)))),
+                accepted => {
+                    let stream = Async::new(accepted?.0)?;
+                    return Poll::Ready(Ok(Stream::new(stream, Some(Looks::default()))));
+                }
             }
         }
     }
@@ -99,13 +103,38 @@ pub struct Stream {
     stream: Async<TcpStream>,
     /// Nothing was left when it was read last: it is waited for before that is tried again.
     is_drained: bool,
+    /// Absent for those who ask: they look before each request, since a connection that the other side has left is not to be
+    /// used again.
+    looks: Option<Looks>,
+}
+
+/// When to look for the next request without waiting for it to be announced.
+///
+/// To wait takes half a dozen system calls, and to look takes one. A client that shares the processor, or that has sent several
+/// requests, has asked again by the time that its answer is written; for most others the look is in vain, and soon there are
+/// few of them.
+#[derive(Debug, Default)]
+struct Looks {
+    /// Something was written since it was read last.
+    wrote: bool,
+    /// How many in a row have found something, and how many have not.
+    found: u8,
+    vain: u8,
+    /// How many are left out.
+    pause: u8,
 }
 
 impl Stream {
     /// Has what is written leave at once.
-    fn prompt(stream: Async<TcpStream>) -> Self {
+    fn new(stream: Async<TcpStream>, looks: Option<Looks>) -> Self {
         let _ = stream.get_ref().set_nodelay(true);
-        Self { stream, is_drained: false }
+        Self { stream, is_drained: false, looks }
+    }
+
+    fn will_write(&mut self) {
+        if let Some(looks) = &mut self.looks {
+            looks.wrote = true;
+        }
     }
 
     fn poll_with(
@@ -123,13 +152,41 @@ impl Stream {
     }
 }
 
+impl Looks {
+    /// As many follow each other while they find something. Then those have their turn who wait to be announced.
+    const ROW: u8 = 8;
+    /// How often the pause is doubled behind one that was in vain.
+    const DOUBLED: u8 = 5;
+
+    /// Whether to look now.
+    fn is_due(&mut self) -> bool {
+        if !mem::take(&mut self.wrote) {
+            return false;
+        }
+        let is_due = self.pause == 0;
+        self.pause = self.pause.saturating_sub(1);
+        is_due
+    }
+
+    fn looked(&mut self, found: bool) {
+        if found {
+            (self.found, self.vain) = ((self.found + 1) % Self::ROW, 0);
+            self.pause = u8::from(self.found == 0);
+        } else {
+            (self.found, self.pause) = (0, 1 << self.vain);
+            self.vain = (self.vain + 1).min(Self::DOUBLED);
+        }
+    }
+}
+
 impl Read for Stream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        if self.is_drained {
+        let looks = self.is_drained && self.looks.as_mut().is_none_or(Looks::is_due);
+        if self.is_drained && !looks {
             ready!(self.stream.poll_readable(cx))?;
         }
         let limit = buffer.remaining().min(CHUNK);
@@ -140,21 +197,26 @@ impl Read for Stream {
                 Ok(read)
             })
         });
-        self.is_drained = matches!(read, Poll::Ready(Ok(read)) if read < limit);
+        if looks && let Some(it) = &mut self.looks {
+            it.looked(read.is_ready());
+        }
+        self.is_drained = !matches!(read, Poll::Ready(Ok(read)) if read == limit);
         read.map_ok(|_| ())
     }
 }
 
 impl Write for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.will_write();
         self.poll_with(cx, Async::poll_writable, |mut stream| stream.write(bytes))
     }
 
     fn poll_write_vectored(
-        self: Pin<&mut Self>,
+        mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.will_write();
         self.poll_with(cx, Async::poll_writable, |mut stream| stream.write_vectored(slices))
     }
 
@@ -170,5 +232,37 @@ impl Write for Stream {
         // Whoever has hung up first is not told again.
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
         Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of so many answers is followed by a look that finds something, or not.
+    fn looks(looks: &mut Looks, answers: usize, found: bool) -> Vec<usize> {
+        let look = |_: &usize| {
+            looks.wrote = true;
+            let is_due = looks.is_due();
+            if is_due {
+                looks.looked(found);
+            }
+            is_due
+        };
+        (0..answers).filter(look).collect()
+    }
+
+    #[test]
+    fn looks_in_vain_become_rare() {
+        let mut it = Looks::default();
+        assert!(!it.is_due(), "nothing was answered");
+        assert_eq!(looks(&mut it, 120, false), [0, 2, 5, 10, 19, 36, 69, 102]);
+    }
+
+    #[test]
+    fn whoever_has_asked_again_lets_others_have_their_turn() {
+        let mut it = Looks::default();
+        assert_eq!(looks(&mut it, 20, true), [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19]);
+        assert_eq!(looks(&mut it, 3, false), [0, 2]);
     }
 }
