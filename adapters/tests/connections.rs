@@ -2,13 +2,14 @@
 //! tried in `tests/adapters`.
 
 use std::{
-    future::pending,
-    pin::Pin,
+    future::{pending, poll_fn},
+    io::{self, Read as _},
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
-    task::Poll,
+    task::{self, Poll},
     time::{Duration, Instant},
 };
 
@@ -17,11 +18,14 @@ use mcp_proto::{
     protocol::VersionSet,
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
-use mcp_service::{Context, Failure, Host, Service, Tool};
+use mcp_service::{
+    Context, Failure, Host, Service, Tool,
+    drive::{Sink, Source},
+};
 use serde_json::json;
 
 use super::{
-    adapter::{Client, Options, Server, Transport},
+    adapter::{Client, Options, Server, Transport, serve},
     run, yield_now,
 };
 
@@ -114,6 +118,42 @@ fn memory() {
     });
 }
 
+const INITIALIZE: &str = concat!(
+    r#"{"id":0,"jsonrpc":"2.0","method":"initialize","params":{"capabilities":{},"#,
+    r#""clientInfo":{"name":"x","version":"1"},"protocolVersion":"2025-06-18"}}"#,
+    "\n"
+);
+
+/// A client that has said something before anybody reads, and nothing after that.
+struct Early(&'static [u8]);
+
+impl Source for Early {
+    fn poll_read(&mut self, _: &mut task::Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        if self.0.is_empty() { Poll::Pending } else { Poll::Ready(self.0.read(buffer)) }
+    }
+}
+
+/// Keeps what is written.
+struct Kept(Arc<Mutex<Vec<u8>>>);
+
+impl Sink for Kept {
+    fn poll_write(&mut self, _: &mut task::Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.0.lock().expect("no panic").extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+}
+
+#[test]
+fn what_was_asked_before_is_answered_before_there_is_a_task() {
+    run(async {
+        let (kept, service) = (Arc::default(), service());
+        let transport = Transport::new(Early(INITIALIZE.as_bytes()), Kept(Arc::clone(&kept)));
+        let mut serving = pin!(serve(&service, transport));
+        assert!(poll_fn(|cx| Poll::Ready(serving.as_mut().poll(cx).is_pending())).await);
+        assert!(kept.lock().expect("no panic").starts_with(br#"{"jsonrpc":"2.0","id":0,"result":{"#));
+    });
+}
+
 #[test]
 fn the_end_comes_soon_whatever_handlers_do() {
     run(async {
@@ -173,7 +213,7 @@ fn a_thousand_dropped_futures_lose_nothing() {
             let mut call = Box::pin(client.call_tool("echo", json!({ "message": message })).expect("it is sent"));
             // Polled for a while, and dropped at whatever point that is.
             let mut polls = 0;
-            let answered = std::future::poll_fn(|cx| {
+            let answered = poll_fn(|cx| {
                 polls += 1;
                 match Pin::new(&mut call).poll(cx) {
                     Poll::Ready(result) => Poll::Ready(Some(result)),

@@ -60,9 +60,9 @@ impl Child {
         let input = OwnedFd::from(started.stdin.take().ok_or_else(missing)?);
         let output = OwnedFd::from(started.stdout.take().ok_or_else(missing)?);
         if let Some(stderr) = started.stderr.take() {
-            self.listen(FdReader::new(stderr.into())?, Stderr::new(&self.0.process, command))?;
+            self.listen(FdReader::new(stderr.into()), Stderr::new(&self.0.process, command))?;
         }
-        Ok((Output { source: FdReader::new(output)?, child: self.clone() }, FdWriter::new(input, false)?))
+        Ok((Output { source: FdReader::new(output), child: self.clone() }, FdWriter::new(input, false)))
     }
 
     /// Reads standard error to its end.

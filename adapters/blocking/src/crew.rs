@@ -109,12 +109,6 @@ impl Crew {
         self.hire(&mut roster)
     }
 
-    /// Goes on with one more, that could take over from it.
-    pub(crate) fn relieve(self: &Arc<Self>) -> io::Result<()> {
-        let mut roster = lock(&self.roster);
-        if roster.alive > 1 { Ok(()) } else { self.hire(&mut roster) }
-    }
-
     /// Queues jobs, and drops those that there is no place for. Whoever reads comes for them after that; if this is done by
     /// somebody else, `by_reader` is false.
     pub(crate) fn push(self: &Arc<Self>, jobs: &mut Brought, by_reader: bool) {

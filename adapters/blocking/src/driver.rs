@@ -76,11 +76,11 @@ impl<E: 'static> Driver<E> {
     /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
     fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
         // Whoever writes already looks again before it stops.
-        if state.blocked {
+        if state.blocked || state.sink.is_none() {
             return state;
         }
-        let Some(mut sink) = state.sink.take() else { return state };
-        if state.fill() && (!state.held || state.out.rest().len() >= HELD) {
+        let leaves = state.fill() && (!state.held || state.out.rest().len() >= HELD);
+        if leaves && let Some(mut sink) = state.sink.take() {
             let mut out = mem::take(&mut state.out);
             drop(state);
             // An error is for the writer, who will run into it again.
@@ -89,8 +89,8 @@ impl<E: 'static> Driver<E> {
             state = self.lock();
             state.out = out;
             state.fill();
+            state.sink = Some(sink);
         }
-        state.sink = Some(sink);
         if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
             state.blocked = true;
             // Most connections never have a writer. The keeper calls one.

@@ -11,6 +11,10 @@ impl Source for FdReader {
         self.read(buffer)
     }
 
+    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.try_read(buffer)
+    }
+
     fn stopper(&self) -> Option<Stopper> {
         Some(Box::new(self.latch().stopper()))
     }

@@ -1,7 +1,7 @@
 //! The thread that looks after a connection: it waits for deadlines, hands out what other threads caused, and closes the
 //! door behind everybody.
 
-use std::{io, mem, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use mcp_service::{Link, drive::bounds};
 
@@ -17,9 +17,10 @@ impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
     pub(crate) fn run(self: Arc<Self>, input: Input, stop_sink: Option<Stopper>, linger: Duration, end: impl FnOnce()) {
         let (stop_source, link): (_, Arc<dyn Link<E>>) = (input.stopper(), self.clone());
-        let (mut reader, mut first) = (Reader::new(self.clone(), input), true);
-        // The first answer does not wait for the second thread; the first handler does.
-        let began = self.crew.begin(Box::new(move || reader.turn(mem::take(&mut first))));
+        let mut reader = Reader::new(self.clone(), input);
+        // What was said before all this began is answered before there is a thread to read.
+        let more = reader.turn(false);
+        let began = self.crew.begin(Box::new(move || more && reader.turn(true)));
         let _ = began.map_err(|error| self.fail(&error));
         let writer = self.keep(&link).or_else(|| self.call_writer());
         self.flush_or_stop(stop_sink.as_deref());

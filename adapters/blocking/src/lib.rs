@@ -65,9 +65,10 @@
 //!
 //! # Threads
 //!
-//! A connection has four threads as long as its handlers are quick: one to read and to run what comes of it, one that takes
-//! over when that waits or takes more than a millisecond, one for what cannot be written at once, and one for deadlines and the
-//! end. A message is written by whoever causes it, if that needs no waiting, so a quick request costs no change of threads.
+//! A connection has at most four threads as long as its handlers are quick: one to read and to run what comes of it, from the
+//! first handler on one that takes over when that waits or takes more than a millisecond, one for what cannot be written at
+//! once, and one for deadlines and the end, which also answers what was asked before the others were there. A message is
+//! written by whoever causes it, if that needs no waiting, so a quick request costs no change of threads.
 #![cfg(unix)]
 
 mod child;

@@ -41,7 +41,7 @@ impl Listener {
     pub fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let listener = TcpListener::bind(address)?;
         listener.set_nonblocking(true)?;
-        Self::new(Socket::Tcp(listener))
+        Ok(Self::new(Socket::Tcp(listener)))
     }
 
     /// Listens on a Unix domain socket, which must not exist and is removed in the end.
@@ -51,11 +51,11 @@ impl Listener {
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
-        Self::new(Socket::Unix(listener, SocketFile(path.as_ref().to_owned())))
+        Ok(Self::new(Socket::Unix(listener, SocketFile(path.as_ref().to_owned()))))
     }
 
-    fn new(socket: Socket) -> io::Result<Self> {
-        Ok(Self { socket, latch: Latch::new()?, connections: 64, options: Options::default() })
+    fn new(socket: Socket) -> Self {
+        Self { socket, latch: Latch::new(), connections: 64, options: Options::default() }
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64.
@@ -94,13 +94,13 @@ impl Listener {
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<Server> = Vec::new();
         while let Some(transport) = self.latch.accept(&self.socket, || self.socket.accept())? {
-            servers.retain(|server| !server.is_over());
+            servers.retain(|server| !server.handle.is_over());
             if servers.len() < self.connections {
                 // Without threads for it, it is hung up on as well.
                 servers.extend(Server::start(service, transport, &self.options).ok());
             }
         }
-        servers.iter().for_each(|server| server.begin_close());
+        servers.iter().for_each(|server| server.handle.begin_close());
         Ok(())
     }
 }

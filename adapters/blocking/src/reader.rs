@@ -28,20 +28,18 @@ impl<E: Send + 'static> Reader<E> {
         Self { link: driver.clone(), driver, input, lines: Lines::new(limit), message: Vec::new(), holds: false }
     }
 
-    /// Waits for something to read, and takes it in; whether there will be more. After the `first` time there is one who
-    /// could take over.
-    pub(crate) fn turn(&mut self, first: bool) -> bool {
-        let read = self.read().and_then(|more| {
-            if first { self.driver.crew.relieve() } else { Ok(()) }?;
-            Ok(more)
-        });
-        read.unwrap_or_else(|error| {
+    /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
+    pub(crate) fn turn(&mut self, may_wait: bool) -> bool {
+        self.read(may_wait).unwrap_or_else(|error| {
+            if error.kind() == io::ErrorKind::WouldBlock && !may_wait {
+                return true;
+            }
             self.driver.fail(&error);
             false
         })
     }
 
-    fn read(&mut self) -> io::Result<bool> {
+    fn read(&mut self, may_wait: bool) -> io::Result<bool> {
         let Self { driver, link, input, lines, message, holds } = self;
         if mem::take(holds) {
             let mut state = driver.lock();
@@ -50,9 +48,11 @@ impl<E: Send + 'static> Reader<E> {
         }
         let more = match input {
             Input::Bytes(source) => {
-                let len = source.read(lines.room())?;
+                let room = lines.room();
+                let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
                 lines.came(len)
             }
+            Input::Messages(_) if !may_wait => return Ok(true),
             Input::Messages(source) => {
                 message.clear();
                 message.shrink_to(CHUNK);

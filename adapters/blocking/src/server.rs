@@ -54,7 +54,7 @@ pub fn serve_stdio(service: &Service) -> Result<(), Error> {
 #[derive(Debug)]
 pub struct Server {
     peer: Peer<ServerEnd>,
-    handle: Handle<ServerEnd>,
+    pub(crate) handle: Handle<ServerEnd>,
 }
 
 impl Server {
@@ -73,18 +73,8 @@ impl Server {
     /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
     /// this connection it does not wait.
     pub fn close(&self) -> CloseReason {
-        self.begin_close();
-        self.wait()
-    }
-
-    /// Begins to end the connection, and does not wait.
-    pub(crate) fn begin_close(&self) {
         self.handle.begin_close();
-    }
-
-    /// Whether all that belongs to the connection is gone.
-    pub(crate) fn is_over(&self) -> bool {
-        self.handle.is_over()
+        self.wait()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.

@@ -28,6 +28,15 @@ pub trait Source: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
 
+    /// Reads what is there without waiting. It saves the first message the start of a thread that may wait.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if that is nothing yet; otherwise as [`read`](Self::read).
+    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let _ = buffer;
+        Err(io::ErrorKind::WouldBlock.into())
+    }
+
     /// What another thread calls to have `read` return `0`, now and from now on.
     ///
     /// Without it, a connection that ends leaves behind the thread that waits in `read`, until that returns.
@@ -154,7 +163,7 @@ impl Transport {
     /// If they were taken before, or the system has no descriptors left.
     pub fn stdio() -> io::Result<Self> {
         let (input, output) = take_stdio()?;
-        Ok(Self::new(FdReader::new(input)?, FdWriter::new(output, false)?))
+        Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
     /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
@@ -164,7 +173,7 @@ impl Transport {
     /// If the system has no descriptors left.
     pub fn stdio_shared() -> io::Result<Self> {
         let (input, output) = share_stdio()?;
-        Ok(Self::new(FdReader::new(input)?, FdWriter::new(output, false)?))
+        Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
@@ -187,7 +196,7 @@ impl Transport {
     }
 
     fn socket(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self::new(FdReader::new(fd.try_clone()?)?, FdWriter::new(fd, true)?).linger(LINGER))
+        Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true)).linger(LINGER))
     }
 
     /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.

@@ -6,10 +6,11 @@ use std::{
         Arc, Condvar, Mutex,
         mpsc::{Sender, channel},
     },
+    thread,
     time::Duration,
 };
 
-use mcp_blocking::{Client, Options, Server, Sink, Source, Stopper, Transport};
+use mcp_blocking::{Client, Options, Server, Sink, Source, Stopper, Transport, serve};
 use mcp_proto::connection::CloseReason;
 use mcp_service::{Host, Service, Tool};
 use serde_json::json;
@@ -112,4 +113,51 @@ fn a_transport_ends_in_order() {
     reads.recv_timeout(LONG).expect("it is read");
     server.close();
     assert_eq!(*order.lock().expect("no panics"), ["sink", "end"]);
+}
+
+const INITIALIZE: &str = concat!(
+    r#"{"id":0,"jsonrpc":"2.0","method":"initialize","params":{"capabilities":{},"#,
+    r#""clientInfo":{"name":"x","version":"1"},"protocolVersion":"2025-06-18"}}"#,
+    "\n"
+);
+
+/// A client that has asked before anybody read, leaves after that, and says what is done on which thread.
+struct Early(Sender<(&'static str, thread::ThreadId)>);
+
+impl Early {
+    fn note(&self, what: &'static str) {
+        self.0.send((what, thread::current().id())).expect("the test listens");
+    }
+}
+
+impl Source for Early {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        self.note("read");
+        Ok(0)
+    }
+
+    fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.note("asked");
+        INITIALIZE.as_bytes().read(buffer)
+    }
+}
+
+impl Sink for Early {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        panic!("it need not wait");
+    }
+
+    fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.note("answered");
+        Ok(bytes.len())
+    }
+}
+
+#[test]
+fn what_was_asked_before_is_answered_without_another_thread() {
+    let (note, noted) = channel();
+    serve(&service(), Transport::new(Early(note.clone()), Early(note))).expect("its client has left");
+    let here = thread::current().id();
+    let noted: Vec<_> = noted.iter().map(|(what, thread)| (what, thread == here)).collect();
+    assert_eq!(noted, [("asked", true), ("answered", true), ("read", false)]);
 }

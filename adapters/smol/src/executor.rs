@@ -44,10 +44,12 @@ pub(crate) fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Runs a future. Dropping the task ends it.
+/// Runs a future. Dropping the task ends it, and so does a system that has no threads.
 pub(crate) fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Task<()> {
     let (runnable, task) = async_task::spawn(future, schedule);
-    runnable.schedule();
+    if start().is_ok() {
+        runnable.schedule();
+    }
     task
 }
 
@@ -64,9 +66,9 @@ fn schedule(runnable: Runnable) {
 
 /// Runs tasks, for good. While there are none, the thread looks after descriptors and time.
 fn work(number: usize, cx: &mut Context<'_>) -> Poll<()> {
-    lock(&STATE).idle.retain(|(other, _)| *other != number);
+    let mut state = lock(&STATE);
+    state.idle.retain(|(other, _)| *other != number);
     for _ in 0..BATCH {
-        let mut state = lock(&STATE);
         let Some(runnable) = state.ready.pop_front() else {
             state.idle.push((number, cx.waker().clone()));
             return Poll::Pending;
@@ -74,7 +76,9 @@ fn work(number: usize, cx: &mut Context<'_>) -> Poll<()> {
         drop(state);
         // A panic is the task's own affair.
         let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
+        state = lock(&STATE);
     }
+    drop(state);
     cx.waker().wake_by_ref();
     Poll::Pending
 }

@@ -86,29 +86,45 @@ pub(crate) fn is_passing(error: &io::Error) -> bool {
 /// A descriptor that is not ours alone, so it is not made non-blocking: it is asked before it is read or written.
 pub(crate) struct Descriptor {
     fd: OwnedFd,
-    /// Says when it is ready. Absent for files and whatever else always is.
+    /// Says when it is ready. Absent until that is waited for, since who watches is a thread, and that has to be started; and
+    /// for files and whatever else always is.
     watch: Option<Async<OwnedFd>>,
     reader: Reader,
     writer: Writer,
 }
 
 impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
-        let watch = match Async::new_nonblocking(fd.try_clone()?) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => None,
-            watch => Some(watch?),
+    pub(crate) const fn new(fd: OwnedFd) -> Self {
+        Self { fd, watch: None, reader: Reader::new(true), writer: Writer::new(true) }
+    }
+
+    /// Waits until it is worth another try.
+    fn poll_ready(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(&Async<OwnedFd>, &mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> Poll<io::Result<()>> {
+        let watch = match &self.watch {
+            Some(watch) => watch,
+            None => match Async::new_nonblocking(self.fd.try_clone()?) {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                    (self.reader, self.writer) = (Reader::new(false), Writer::new(false));
+                    return Poll::Ready(Ok(()));
+                }
+                watch => self.watch.insert(watch?),
+            },
         };
-        let watched = watch.is_some();
-        Ok(Self { fd, watch, reader: Reader::new(watched), writer: Writer::new(watched) })
+        poll(watch, cx)
     }
 }
 
 impl Source for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Some(watch) = &self.watch else { return Poll::Ready(self.reader.try_read(&self.fd, buffer)) };
         loop {
             match self.reader.try_read(&self.fd, buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_readable(cx))?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ready!(self.poll_ready(cx, Async::poll_readable))?;
+                }
                 read => return Poll::Ready(read),
             }
         }
@@ -118,9 +134,11 @@ impl Source for Descriptor {
 impl Sink for Descriptor {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            match (self.writer.try_write(&self.fd, bytes), &self.watch) {
-                (Err(error), Some(watch)) if error.kind() == ErrorKind::WouldBlock => ready!(watch.poll_writable(cx))?,
-                (written, _) => return Poll::Ready(written),
+            match self.writer.try_write(&self.fd, bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ready!(self.poll_ready(cx, Async::poll_writable))?;
+                }
+                written => return Poll::Ready(written),
             }
         }
     }

@@ -72,8 +72,9 @@
 //! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once; one that is done
 //! by then costs no change of tasks, and its answer leaves in one write with those of its neighbours. Others become tasks of
 //! their own. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking). Tasks run on threads of
-//! this crate, one for each processor, which begin with the first connection; so connections go on whatever executor the
-//! application has, and whether it runs or not.
+//! this crate, one for each processor, which begin with the first of them; so connections go on whatever executor the
+//! application has, and whether it runs or not. What a client has said before its server calls [`serve`] is answered by that,
+//! before there are any threads.
 #![cfg(unix)]
 
 mod child;

@@ -77,7 +77,7 @@ impl Transport {
     /// # Errors
     /// If they were taken before, or the system has no descriptors left.
     pub fn stdio() -> io::Result<Self> {
-        Self::descriptors(take_stdio()?)
+        take_stdio().map(Self::descriptors)
     }
 
     /// Runs over this process's standard input and output without protecting them. Nothing else may read from standard
@@ -86,11 +86,11 @@ impl Transport {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn stdio_shared() -> io::Result<Self> {
-        Self::descriptors(share_stdio()?)
+        share_stdio().map(Self::descriptors)
     }
 
-    fn descriptors((input, output): (OwnedFd, OwnedFd)) -> io::Result<Self> {
-        Ok(Self::new(Descriptor::new(input)?, Descriptor::new(output)?))
+    fn descriptors((input, output): (OwnedFd, OwnedFd)) -> Self {
+        Self::new(Descriptor::new(input), Descriptor::new(output))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is

@@ -1,7 +1,7 @@
 //! Streams of tokio, and the descriptors of this process, as transports.
 
 use std::{
-    io,
+    io::{self, ErrorKind},
     os::fd::OwnedFd,
     pin::Pin,
     task::{Context, Poll, ready},
@@ -46,31 +46,41 @@ impl<T: AsyncWrite + Send + 'static> Sink for Stream<T> {
 /// A descriptor that is not ours alone, so it is not made non-blocking: it is asked before it is read or written.
 pub(crate) struct Descriptor {
     fd: OwnedFd,
-    /// Says when it is ready. Absent for files and whatever else always is.
+    interest: Interest,
+    /// Says when it is ready. Absent until that is waited for, and for files and whatever else always is.
     watch: Option<AsyncFd<OwnedFd>>,
     reader: Reader,
     writer: Writer,
 }
 
 impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
+    pub(crate) const fn new(fd: OwnedFd, interest: Interest) -> Self {
+        Self { fd, interest, watch: None, reader: Reader::new(true), writer: Writer::new(true) }
+    }
+
+    fn watch(&mut self) -> io::Result<()> {
         #[allow(deprecated, reason = "what is watched owns its descriptor, and the other way to say so is unsafe")]
-        let watch = match AsyncFd::with_interest(fd.try_clone()?, interest) {
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => None,
-            watch => Some(watch?),
-        };
-        let watched = watch.is_some();
-        Ok(Self { fd, watch, reader: Reader::new(watched), writer: Writer::new(watched) })
+        match AsyncFd::with_interest(self.fd.try_clone()?, self.interest) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                (self.reader, self.writer) = (Reader::new(false), Writer::new(false));
+            }
+            watch => self.watch = Some(watch?),
+        }
+        Ok(())
     }
 }
 
 impl Source for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        let Some(watch) = &self.watch else { return Poll::Ready(self.reader.try_read(&self.fd, buffer)) };
         loop {
-            let mut ready = ready!(watch.poll_read_ready(cx))?;
-            if let Ok(read) = ready.try_io(|_| self.reader.try_read(&self.fd, buffer)) {
-                return Poll::Ready(read);
+            let mut ready = match &self.watch {
+                Some(watch) => Some(ready!(watch.poll_read_ready(cx))?),
+                None => None,
+            };
+            match (self.reader.try_read(&self.fd, buffer), &mut ready) {
+                (Err(error), Some(ready)) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
+                (Err(error), None) if error.kind() == ErrorKind::WouldBlock => self.watch()?,
+                (read, _) => return Poll::Ready(read),
             }
         }
     }
@@ -78,11 +88,15 @@ impl Source for Descriptor {
 
 impl Sink for Descriptor {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let Some(watch) = &self.watch else { return Poll::Ready(self.writer.try_write(&self.fd, bytes)) };
         loop {
-            let mut ready = ready!(watch.poll_write_ready(cx))?;
-            if let Ok(written) = ready.try_io(|_| self.writer.try_write(&self.fd, bytes)) {
-                return Poll::Ready(written);
+            let mut ready = match &self.watch {
+                Some(watch) => Some(ready!(watch.poll_write_ready(cx))?),
+                None => None,
+            };
+            match (self.writer.try_write(&self.fd, bytes), &mut ready) {
+                (Err(error), Some(ready)) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
+                (Err(error), None) if error.kind() == ErrorKind::WouldBlock => self.watch()?,
+                (written, _) => return Poll::Ready(written),
             }
         }
     }

@@ -86,9 +86,7 @@ impl Transport {
 
     fn descriptors((input, output): (OwnedFd, OwnedFd)) -> io::Result<Self> {
         Tokio::current()?;
-        let (input, output) =
-            (Descriptor::new(input, Interest::READABLE)?, Descriptor::new(output, Interest::WRITABLE)?);
-        Ok(Self::new(input, output))
+        Ok(Self::new(Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is

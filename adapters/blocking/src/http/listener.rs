@@ -58,7 +58,7 @@ impl Listener {
         Ok(Self {
             address: socket.local_addr()?,
             socket,
-            latch: Latch::new()?,
+            latch: Latch::new(),
             stopped: Arc::default(),
             connections: 512,
             patience: Duration::from_secs(30),

@@ -19,10 +19,10 @@ pub struct FdReader {
 }
 
 impl FdReader {
-    /// # Errors
-    /// If there are no descriptors for it.
-    pub fn new(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self { fd, reader: Reader::new(true), latch: Latch::new()? })
+    /// Reads from this one.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd, reader: Reader::new(true), latch: Latch::new() }
     }
 
     /// What calls off a read, now and from now on.
@@ -37,7 +37,7 @@ impl FdReader {
     /// Those of the descriptor.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // Where answers are quick, the next request is often there already.
-        let mut read = if self.latch.is_stopped() { Ok(0) } else { self.reader.try_read(&self.fd, buffer) };
+        let mut read = if self.latch.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
             if !self.latch.wait(&self.fd, PollFlags::IN)? {
                 return Ok(0);
@@ -46,6 +46,14 @@ impl FdReader {
             read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
         }
         read
+    }
+
+    /// Reads what is there without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet, and those of the descriptor.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.try_read(&self.fd, buffer)
     }
 }
 
@@ -60,11 +68,9 @@ pub struct FdWriter {
 
 impl FdWriter {
     /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
-    ///
-    /// # Errors
-    /// If there are no descriptors for it.
-    pub fn new(fd: OwnedFd, is_socket: bool) -> io::Result<Self> {
-        Ok(Self { fd, writer: Writer::new(true), is_socket, latch: Latch::new()? })
+    #[must_use]
+    pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
+        Self { fd, writer: Writer::new(true), is_socket, latch: Latch::new() }
     }
 
     /// What calls off a write, now and from now on.

@@ -6,7 +6,7 @@ use std::{
     io,
     pin::{Pin, pin},
     sync::{Arc, Mutex},
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -155,13 +155,42 @@ impl<E: Send + 'static> Handle<E> {
     /// Runs a connection over the transport of an adapter.
     ///
     /// # Errors
-    /// If there is nothing to run it on: outside of a runtime of tokio, or where smol gets no threads.
+    /// If there is nothing to run it on: outside of a runtime of tokio.
     pub fn start<M: Medium>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
         options: &Options,
     ) -> io::Result<Self> {
+        let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
+        M::Runtime::detach(runtime.spawn(run));
+        Ok(handle)
+    }
+
+    /// [`start`](Self::start) for a caller who has nothing else to do: what the peer has said by now is answered here, before
+    /// there is a task and a thread to run it.
+    pub(super) fn start_here<M: Medium>(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: M,
+        options: &Options,
+    ) -> io::Result<Self> {
+        let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
+        let mut run = Box::pin(run);
+        // Nobody is to be woken: the task looks at everything anew.
+        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            M::Runtime::detach(runtime.spawn(run));
+        }
+        Ok(handle)
+    }
+
+    /// A connection, and what runs it to its end.
+    fn prepare<M: Medium>(
+        connection: impl FnOnce(Timestamp) -> Connection<E>,
+        application: Arc<dyn Application<E>>,
+        transport: M,
+        options: &Options,
+    ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
         let hub = Hub::new(connection, options);
         let Transport { io, linger, end } = transport.into_transport();
@@ -171,8 +200,7 @@ impl<E: Send + 'static> Handle<E> {
             Io::Messages(messages) => Box::new(Whole::new(messages)),
         };
         let conversation = Conversation::new(hub.clone(), application, wire, runtime.clone());
-        M::Runtime::detach(runtime.spawn(conversation.run(end, linger)));
-        Ok(Self { hub })
+        Ok((Self { hub }, runtime, conversation.run(end, linger)))
     }
 
     /// The connection.

@@ -7,7 +7,7 @@ use std::{
     net::{TcpListener, ToSocketAddrs},
     os::fd::{AsFd, OwnedFd},
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -172,27 +172,45 @@ pub fn end_output(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
-/// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time.
-#[derive(Debug)]
+/// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time. The first to wait
+/// makes it, since what is written mostly waits for nobody.
+#[derive(Debug, Default)]
 pub struct Latch {
-    open: Mutex<Option<PipeWriter>>,
-    released: PipeReader,
+    pipe: OnceLock<PipeReader>,
+    gate: Mutex<Gate>,
     stopped: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Gate {
+    released: bool,
+    /// As long as nothing is called off.
+    open: Option<PipeWriter>,
 }
 
 impl Latch {
     /// Nothing is called off yet.
-    ///
-    /// # Errors
-    /// If the system has no descriptors left.
-    pub fn new() -> io::Result<Arc<Self>> {
+    #[must_use]
+    pub fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// What can be read from when nothing more is waited for.
+    fn released(&self) -> io::Result<&PipeReader> {
+        if let Some(released) = self.pipe.get() {
+            return Ok(released);
+        }
         let (released, writer) = io::pipe()?;
-        Ok(Arc::new(Self { open: Mutex::new(Some(writer)), released, stopped: AtomicBool::new(false) }))
+        let mut gate = lock(&self.gate);
+        Ok(self.pipe.get_or_init(|| {
+            gate.open = Some(writer).filter(|_| !gate.released);
+            released
+        }))
     }
 
     /// Nothing more is waited for. What is there already may still be read.
     pub fn release(&self) {
-        lock(&self.open).take();
+        *lock(&self.gate) = Gate { released: true, open: None };
     }
 
     /// Nothing more is done.
@@ -210,9 +228,9 @@ impl Latch {
     /// Blocks until `fd` is ready. `false` if it is not and is not waited for any more.
     ///
     /// # Errors
-    /// If the system does not say.
+    /// If the system does not say, or has no descriptors left.
     pub fn wait(&self, fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
-        let mut fds = [PollFd::new(&fd, events), PollFd::new(&self.released, PollFlags::IN)];
+        let mut fds = [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN)];
         loop {
             match poll(&mut fds, None) {
                 Ok(_) => return Ok(!fds[0].revents().is_empty() && !self.is_stopped()),
@@ -303,4 +321,29 @@ pub fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
     dup2_stdin(File::open("/dev/null")?)?;
     dup2_stdout(stderr())?;
     Ok(streams)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_called_off_before_it_and_meanwhile() {
+        let (silent, writer) = io::pipe().expect("a pipe");
+        let waits = |latch: &Latch| latch.wait(&silent, PollFlags::IN).expect("the system says");
+        let early = Latch::new();
+        early.release();
+        assert!(!waits(&early), "before the first wait");
+        let late = Latch::new();
+        thread::scope(|scope| {
+            let waiting = [0, 1].map(|_| scope.spawn(|| waits(&late)));
+            late.release();
+            assert!(waiting.map(|wait| wait.join().expect("no panic")) == [false, false], "during it");
+        });
+        // What is there may still be read, unless nothing more is to be done.
+        drop(writer);
+        assert!(waits(&early));
+        early.stop();
+        assert!(!waits(&early));
+    }
 }

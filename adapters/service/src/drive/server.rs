@@ -20,8 +20,9 @@ pub async fn serve(service: &Service, transport: impl Medium) -> Result<(), Erro
 /// # Errors
 /// As [`serve`].
 pub async fn serve_with(service: &Service, transport: impl Medium, options: &Options) -> Result<(), Error> {
-    let server = Server::start(service, transport, options)?;
-    Ending::new(server.wait().await, None, None).into_result()
+    let session = Arc::new(service.session());
+    let handle = Handle::start_here(|now| Connection::new(service.config(), now), session, transport, options)?;
+    Ending::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
 /// A connection to a client that runs as a task of its own.
@@ -38,7 +39,7 @@ impl Server {
     /// Serves a client over any transport.
     ///
     /// # Errors
-    /// If there is nothing to run it on: outside of a runtime of tokio, or where smol gets no threads.
+    /// If there is nothing to run it on: outside of a runtime of tokio.
     pub fn start(service: &Service, transport: impl Medium, options: &Options) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
