@@ -510,6 +510,77 @@ fn whoever_is_asked_proves_who_it_is() {
     });
 }
 
+/// How far a server that asks for a proof is.
+#[derive(Default)]
+struct Asking {
+    asked: bool,
+    over: bool,
+}
+
+/// Goes on with its refusal until somebody looks for a proof.
+struct Slow {
+    guarded: Guarded,
+    asking: Arc<Watch<Asking>>,
+}
+
+impl Requests for Slow {
+    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if request.headers().contains_key(header::AUTHORIZATION) {
+            return self.guarded.make(request, response);
+        }
+        let asking = self.asking.clone();
+        Box::pin(async move {
+            let refusal =
+                http::Response::builder().status(StatusCode::UNAUTHORIZED).body(()).expect("it is well formed");
+            response.head(&refusal.into_parts().0);
+            asking.until(|asking| asking.asked.then_some(())).await;
+            response.chunk(b"no");
+            response.end();
+            asking.change(|asking| asking.over = true);
+        })
+    }
+}
+
+/// Looks for a proof until the refusal is over.
+struct Looking(Arc<Watch<Asking>>);
+
+impl Credentials for Looking {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        if self.0.look(|asking| asking.over) {
+            request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static("good"));
+        }
+        Box::pin(async { Ok(()) })
+    }
+
+    fn challenged<'a>(&'a self, _: u16, _: &'a [String]) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async {
+            self.0.change(|asking| asking.asked = true);
+            self.0.until(|asking| asking.over.then_some(true)).await
+        })
+    }
+}
+
+#[test]
+fn a_refusal_that_ends_late_takes_no_proof_with_it() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let tokens = vec![("good", "somebody")];
+        let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
+        let asking = Arc::<Watch<Asking>>::default();
+        let address = Address::new("http://server.example/mcp").expect("an address");
+        let looking = Looking(asking.clone());
+        let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
+        let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
+        assert_eq!(call(&client, "who", json!({})).await, "somebody");
+        within(client.close()).await;
+        within(endpoint.close()).await;
+    });
+}
+
 /// A handler that asks another server is a client of that one, and nothing of its own caller goes there by itself.
 #[test]
 fn what_a_caller_sends_goes_no_further() {

@@ -135,6 +135,8 @@ pub(in crate::drive) struct Errands<R: Runtime> {
     credentials: Option<Arc<dyn Credentials>>,
     /// Each ends when it is dropped.
     tasks: BTreeMap<ExchangeId, R::Task>,
+    /// Those who look for proofs, apart: what was refused may go on for a while.
+    proofs: BTreeMap<ExchangeId, R::Task>,
 }
 
 impl<R: Runtime> Errands<R> {
@@ -143,7 +145,7 @@ impl<R: Runtime> Errands<R> {
         requests: Arc<dyn Requests>,
         credentials: Option<Arc<dyn Credentials>>,
     ) -> Self {
-        Self { runtime, requests, credentials, tasks: BTreeMap::new() }
+        Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
     }
 
     fn request(&self, request: Request<Arc<[u8]>>, response: Response) -> R::Task {
@@ -207,12 +209,11 @@ impl<R: Runtime> Mover<ClientEnd, Messenger> for Errands<R> {
                     let task = self.request(request, response);
                     self.tasks.insert(exchange, task);
                 }
-                Action::Abort(exchange) => drop(self.tasks.remove(&exchange)),
+                Action::Abort(exchange) => drop((self.tasks.remove(&exchange), self.proofs.remove(&exchange))),
                 Action::Prove { exchange, status, challenges } => {
                     let proof = Proof { hub: hub.clone(), exchange, is_there: false };
-                    // What was refused is over, as far as its task is concerned.
                     let task = self.prove(proof, status, challenges);
-                    self.tasks.insert(exchange, task);
+                    self.proofs.insert(exchange, task);
                 }
             }
         }
