@@ -100,7 +100,7 @@ impl TraceContext {
         if values.iter().all(Option::is_none) {
             return None;
         }
-        Self::read(values.map(|value| value?.decode().ok()))
+        Self::read(values.map(|value| RawJson::trusted(value?).decode().ok()))
     }
 
     fn read([parent, state, baggage]: [Option<String>; 3]) -> Option<Self> {

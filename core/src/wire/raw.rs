@@ -85,17 +85,15 @@ impl<'a> RawJson<'a> {
         self.members().find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// The values of several members, if this is an object that has them.
-    pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<RawJson<'_>>; N] {
-        if self.index.is_known() {
-            return names.map(|name| self.member(name));
-        }
-        let mut picked = [const { None }; N];
-        for (found, value) in self.members() {
+    /// The texts of the values of several members, if this is an object that has them.
+    pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
+        let mut picked = [None; N];
+        self.all_members(|found, value| {
             if let Some(at) = names.iter().position(|name| found == *name) {
                 picked[at].get_or_insert(value);
             }
-        }
+            true
+        });
         picked
     }
 
