@@ -187,16 +187,18 @@ fn round_trips(Results { times, .. }: &Results) -> String {
                 web,
             ]);
         }
-        let core = times.of(&format!("round trip/{at_once} at once, typed"));
-        let against = format!("{}×", short(of("rmcp", "memory") / core));
-        table.row([
-            format!("the core alone, {at_once} at once"),
-            time(core),
-            against,
-            String::new(),
-            String::new(),
-            String::new(),
-        ]);
+        for typed in ["", ", typed"] {
+            let core = times.of(&format!("round trip/{at_once} at once{typed}"));
+            let against = format!("{}×", short(of("rmcp", "memory") / core));
+            table.row([
+                format!("the core alone, {at_once} at once{typed}"),
+                time(core),
+                against,
+                String::new(),
+                String::new(),
+                String::new(),
+            ]);
+        }
     }
     format!(
         "## Client and server of the same library\n\nTime per call, and how often it fits into rmcp's. In memory both are in one \
