@@ -55,6 +55,32 @@ pub(crate) fn oversized_bodies_are_told_so<S: Site>() {
     assert_eq!(say(server.address, &Raw::initialize().bytes()).status, 200, "none of them has begun a session");
 }
 
+/// Whoever is refused before its body has come is told that the connection ends with that: the next request on it would be
+/// taken for the rest of the body, or be lost. All others may go on.
+pub(crate) fn what_is_not_read_ends_its_connection<S: Site>() {
+    let server = S::serve(&service(), narrow());
+    let (kept, nobodys) = (Raw::initialize().without("connection"), "A".repeat(32));
+    let refused = [
+        (kept.clone().line("POST /sse HTTP/1.1"), 405),
+        (kept.clone().set("mcp-session-id", &nobodys), 404),
+        (kept.clone().set("host", "evil.example"), 403),
+    ];
+    for (request, status) in refused {
+        let bytes = request.bytes();
+        let head = bytes.windows(4).position(|end| end == b"\r\n\r\n").expect("a head") + 4;
+        let mut stream = connect(server.address);
+        stream.write_all(&bytes[..head]).expect("it is read");
+        let heard = hear(&stream);
+        assert!(heard.status == status && heard.has("connection: close"), "{}", heard.text);
+    }
+    let listen = Raw::new("GET /mcp HTTP/1.1").without("connection").set("mcp-session-id", &nobodys);
+    let garbled = kept.body("{").add("content-length", "1");
+    for (request, status) in [(listen, 404), (garbled, 400)] {
+        let heard = hear_head(&begin(server.address, &request));
+        assert!(heard.status == status && !heard.has("connection: close"), "{}", heard.text);
+    }
+}
+
 /// Every connection can be in the middle of a body; all of these together are bounded.
 pub(crate) fn bodies_that_do_not_end<S: Site>() {
     let mut options = narrow();

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
 
 /// Everything that one adapter is tried with.
 fn trials<S: Site>() -> Vec<Trial> {
-    let tests: [(&str, fn()); 12] = [
+    let tests: [(&str, fn()); 13] = [
         ("dns_rebinding", dns_rebinding::<S>),
         ("cross_site_requests", cross_site_requests::<S>),
         ("guessed_sessions", guessed_sessions::<S>),
@@ -53,6 +53,7 @@ fn trials<S: Site>() -> Vec<Trial> {
         ("a_body_with_two_lengths_is_one_request", a_body_with_two_lengths_is_one_request::<S>),
         ("oversized_heads", oversized_heads::<S>),
         ("oversized_bodies_are_told_so", bounds::oversized_bodies_are_told_so::<S>),
+        ("what_is_not_read_ends_its_connection", bounds::what_is_not_read_ends_its_connection::<S>),
         ("bodies_that_do_not_end", bounds::bodies_that_do_not_end::<S>),
         ("requests_in_flight", bounds::requests_in_flight::<S>),
         ("one_request_at_a_time_on_a_connection", bounds::one_request_at_a_time_on_a_connection::<S>),

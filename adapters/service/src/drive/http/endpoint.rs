@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Buf;
-use http::{Request, Response, StatusCode, response::Parts};
+use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use mcp_proto::http::{
     Answer,
     server::{Caller, Options as Endpoints},
@@ -121,24 +121,34 @@ impl<R: Runtime> Endpoint<R> {
     {
         let (head, body) = request.into_parts();
         let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
-        let mut intake = self.web.begin(&head, caller)?;
-        self.web.admit(&intake).await?;
-        let read = async {
-            let mut body = pin!(body);
-            while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-                let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
-                let Ok(mut data) = frame.into_data() else { continue };
-                while data.has_remaining() {
-                    let chunk = data.chunk();
-                    intake.feed(chunk)?;
-                    let read = chunk.len();
-                    data.advance(read);
+        let mut body = pin!(body);
+        let take_in = async {
+            let mut intake = self.web.begin(&head, caller)?;
+            self.web.admit(&intake).await?;
+            let read = async {
+                while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+                    let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    while data.has_remaining() {
+                        let chunk = data.chunk();
+                        intake.feed(chunk)?;
+                        let read = chunk.len();
+                        data.advance(read);
+                    }
                 }
-            }
-            Ok(())
+                Ok(())
+            };
+            before(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
+            Ok(intake)
         };
-        before(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
-        self.web.answer(&intake.end()?).await
+        let taken = take_in.await.map_err(|mut answer: Box<Answer>| {
+            if !body.is_end_stream() {
+                // What is not read is in the way of the next request, which whoever is not told of that makes all the same.
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        });
+        self.web.answer(&taken?.end()?).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
@@ -163,7 +173,6 @@ impl<R: Runtime> Endpoint<R> {
 fn refusal(status: StatusCode) -> Box<Answer> {
     let mut answer = Answer::new(Vec::new());
     *answer.status_mut() = status;
-    answer.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     Box::new(answer)
 }
 
