@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, os::unix::net::UnixStream, time::Duration};
 
 use mcp_proto::{
+    connection::Settings,
     protocol::{ProtocolVersion, Role, VersionSet},
     schema::{CreateMessageParams, CreateMessageResult, Role as Speaker, SamplingContent},
     wire::{Json, RawJson},
@@ -12,6 +13,7 @@ use mcp_tests::hostile::Hostile;
 use serde_json::json;
 
 use crate::{
+    LONG,
     adapter::{Adapter, Client},
     meter::Meter,
     options,
@@ -23,6 +25,9 @@ use crate::{
 /// How often the application asks, and how long it waits.
 const ROUNDS: usize = 12;
 const PATIENCE: Duration = Duration::from_millis(30);
+
+/// How long it waits for a server that does its worst to begin.
+const HANDSHAKE: Duration = Duration::from_millis(500);
 
 /// Requests that wait at the same time.
 const AT_ONCE: usize = 30;
@@ -72,21 +77,26 @@ pub(crate) fn attacked<A: Adapter>(hostile: Hostile, version: ProtocolVersion) {
     let settings = settings(version);
     let limits = settings.limits.clone();
     let good = service(settings.clone());
-    let host = Host::builder("victim", "1")
-        .settings(settings)
-        .versions(VersionSet::only(version))
-        .sampling(|_: CreateMessageParams, _| {
-            Ok::<_, Failure>(CreateMessageResult::new(Speaker::Assistant, SamplingContent::text("no"), "none"))
-        })
-        .roots(&Roots::new([]).expect("none of them is wrong"))
-        .build();
+    let roots = Roots::new([]).expect("none of them is wrong");
+    // One host, but for how long it waits for a server.
+    let host = |patience| {
+        Host::builder("victim", "1")
+            .settings(Settings { handshake_timeout: patience, probe_timeout: patience, ..settings.clone() })
+            .versions(VersionSet::only(version))
+            .sampling(|_: CreateMessageParams, _| {
+                Ok::<_, Failure>(CreateMessageResult::new(Speaker::Assistant, SamplingContent::text("no"), "none"))
+            })
+            .roots(&roots)
+            .build()
+    };
+    let (victim, host) = (host(HANDSHAKE), host(LONG));
     // What is made once is there before.
     is_served::<A>(&host, &good);
     let meter = Meter::new();
     let (near, far) = UnixStream::pair().expect("there are sockets");
     let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
     let asking = || {
-        let client = A::connect_with(A::unix(near), &host, &options());
+        let client = A::connect_with(A::unix(near), &victim, &options());
         client.as_ref().map(|client| ask(client)).unwrap_or_default();
         client
     };

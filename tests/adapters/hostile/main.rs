@@ -69,13 +69,7 @@ fn settings(version: ProtocolVersion) -> Settings {
     (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
     (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
     limits.drain = Duration::from_millis(50);
-    Settings {
-        limits,
-        versions: VersionSet::only(version),
-        handshake_timeout: Duration::from_millis(500),
-        probe_timeout: Duration::from_millis(500),
-        ..Settings::default()
-    }
+    Settings { limits, versions: VersionSet::only(version), ..Settings::default() }
 }
 
 /// What runs beside the connection is bounded as well.
