@@ -91,18 +91,22 @@ fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
     let client = client::<A>(transport);
     peer.shake_hands_as_server();
     let pending = ask(&client.peer.within(Duration::from_millis(20)), "test/any", "{}");
-    let request = peer.receive().expect("the request");
     assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
-    let cancelled = peer.receive().expect("the cancellation");
-    assert_eq!(cancelled["method"], "notifications/cancelled");
-    assert_eq!(cancelled["params"]["requestId"], request["id"]);
-    // What comes after that is late, and nobody's.
-    peer.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {}}));
     assert_eq!(client.event(), Event::Ready);
-    assert!(matches!(client.event(), Event::Late(_)));
     let pending = client.ask("test/next", "{}");
-    let id = peer.receive().expect("the next request")["id"].clone();
-    peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+    let mut next = peer.receive().expect("a request");
+    // Where there is much else to do, it can be too late before it has left; then nothing is said of it.
+    if next["method"] == "test/any" {
+        let cancelled = peer.receive().expect("the cancellation");
+        assert_eq!(cancelled["method"], "notifications/cancelled");
+        assert_eq!(cancelled["params"]["requestId"], next["id"]);
+        // What comes after that is late, and nobody's.
+        peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
+        assert!(matches!(client.event(), Event::Late(_)));
+        next = peer.receive().expect("the next request");
+    }
+    assert_eq!(next["method"], "test/next");
+    peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
     assert!(pending.wait().is_ok());
 }
 

@@ -245,10 +245,12 @@ fn a_handshake_that_is_not_answered_ends<A: Adapter>() {
     let mut config = client_config();
     config.settings.handshake_timeout = Duration::from_millis(50);
     let client = client_with::<A>(config, transport, |_| None);
-    assert_eq!(peer.receive().expect("a message")["method"], "initialize");
     assert_eq!(client.rest(), [Event::Closed(CloseReason::HandshakeTimeout)]);
     client.handle.wait();
-    // Nothing else was sent: the handshake cannot be cancelled.
+    // Where there is much else to do, it can be too late before anything was sent. Nothing else was: the handshake cannot be
+    // cancelled.
+    let said = peer.receive();
+    assert!(said.as_ref().is_none_or(|said| said["method"] == "initialize"), "{said:?}");
     assert_eq!(peer.receive(), None);
 }
 
