@@ -354,17 +354,19 @@ fn a_server_that_stops_ends_what_is_open() {
 #[test]
 fn whoever_is_quiet_does_not_hold_up_the_end() {
     run(async {
-        let start = Instant::now();
-        let rounds = 12;
-        for _ in 0..rounds {
+        let mut took = Vec::new();
+        for _ in 0..12 {
             let server = Running::new(|listener| listener).await;
             let mut stream = server.connect();
             stream.write_all(call("hello").as_bytes()).expect("it reads");
             hear(&mut stream, "good day");
+            let start = Instant::now();
             server.stop().await;
+            took.push(start.elapsed());
             assert_eq!(hear_out(&mut stream), "", "it ends in good order");
         }
-        // Half of what it would take if each was waited for.
-        assert!(start.elapsed() < Duration::from_secs(rounds / 2), "it took {:?}", start.elapsed());
+        took.sort_unstable();
+        // Who is waited for takes a second, each time.
+        assert!(took[took.len() / 2] < Duration::from_secs(1), "it took {took:?}");
     });
 }

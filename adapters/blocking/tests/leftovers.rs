@@ -20,6 +20,9 @@ use mcp_service::{Context, Host, Service, Tool, drive::Watch};
 /// More than anything takes; a test that needs it has failed.
 const LONG: Duration = Duration::from_secs(20);
 
+/// What takes less is not waited for by those who leave after 10 seconds without anything to do.
+const SOON: Duration = Duration::from_secs(8);
+
 /// Threads and descriptors of this process.
 fn held() -> (usize, usize) {
     let count = |path| fs::read_dir(path).expect("Linux has it").count();
@@ -39,7 +42,7 @@ fn nothing_is_left(before: (usize, usize), what: &str) {
         if now.0 <= before.0 && now.1 <= before.1 {
             return;
         }
-        assert!(start.elapsed() < Duration::from_secs(2), "{what}: {now:?} of {before:?}: {:?}", names());
+        assert!(start.elapsed() < SOON, "{what}: {now:?} of {before:?}: {:?}", names());
         thread::yield_now();
     }
 }
