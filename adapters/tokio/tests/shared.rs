@@ -10,7 +10,7 @@ use std::{
     pin::Pin,
     process::{Child, Command, ExitCode, Stdio},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -80,6 +80,8 @@ fn main() -> ExitCode {
         });
         trials.push(trial.with_ignored_flag(!is_there));
     }
+    trials.push(Trial::test("what_could_not_be_written_down_is_later", || moody(what_could_not_be_written_down)));
+    trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
         run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Shared::new(Broken)))
     }));
@@ -293,14 +295,17 @@ async fn a_session_goes_on_elsewhere(shared: Both) {
     assert_eq!(b.sessions(), 1);
 }
 
+fn set_level(level: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": level, "method": "logging/setLevel", "params": {"level": level}})
+}
+
 async fn what_is_set_holds_everywhere(shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
     assert_eq!(at(&b, &id).call("level").await, "none");
     for (endpoint, other, level) in [(&a, &b, "error"), (&b, &a, "debug")] {
-        let set = json!({"jsonrpc": "2.0", "id": 1, "method": "logging/setLevel", "params": {"level": level}});
-        assert_eq!(at(endpoint, &id).post(set).await.0, 200);
+        assert_eq!(at(endpoint, &id).post(set_level(level)).await.0, 200);
         assert_eq!(at(other, &id).call("level").await, level);
     }
 }
@@ -426,6 +431,80 @@ async fn a_client_need_not_know(shared: Both) {
         assert_eq!((a.sessions(), b.sessions()), (1, 1), "both have served it");
         client.close().await;
     }
+}
+
+/// Changes what it keeps after something else, or not at all.
+#[derive(Clone, Default)]
+struct Moody {
+    store: MemoryStore,
+    /// What the next change waits for.
+    before: Arc<Mutex<Option<Later<io::Result<()>>>>>,
+}
+
+impl Moody {
+    fn wait_for(&self, before: Later<io::Result<()>>) {
+        *self.before.lock().expect("no panic") = Some(before);
+    }
+}
+
+impl Sessions for Moody {
+    fn begin(&self, id: &str, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+        self.store.begin(id, fields, life)
+    }
+
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+        self.store.find(id, life)
+    }
+
+    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+        let (store, id, before) = (self.store.clone(), id.to_owned(), self.before.lock().expect("no panic").take());
+        Later::new(async move {
+            if let Some(before) = before {
+                before.await?;
+            }
+            store.change(&id, fields).await
+        })
+    }
+
+    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+        self.store.enter(id)
+    }
+
+    fn end(&self, id: &str) -> Later<io::Result<()>> {
+        self.store.end(id)
+    }
+}
+
+fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result<(), libtest_mimic::Failed> {
+    let store = Moody::default();
+    let shared = Shared::apart(store.clone(), store.store.clone());
+    run(|both| Box::pin(test(store, both)), |_| [shared.clone(), shared])
+}
+
+/// Whoever was told that it is not, and tries again, is not told that it is before that is so.
+async fn what_could_not_be_written_down(store: Moody, shared: Both) {
+    let (a, b, _) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    store.wait_for(broken());
+    assert_eq!(at(&a, &id).post(set_level("error")).await.0, 503);
+    assert_eq!(at(&b, &id).call("level").await, "none");
+    assert_eq!(at(&a, &id).post(set_level("error")).await.0, 200);
+    assert_eq!(at(&b, &id).call("level").await, "error");
+}
+
+/// However long it takes to write down what was set before.
+async fn what_was_set_last_holds(store: Moody, shared: Both) {
+    let (a, b, gate) = two(&shared);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    let opens = gate.clone();
+    store.wait_for(Later::new(async move { opens.acquire().await.map(drop).map_err(io::Error::other) }));
+    let asked = at(&a, &id);
+    let (first, second, ()) =
+        tokio::join!(asked.post(set_level("error")), asked.post(set_level("debug")), async { gate.add_permits(1) });
+    assert_eq!((first.0, second.0), (200, 200));
+    assert_eq!(at(&b, &id).call("level").await, "debug");
 }
 
 /// Answers nothing.

@@ -202,8 +202,7 @@ impl<R: Runtime> Front<R> {
         let here = lock(&house.door).find(id, principal.map(|it| &**it));
         if let Some(room) = here {
             let goes_on = room.run(|visit, now| {
-                visit.session.catch_up(now, &standing);
-                visit.settled = visit.session.settled();
+                visit.catch_up(now, &standing);
                 !visit.session.is_closed()
             });
             if goes_on {

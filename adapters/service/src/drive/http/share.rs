@@ -1,7 +1,7 @@
 //! What it takes to share sessions: what was sent is written down, and who comes from elsewhere is recognised.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeSet, VecDeque},
     io,
     pin::Pin,
     sync::Arc,
@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Principal, ServerEnd},
+    connection::{Principal, ServerEnd, Standing},
     http::{
         Limits, MemoryReplay, Replay, SessionId,
         server::{ExchangeId, Passage, Session},
@@ -46,6 +46,8 @@ pub(super) struct Share {
     abandoned: Duration,
     limits: Limits,
     scribe: Arc<Scribe>,
+    /// The sessions of which something is being written down.
+    noting: Watch<BTreeSet<SessionId>>,
 }
 
 impl Share {
@@ -55,7 +57,7 @@ impl Share {
         let bounds = Bounds { most: limits.replay, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
-        (Self { store, life, abandoned, limits: limits.clone(), scribe }, writing)
+        (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Watch::default() }, writing)
     }
 
     /// Has a session that begins, or goes on here, write down what it sends.
@@ -70,17 +72,36 @@ impl Share {
 
     /// Writes down what has changed of a session, before the answer leaves that has changed it.
     pub(super) async fn note(&self, room: &Room, principal: Option<&Principal>) -> io::Result<()> {
-        let (id, change) = {
-            let visit = &mut lock(&room.state).carrier;
-            let (Some(id), Some(change)) = (visit.session.id().cloned(), visit.change(principal)) else {
-                return Ok(());
-            };
-            (id, change)
-        };
+        let Some(id) = lock(&room.state).carrier.session.id().cloned() else { return Ok(()) };
+        // One after the other: what is written last holds.
+        let _turn = self.turn(&id).await;
+        let Some((settled, change)) = lock(&room.state).carrier.change(principal) else { return Ok(()) };
         match change {
-            Change::Begun(fields) => self.store.sessions.begin(id.as_str(), fields, self.abandoned).await,
-            Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await,
+            Change::Begun(fields) => self.store.sessions.begin(id.as_str(), fields, self.abandoned).await?,
+            Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
+        lock(&room.state).carrier.settled = Some(settled);
+        Ok(())
+    }
+
+    /// Waits until nobody else writes down anything of a session.
+    async fn turn<'a>(&'a self, id: &'a SessionId) -> Turn<'a> {
+        while !self.noting.change(|noting| noting.insert(id.clone())) {
+            self.noting.until(|noting| (!noting.contains(id)).then_some(())).await;
+        }
+        Turn { noting: &self.noting, id }
+    }
+}
+
+/// Nobody else writes down anything of a session, until this is dropped.
+struct Turn<'a> {
+    noting: &'a Watch<BTreeSet<SessionId>>,
+    id: &'a SessionId,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.noting.change(|noting| noting.remove(self.id));
     }
 }
 
@@ -100,15 +121,22 @@ enum Change {
 pub(super) type Settled = (bool, Option<LoggingLevel>);
 
 impl Visit {
-    fn change(&mut self, principal: Option<&Principal>) -> Option<Change> {
+    /// What is to be written down, and what will have been then.
+    fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
         let settled = self.session.settled()?;
-        match self.settled.replace(settled) {
-            Some(before) if before == settled => None,
-            Some(_) => Some(Change::Settings(store::settings(settled.0, settled.1))),
-            None => {
-                let fields = store::fields(principal.map(|it| &*it.id), &self.session.standing()?);
-                Some(Change::Begun(fields))
-            }
+        let change = match self.settled {
+            Some(before) if before == settled => return None,
+            Some(_) => Change::Settings(store::settings(settled.0, settled.1)),
+            None => Change::Begun(store::fields(principal.map(|it| &*it.id), &self.session.standing()?)),
+        };
+        Some((settled, change))
+    }
+
+    /// Goes on as it stands elsewhere; unless something has changed here that is not written down yet.
+    pub(super) fn catch_up(&mut self, now: Timestamp, standing: &Standing) {
+        if self.settled == self.session.settled() {
+            self.session.catch_up(now, standing);
+            self.settled = self.session.settled();
         }
     }
 }
