@@ -220,6 +220,31 @@ fn the_old_transport_is_tried_where_the_revision_says_so() {
     assert!(matches!(&caller.take_events()[..], [Event::Closed(_)]));
 }
 
+/// What carried the refusal may be closed behind it, by a server that has not said so.
+#[test]
+fn a_look_for_the_old_transport_that_is_lost_is_repeated_once() {
+    for lost in [1, 2] {
+        let mut caller = refused(VersionSet::LEGACY, 405);
+        for _ in 0..lost {
+            let (exchange, request) = caller.request();
+            assert_eq!(request.method(), "GET");
+            caller.fail(exchange);
+        }
+        if lost == 1 {
+            let (stream, _) = caller.request();
+            caller.head(stream, stream_response());
+            caller.body(stream, "event: endpoint\ndata: /messages\n\n");
+            caller.posted("initialize");
+        } else {
+            assert_eq!(caller.requests.len(), 0);
+            assert!(matches!(
+                &caller.take_events()[..],
+                [Event::Closed(CloseReason::Failed(Failure::Status { status: 405, .. }))]
+            ));
+        }
+    }
+}
+
 /// A client that has turned to the old transport, with its stream open.
 fn old() -> (Caller, ExchangeId) {
     let mut caller = refused(VersionSet::LEGACY, 405);

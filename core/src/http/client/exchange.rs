@@ -112,6 +112,8 @@ pub(super) struct Flow {
 pub(super) struct Why {
     pub(super) post: Post,
     pub(super) refused: Refused,
+    /// It has been looked for before.
+    pub(super) again: bool,
 }
 
 /// A response that is no answer.

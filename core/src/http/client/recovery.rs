@@ -1,21 +1,25 @@
 //! Sessions and streams: how they begin, and what becomes of them when they are lost.
 
-use alloc::{string::String, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 
 use http::{StatusCode, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{Exchange, Flow, Job, Kind, Post, Refused, Stage},
+    exchange::{Exchange, Flow, Job, Kind, Post, Refused, Stage, Why},
     machine::Gate,
 };
 use crate::connection::{CloseReason, Failure};
 
 impl Client {
     pub(super) fn broken(&mut self, id: ExchangeId, why: String) {
-        let Some(Exchange { job, .. }) = self.exchanges.remove(&id) else { return };
+        let Some(Exchange { job, uri, redirects, .. }) = self.exchanges.remove(&id) else { return };
         match job {
             Job::Listen(_) | Job::Resume(_) => self.come_back(job),
+            // It may have been asked on what the refusal came on, and that may have been closed behind it.
+            Job::Old(Some(why)) if !why.again => {
+                self.start(Job::Old(Some(Box::new(Why { again: true, ..*why }))), uri, redirects);
+            }
             Job::Old(Some(why)) => self.refused(Job::Post(why.post), why.refused),
             Job::Old(None) => self.end(CloseReason::Lost(why)),
             Job::Post(Post { kind: Kind::Initialized, .. }) => self.open_gate(),

@@ -65,7 +65,7 @@ impl Client {
         {
             self.gate = Gate::Handshake;
             let url = self.options.url.clone();
-            self.start(Job::Old(Some(Box::new(Why { post, refused }))), url, 0);
+            self.start(Job::Old(Some(Box::new(Why { post, refused, again: false }))), url, 0);
             return;
         }
         if post.kind == Kind::Initialize && self.gate == Gate::Handshake {
