@@ -4,20 +4,24 @@ use std::{
     io::{self, BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     os::unix::net::UnixStream,
+    sync::{Mutex, mpsc::channel},
     thread,
+    time::Duration,
 };
 
 use mcp_proto::{
+    connection::RequestOptions,
     protocol::{ProtocolVersion, VersionSet},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitFormParams, ElicitResult, ElicitSchema, Map, Role, Root,
         SamplingContent, SamplingMessage, StringSchema,
     },
 };
-use mcp_service::{Context, Failure, Host, Roots, Service, Tool, block_on};
+use mcp_service::{CallError, Context, Failure, Host, Roots, Service, Tool, block_on};
 use serde_json::{Value, json};
 
 use crate::{
+    SOON,
     adapter::{Adapter, Client, Pair, Server},
     scenario::scenarios,
 };
@@ -27,6 +31,8 @@ scenarios![
     one_handler_gives_one_answer_in_both_eras_over_every_transport,
     // req: M-BASE-047 M-BASE-046 M-STDIO-007
     a_transport_changes_nothing_of_what_is_said,
+    // req: M-CANC-014
+    a_call_that_was_asked_about_has_its_time_again,
 ];
 
 fn form(field: &str) -> ElicitSchema {
@@ -117,8 +123,13 @@ fn play(reader: impl Read, mut writer: impl Write) -> Vec<Value> {
         let result = match message["method"].as_str().expect("a client asks and does not answer") {
             "server/discover" => json!({"resultType": "complete", "supportedVersions": ["2026-07-28"],
                 "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}),
+            "tools/call" if params["name"] == "silence" && params.get("inputResponses").is_none() => {
+                json!({"resultType": "input_required", "inputRequests": {"silence": {"method": "elicitation/create",
+                    "params": {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}}}})
+            }
             "tools/call" if params.get("inputResponses").is_none() => json!({"resultType": "input_required",
                 "requestState": "s\u{2028}\n", "inputRequests": {"r": {"method": "roots/list"}}}),
+            "tools/call" if params["inputResponses"].get("silence").is_some() => Value::Null,
             "tools/call" => json!({"resultType": "complete", "content": []}),
             _ => Value::Null,
         };
@@ -163,4 +174,30 @@ fn a_transport_changes_nothing_of_what_is_said<A: Adapter>() {
     assert_eq!(over_pipes[2]["params"]["inputResponses"], json!({"r": {"roots": [{"uri": "file:///a"}]}}));
     assert_eq!(over_tcp, over_pipes);
     assert_eq!(over_unix, over_pipes);
+}
+
+/// However long it took to answer what the server wanted to know, and whatever was waited for before.
+fn a_call_that_was_asked_about_has_its_time_again<A: Adapter>() {
+    const PATIENCE: Duration = Duration::from_millis(100);
+    let (near, far) = UnixStream::pair().expect("there are sockets");
+    let reader = far.try_clone().expect("there are descriptors");
+    let server = thread::spawn(move || play(reader, far));
+    let (_answers, answer) = channel::<()>();
+    let answer = Mutex::new(answer);
+    let host = Host::builder("client", "1")
+        .versions(VersionSet::only(ProtocolVersion::V2026_07_28))
+        .elicitation(move |_: ElicitFormParams, _| {
+            let _ = answer.lock().expect("no panic").recv_timeout(3 * PATIENCE);
+            Ok::<_, Failure>(ElicitResult::decline())
+        })
+        .build();
+    let client = A::connect(A::unix(near), &host).expect("it is modern");
+    let options = RequestOptions { idle_timeout: Some(PATIENCE), total_timeout: None, ..RequestOptions::default() };
+    let (done, ended) = channel();
+    let call = client.with_options(options).call_tool("silence", ()).expect("it can be sent");
+    thread::spawn(move || done.send(call.wait()));
+    let ended = ended.recv_timeout(SOON).expect("the server says nothing");
+    assert_eq!(ended.expect_err("there is no answer"), CallError::TimedOut { total: false });
+    client.close();
+    server.join().expect("no panic");
 }
