@@ -22,11 +22,13 @@
 mod shared;
 
 use std::{
-    io,
+    io::{self, IoSlice},
     net::{SocketAddr, TcpListener, ToSocketAddrs},
+    pin::Pin,
     task::{Context, Poll, ready},
 };
 
+use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
 pub use mcp_proto::http::{
     Limits, Policy,
@@ -39,6 +41,10 @@ pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Reques
 use mcp_service::{
     Service,
     drive::http::{self, Net},
+};
+use rustix::{
+    io::Errno,
+    net::{RecvFlags, recv},
 };
 #[cfg(feature = "redis")]
 pub use shared::RedisStore;
@@ -65,12 +71,12 @@ pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 
 }
 
 impl Net for Tokio {
-    type Stream = TokioIo<TcpStream>;
+    type Stream = Stream;
     type Socket = tokio::net::TcpListener;
     type Client = Client;
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
-        Ok(prompt(TcpStream::connect(address).await?))
+        Ok(Stream::new(TcpStream::connect(address).await?, true))
     }
 
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket> {
@@ -79,12 +85,106 @@ impl Net for Tokio {
 
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<Self::Stream>> {
         let (stream, _) = ready!(socket.poll_accept(cx))?;
-        Poll::Ready(Ok(prompt(stream)))
+        Poll::Ready(Ok(Stream::new(stream, false)))
     }
 }
 
-/// Has what is written leave at once.
-fn prompt(stream: TcpStream) -> TokioIo<TcpStream> {
-    let _ = stream.set_nodelay(true);
-    TokioIo::new(stream)
+/// A connection, for hyper.
+#[derive(Debug)]
+pub struct Stream {
+    stream: TokioIo<TcpStream>,
+    /// Those who ask look before each request whether the other side has left, since such a connection is not to be used
+    /// again: the runtime tells only when it has got round to that.
+    looks: bool,
+    /// Nothing has come since something was written.
+    waits: bool,
+}
+
+impl Stream {
+    /// Has what is written leave at once.
+    fn new(stream: TcpStream, looks: bool) -> Self {
+        let _ = stream.set_nodelay(true);
+        Self { stream: TokioIo::new(stream), looks, waits: false }
+    }
+
+    /// Whether the other side has left.
+    fn is_left(&self) -> io::Result<bool> {
+        match recv(self.stream.inner(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
+            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+            read => Ok(read?.0 == 0),
+        }
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        if self.looks && !self.waits && self.is_left()? {
+            return Poll::Ready(Ok(()));
+        }
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        self.waits &= read.is_pending();
+        read
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.waits = true;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.waits = true;
+        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use hyper::rt::ReadBuf;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    async fn read(stream: &mut Stream) -> Poll<usize> {
+        poll_fn(|cx| {
+            let mut bytes = [0; 8];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let read = Pin::new(&mut *stream).poll_read(cx, buffer.unfilled());
+            Poll::Ready(read.map(|read| read.map(|()| buffer.filled().len()).expect("no reset")))
+        })
+        .await
+    }
+
+    #[test]
+    fn whoever_asks_sees_that_a_connection_was_left_before_the_runtime_does() {
+        Builder::new_current_thread().enable_io().build().expect("a runtime").block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+            let mut stream = Tokio::connect(listener.local_addr().expect("an address")).await.expect("it listens");
+            assert_eq!(read(&mut stream).await, Poll::Pending);
+            drop(listener.accept().expect("it connects"));
+            while !stream.is_left().expect("no reset") {
+                std::thread::yield_now();
+            }
+            assert_eq!(read(&mut stream).await, Poll::Ready(0));
+        });
+    }
 }
