@@ -13,7 +13,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::{Later, block_on, lobby::Lobby, work::Work};
+use crate::{Later, block_on, lobby::Lobby, service::Errand};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
@@ -122,31 +122,15 @@ pub struct Running {
 /// What a job begins with.
 enum Step {
     Boxed(Box<dyn FnOnce() -> Later<()> + Send>),
-    Errand(Todo),
-}
-
-/// An errand that has to be done or given up.
-struct Todo(Option<Arc<Work>>);
-
-impl Todo {
-    fn begin(mut self) -> Later<()> {
-        self.0.take().map_or_else(|| Later::ready(()), |work| work.begin())
-    }
-}
-
-impl Drop for Todo {
-    fn drop(&mut self) {
-        if let Some(work) = &self.0 {
-            work.give_up();
-        }
-    }
+    /// A tool is to be called, which is what most requests are about.
+    Errand(Errand),
 }
 
 impl Step {
     fn begin(self) -> Later<()> {
         match self {
             Self::Boxed(begin) => begin(),
-            Self::Errand(todo) => todo.begin(),
+            Self::Errand(errand) => errand.begin(),
         }
     }
 }
@@ -199,9 +183,9 @@ impl Job {
         Self::beginning(kind, order, Step::Boxed(Box::new(begin)))
     }
 
-    /// What is to be done for a request, by a handler of this kind.
-    pub(crate) fn errand(kind: Kind, work: Arc<Work>) -> Self {
-        Self::beginning(kind, Order::Concurrent, Step::Errand(Todo(Some(work))))
+    /// A job around a tool of this kind.
+    pub(crate) fn errand(kind: Kind, errand: Errand) -> Self {
+        Self::beginning(kind, Order::Concurrent, Step::Errand(errand))
     }
 
     fn beginning(kind: Kind, order: Order, begin: Step) -> Self {

@@ -117,35 +117,31 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, ans
 
 /// The answer that a request is owed. It is given once, whatever becomes of whoever should give it.
 pub(crate) struct Reply<E: Role> {
-    shared: Arc<Shared<E>>,
-    link: Arc<dyn Link<E>>,
     key: ReplyKey,
-    owed: bool,
+    /// What is known of the work on it. Absent once it is given.
+    context: Option<Context<E>>,
     /// Whether work on it has begun.
     begun: bool,
 }
 
 impl<E: Role> Reply<E> {
+    /// Where no handler works on it.
     pub(crate) fn new(shared: &Arc<Shared<E>>, link: &Arc<dyn Link<E>>, key: ReplyKey) -> Self {
-        Self { shared: shared.clone(), link: link.clone(), key, owed: true, begun: false }
+        Self::of(shared.context(link, Work::of_request(key, None)), key)
     }
 
-    pub(crate) const fn link(&self) -> &Arc<dyn Link<E>> {
-        &self.link
+    /// What comes of this work.
+    pub(crate) const fn of(context: Context<E>, key: ReplyKey) -> Self {
+        Self { key, context: Some(context), begun: false }
     }
 
     pub(crate) const fn key(&self) -> ReplyKey {
         self.key
     }
 
-    /// What is known of the work on it.
-    pub(crate) fn context(&self, work: &Arc<Work>) -> Context<E> {
-        Context::new(self.shared.clone(), self.link.clone(), work.clone())
-    }
-
     /// It was answered in another way.
     pub(crate) fn given(mut self) {
-        self.owed = false;
+        self.context = None;
     }
 
     /// The work on the answer begins.
@@ -156,17 +152,14 @@ impl<E: Role> Reply<E> {
     /// Does the work, and answers with what comes of it.
     pub(crate) fn earn<T: Encode + Send + Sync + 'static>(
         mut self,
-        work: &Arc<Work>,
         around: Around<E>,
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Later<()> {
         self.begin();
-        let context = self.context(work);
-        let answer = if context.is_cancelled() {
+        let answer = match &self.context {
+            Some(context) if !context.is_cancelled() => around.run(context, f),
             // The answer goes nowhere, but it is what frees the request's place.
-            Later::ready(Err(ErrorObject::internal("Cancelled")))
-        } else {
-            around.run(&context, f)
+            _ => Later::ready(Err(ErrorObject::internal("Cancelled"))),
         };
         match answer.now() {
             Ok(answer) => self.send(answer),
@@ -183,7 +176,7 @@ impl<E: Role> Reply<E> {
             return Later::ready(());
         }
         Later::new(async move {
-            let link = self.link.clone();
+            let Some(link) = self.context.as_ref().map(|context| context.link.clone()) else { return };
             let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
             // It is sent, or there is nobody to send it to.
             let _ = link.say(attempt).await;
@@ -191,17 +184,17 @@ impl<E: Role> Reply<E> {
     }
 
     fn try_send<T: Encode>(&mut self, answer: &Answer<T>) -> bool {
-        let sent = self.link.change(|conn| respond(conn, self.key, answer));
-        if sent {
-            self.owed = false;
-            self.shared.works.end(self.key);
+        let context = self.context.take_if(|context| context.link.change(|conn| respond(conn, self.key, answer)));
+        if let Some(Context { shared, work, .. }) = context {
+            shared.works.end(self.key);
+            work.over();
         }
-        sent
+        self.context.is_none()
     }
 
     /// Why nobody answers, if that is so.
-    fn excuse(&self) -> &'static str {
-        let ends = self.link.look(|conn| conn.phase() >= Phase::Draining);
+    fn excuse(&self, link: &Arc<dyn Link<E>>) -> &'static str {
+        let ends = link.look(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {
             (true, _) => "The connection ends before this request was served",
             (false, true) => "The work on this request was given up",
@@ -212,11 +205,11 @@ impl<E: Role> Reply<E> {
 
 impl<E: Role> Drop for Reply<E> {
     fn drop(&mut self) {
-        if self.owed {
+        if let Some(context) = &self.context {
             // A driver drops the jobs that it does not run, or not to their ends.
-            let excuse = self.excuse();
+            let (shared, excuse) = (context.shared.clone(), self.excuse(&context.link));
             self.try_send(&Refusal::Err(ErrorObject::internal(excuse)));
-            self.shared.works.end(self.key);
+            shared.works.end(self.key);
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     role::Asked,
     span::{self, Span},
     tasks::TaskStore,
-    work::{Errand, Work, Works},
+    work::{Work, Works},
 };
 
 /// What runs on one connection. Each connection needs its own, from [`Host::session`](crate::Host::session) or
@@ -224,9 +224,9 @@ impl<E: Role> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
-        let (around, reply) = (Around::of(self, asked), Reply::new(self, link, key));
-        let errand = Errand::Other(Box::new(move |work| reply.earn(work, around, f)));
-        Job::errand(kind, self.works.begin(key, meta, errand))
+        let around = Around::of(self, asked);
+        let reply = Reply::of(self.context(link, self.works.begin(key, meta)), key);
+        Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
     }
 
     pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {

@@ -17,10 +17,10 @@ use mcp_proto::{
 };
 
 use crate::{
-    Later, RequestInfo,
+    RequestInfo,
     later::unless,
     queue::Queue,
-    service::{Calling, Permit, Rounds, Task},
+    service::{Permit, Rounds, Task},
     sync::lock,
 };
 
@@ -31,30 +31,6 @@ pub(crate) enum Origin {
     Request(ReplyKey),
     /// A request that has become the task with this id (2025-11-25).
     Task(String),
-}
-
-/// What is to be done for a request.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "kept with what is known of the work both take one place; features make it large"
-)]
-pub(crate) enum Errand {
-    /// A tool is to be called, which is what most requests are about: kept in place.
-    Call(Calling),
-    Other(Begin),
-}
-
-/// Begins what is to be done.
-type Begin = Box<dyn FnOnce(&Arc<Work>) -> Later<()> + Send>;
-
-impl Errand {
-    /// Does it as far as it goes without waiting.
-    fn begin(self, work: &Arc<Work>) -> Later<()> {
-        match self {
-            Self::Call(calling) => calling.begin(work),
-            Self::Other(begin) => begin(work),
-        }
-    }
 }
 
 /// What a handler, its context, and whoever cancels it have in common.
@@ -82,8 +58,6 @@ struct State {
     cancelled: Option<CancelCause<'static>>,
     /// Requests of ours that the handler waits for.
     questions: Vec<CallId>,
-    /// What is to be done. Absent once it has begun, and where somebody else sees to it.
-    errand: Option<Errand>,
 }
 
 thread_local! {
@@ -95,7 +69,7 @@ thread_local! {
 const MOST_PLACES: usize = 64;
 
 impl Work {
-    fn new(origin: Origin, meta: Option<Meta>, errand: Option<Errand>) -> Self {
+    fn new(origin: Origin, meta: Option<Meta>) -> Self {
         Self {
             origin,
             meta,
@@ -104,23 +78,22 @@ impl Work {
             permit: OnceLock::new(),
             task: OnceLock::new(),
             is_cancelled: AtomicBool::new(false),
-            state: Mutex::new(State { errand, ..State::default() }),
+            state: Mutex::default(),
             waiting: Queue::default(),
         }
     }
 
     /// The work on a request.
-    fn of_request(key: ReplyKey, meta: Option<Meta>, errand: Option<Errand>) -> Arc<Self> {
+    pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
         let origin = Origin::Request(key);
         let place = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
             (free.origin, free.meta) = (origin, meta);
-            free.state().errand = errand;
             return place;
         }
-        Arc::new(Self::new(origin, meta, errand))
+        Arc::new(Self::new(origin, meta))
     }
 
     /// Nobody knows of it any more: it becomes a place for other work. Those who waited have left.
@@ -128,22 +101,16 @@ impl Work {
         (self.origin, self.meta) = (Origin::Task(String::new()), None);
         drop((self.info.take(), self.rounds.take(), self.permit.take(), self.task.take()));
         *self.is_cancelled.get_mut() = false;
-        *self.state() = State::default();
-    }
-
-    fn state(&mut self) -> &mut State {
-        self.state.get_mut().unwrap_or_else(PoisonError::into_inner)
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
     }
 
     /// The work on the task `id`.
     pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
-        Arc::new(Self::new(Origin::Task(id), meta, None))
+        Arc::new(Self::new(Origin::Task(id), meta))
     }
 
-    /// Does what is to be done, as far as it goes without waiting.
-    pub(crate) fn begin(mut self: Arc<Self>) -> Later<()> {
-        let errand = lock(&self.state).errand.take();
-        let rest = errand.map_or_else(|| Later::ready(()), |errand| errand.begin(&self));
+    /// It is over: unless somebody still knows of it, other work may take its place.
+    pub(crate) fn over(mut self: Arc<Self>) {
         if let Some(ended) = Arc::get_mut(&mut self) {
             ended.clear();
             let _ = PLACES.try_with(|places| {
@@ -153,13 +120,6 @@ impl Work {
                 }
             });
         }
-        rest
-    }
-
-    /// It will not be done.
-    pub(crate) fn give_up(&self) {
-        let errand = lock(&self.state).errand.take();
-        drop(errand);
     }
 
     /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
@@ -222,17 +182,9 @@ struct Slots {
 const KEPT: usize = 4;
 
 impl Works {
-    /// The work on a request, and what is to be done for it: see [`Job::errand`](crate::Job).
-    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>, errand: Errand) -> Arc<Work> {
-        self.enter(key, Work::of_request(key, meta, Some(errand)))
-    }
-
-    /// The work on a request that somebody else sees to.
-    pub(crate) fn note(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
-        self.enter(key, Work::of_request(key, meta, None))
-    }
-
-    fn enter(&self, key: ReplyKey, work: Arc<Work>) -> Arc<Work> {
+    /// The work on a request.
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
+        let work = Work::of_request(key, meta);
         let before = {
             let Slots { works, taken } = &mut *lock(&self.0);
             if works.len() <= key.slot() {
@@ -287,12 +239,11 @@ mod tests {
 
     #[test]
     fn nothing_of_work_is_left_in_its_place() {
-        let other = Errand::Other(Box::new(|_| Later::ready(())));
-        let mut work = Work::new(Origin::Task("1".into()), Some(Meta::new()), Some(other));
+        let mut work = Work::new(Origin::Task("1".into()), Some(Meta::new()));
         work.cancel(CancelCause::Closed);
         work.clear();
         assert!(!work.is_cancelled() && work.cause().is_none() && work.meta.is_none());
-        assert!(work.state().errand.is_none() && work.state().questions.is_empty());
+        assert!(lock(&work.state).questions.is_empty());
         assert!(matches!(work.origin, Origin::Task(id) if id.is_empty()));
     }
 }

@@ -17,7 +17,6 @@ use crate::{
     role::Asked,
     session::Shared,
     tasks::params,
-    work::Work,
 };
 
 /// The params of `tools/call`, as far as they are for whoever runs the tool.
@@ -48,86 +47,107 @@ impl<'a> Called<'a> {
     }
 }
 
-/// A tool that is to be called, and the answer that is owed for that.
-pub(crate) struct Calling {
+/// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
+/// no memory anew.
+#[derive(Default)]
+pub(crate) struct Errand(Box<Place>);
+
+#[derive(Default)]
+struct Place {
+    /// Taken when it begins.
+    calling: Option<Calling>,
+    /// The room of the last arguments, unless it was large.
+    room: String,
+}
+
+struct Calling {
     tool: Arc<Tool>,
     arguments: KeptJson,
     around: Around<ServerEnd>,
     reply: Reply<ServerEnd>,
 }
 
-impl Calling {
+impl Errand {
     pub(super) fn new(
         shared: &Arc<Shared<ServerEnd>>,
         asked: &Asked<'_, ServerEnd>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
+        meta: Option<Meta>,
     ) -> Self {
-        let (around, reply) = (Around::of(shared, asked), Reply::new(shared, asked.link, asked.key));
-        Self { tool, arguments: room::keep(arguments), around, reply }
+        let Asked { link, key, .. } = *asked;
+        let mut errand = places::take();
+        let arguments = places::keep(arguments, &mut errand.0.room);
+        let reply = Reply::of(shared.context(link, shared.works.begin(key, meta)), key);
+        errand.0.calling = Some(Calling { tool, arguments, around: Around::of(shared, asked), reply });
+        errand
     }
 
     /// Calls it, as far as that goes without waiting.
-    pub(crate) fn begin(self, work: &Arc<Work>) -> Later<()> {
-        let Self { tool, arguments, around, reply } = self;
-        reply.earn(work, around, move |context| {
+    pub(crate) fn begin(mut self) -> Later<()> {
+        let Some(Calling { tool, arguments, around, reply }) = self.0.calling.take() else { return Later::ready(()) };
+        reply.earn(around, move |context| {
             let running = tool.run(&arguments.get(), context);
-            room::give_back(arguments);
+            places::give_back(self, arguments);
             running
         })
     }
 }
 
-/// Where arguments are kept until their tool runs. The room of the last ones is left for the next ones: small calls take none
-/// anew, and what large ones give back to the system would be handed out anew, page by page, with the next.
-mod room {
+/// Where calls and their arguments are kept until their tools run. What ones before them have left is used again: small calls
+/// take nothing anew, and what large arguments give back to the system would be handed out anew, page by page, with the next.
+mod places {
     use std::{cell::RefCell, mem, sync::Mutex};
 
     use mcp_proto::wire::{KeptJson, RawJson};
 
+    use super::Errand;
     use crate::sync::lock;
 
-    /// What most calls have, in bytes.
+    /// How many bytes of arguments most calls have.
     const SMALL: usize = 1 << 10;
 
-    /// How much of such room a thread keeps.
-    const MOST_SMALL: usize = 64;
+    /// How many places a thread keeps.
+    const MOST_PLACES: usize = 64;
 
-    /// What is worth it beyond that, in bytes.
+    /// What room is worth keeping beyond that, in bytes.
     const LARGE: usize = 64 << 10;
 
-    /// The most that is left, in bytes. There is one for the whole process.
+    /// The most of it that is kept, in bytes. There is one for the whole process.
     const MOST: usize = 2 << 20;
 
     thread_local! {
-        static SMALL_ONES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+        static PLACES: RefCell<Vec<Errand>> = const { RefCell::new(Vec::new()) };
     }
 
     static LARGE_ONE: Mutex<String> = Mutex::new(String::new());
 
-    pub(super) fn keep(arguments: &RawJson<'_>) -> KeptJson {
+    pub(super) fn take() -> Errand {
+        PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    }
+
+    pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> KeptJson {
         let room = match arguments.get().len() {
-            ..=SMALL => SMALL_ONES.try_with(|small| small.borrow_mut().pop()).ok().flatten().unwrap_or_default(),
+            ..=SMALL => mem::take(small),
             LARGE.. => mem::take(&mut *lock(&LARGE_ONE)),
             _ => String::new(),
         };
         KeptJson::within(arguments, room)
     }
 
-    pub(super) fn give_back(arguments: KeptJson) {
+    pub(super) fn give_back(mut errand: Errand, arguments: KeptJson) {
         let room = arguments.into_room();
         match room.capacity() {
-            ..=SMALL => {
-                let _ = SMALL_ONES.try_with(|small| {
-                    let mut small = small.borrow_mut();
-                    if small.len() < MOST_SMALL {
-                        small.push(room);
-                    }
-                });
-            }
+            ..=SMALL => errand.0.room = room,
             LARGE..=MOST => *lock(&LARGE_ONE) = room,
             _ => {}
         }
+        let _ = PLACES.try_with(|places| {
+            let mut places = places.borrow_mut();
+            if places.len() < MOST_PLACES {
+                places.push(errand);
+            }
+        });
     }
 }
 

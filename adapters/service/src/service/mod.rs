@@ -35,7 +35,7 @@ use mcp_proto::{
 };
 
 pub use builder::ServiceBuilder;
-pub(crate) use called::Calling;
+pub(crate) use called::Errand;
 pub use catalog::{Changes, Entry, RegisterError};
 pub use completion::{Completing, IntoCompletion};
 pub use prompt::{IntoPrompt, Prompt};

@@ -145,7 +145,7 @@ impl<E: Role> Shared<E> {
         let Asked { link, key, .. } = *asked;
         let around = Around::of(self, asked);
         // It begins at once, so that the peer is told before anything else is said of it.
-        let mut begun = self.begin_task(Reply::new(self, link, key), meta.clone(), &task);
+        let mut begun = self.begin_task(link, Reply::new(self, link, key), meta.clone(), &task);
         let (shared, link) = (self.clone(), link.clone());
         let work = async move {
             let duty = loop {
@@ -156,7 +156,7 @@ impl<E: Role> Shared<E> {
                         let has_room = || link.look(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
                         let _ = link.say(has_room).await;
-                        begun = shared.begin_task(reply, meta.clone(), &task);
+                        begun = shared.begin_task(&link, reply, meta.clone(), &task);
                     }
                 }
             };
@@ -172,11 +172,17 @@ impl<E: Role> Shared<E> {
     }
 
     /// Tells the peer of a new task, unless there is no room to do so.
-    fn begin_task(self: &Arc<Self>, reply: Reply<E>, meta: Option<Meta>, task: &TaskMetadata) -> Begun<E> {
-        let (link, key) = (reply.link().clone(), reply.key());
+    fn begin_task(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<E>>,
+        reply: Reply<E>,
+        meta: Option<Meta>,
+        task: &TaskMetadata,
+    ) -> Begun<E> {
+        let key = reply.key();
         let effects = link.run(|_, now| self.tasks.expire(now));
         // Whoever waits for a task that has expired and does not read is owed no more than a try.
-        self.give_up(&link, self.carry_out_now(&link, effects));
+        self.give_up(link, self.carry_out_now(link, effects));
         let begun = link.run(|conn, now| {
             let mut work = None;
             let task = self.tasks.create(now, task.ttl, |id| {
@@ -200,7 +206,7 @@ impl<E: Role> Shared<E> {
         match begun {
             Ok(Some(work)) => {
                 reply.given();
-                Begun::Task(Duty { shared: self.clone(), link, work, owed: true })
+                Begun::Task(Duty { shared: self.clone(), link: link.clone(), work, owed: true })
             }
             Ok(None) => Begun::Busy(reply),
             Err(error) => Begun::Refused(reply, error),

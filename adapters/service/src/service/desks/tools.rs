@@ -16,12 +16,11 @@ use crate::{
     role::Asked,
     service::{
         Tool, ToolAnswer,
-        called::{Called, Calling},
+        called::{Called, Errand},
         rounds::Asker,
     },
     session::Shared,
     tasks::params,
-    work::Errand,
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -84,8 +83,7 @@ impl Shared<ServerEnd> {
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         if asker.is_none() {
-            let (kind, calling) = (tool.kind(), Calling::new(self, asked, tool, &arguments));
-            return Ok(Some(Job::errand(kind, self.works.begin(asked.key, meta, Errand::Call(calling)))));
+            return Ok(Some(Job::errand(tool.kind(), Errand::new(self, asked, tool, &arguments, meta))));
         }
         let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
         let run = move |context: &Context| tool.run(&arguments.get(), context);

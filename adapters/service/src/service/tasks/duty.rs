@@ -71,14 +71,14 @@ impl Shared<ServerEnd> {
         let owner = asker.principal.clone();
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
-        let work = self.works.note(*key, meta);
+        let work = self.works.begin(*key, meta);
         let around = Around::of(self, asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (work.info.set(Box::new(info)), work.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
             let _ = work.rounds.set(Box::new(rounds));
         }
-        let reply = Reply::new(self, link, *key);
+        let reply = Reply::of(self.context(link, work.clone()), *key);
         let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
         // It begins before anything else happens, and whether or not there is somebody free to work on it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
