@@ -96,11 +96,15 @@ impl<E: Role> Session<E> {
     fn take(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job> {
         let shared = &self.shared;
         shared.calls.attach(link);
+        // Most events of a server are this, and none of those that concern calls.
+        let event = match event {
+            Event::Request { key, method, params } => return shared.asked(Asked { link, key, method, params }),
+            event => event,
+        };
         if let Event::Response { outcome: Outcome::Error(error), .. } = &event {
             E::refused(shared, error);
         }
         match shared.calls.handle(event)? {
-            Event::Request { key, method, params } => shared.asked(Asked { link, key, method, params }),
             Event::Notification { method, params } => shared.told(link, &method, params),
             Event::Cancelled { key, cause } => {
                 shared.cancelled(link, key, cause);

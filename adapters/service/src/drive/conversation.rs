@@ -107,9 +107,11 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    self.jobs.extend(post.offer(event));
-                    if self.jobs.len() == BATCH {
-                        post.queue(self.jobs.drain(..));
+                    if let Some(job) = post.offer(event) {
+                        self.jobs.push(job);
+                        if self.jobs.len() == BATCH {
+                            post.queue(self.jobs.drain(..));
+                        }
                     }
                     continue;
                 }
