@@ -26,7 +26,7 @@ pub trait IntoToolResult {
     where
         Self: Sized,
     {
-        self.into_tool_result().map(ToolAnswer::Result)
+        self.into_tool_result().map(ToolAnswer::of)
     }
 }
 
@@ -35,14 +35,18 @@ pub trait IntoToolResult {
 pub enum ToolAnswer {
     /// One text.
     Text(TextResult),
-    /// Anything else.
-    Result(CallToolResult),
+    /// Anything else. Boxed, since it is handed on from one to the next as most answers are, and is large.
+    Result(Box<CallToolResult>),
 }
 
 impl ToolAnswer {
     /// The tool has failed; why.
     pub(super) fn failed(why: impl Into<String>) -> Self {
-        Self::Result(CallToolResult::error(why))
+        Self::of(CallToolResult::error(why))
+    }
+
+    pub(super) fn of(result: CallToolResult) -> Self {
+        Self::Result(Box::new(result))
     }
 
     pub(crate) fn is_error(&self) -> bool {
@@ -55,7 +59,7 @@ impl ToolAnswer {
     pub(super) fn into_result(self) -> CallToolResult {
         match self {
             Self::Text(text) => text.into(),
-            Self::Result(result) => result,
+            Self::Result(result) => *result,
         }
     }
 }

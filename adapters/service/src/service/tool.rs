@@ -263,7 +263,7 @@ impl Tool {
     fn check_answer(&self, answer: ToolAnswer) -> Answer<ToolAnswer> {
         match answer {
             ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
-            answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::Result),
+            answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::of),
         }
     }
 
