@@ -113,10 +113,13 @@ pub enum Run {
 pub struct Function(Step);
 
 /// A future that may be moved between polls.
-pub struct Running {
+pub struct Running(Stage);
+
+/// How far it is.
+enum Stage {
     /// Taken when it begins.
-    begin: Option<Step>,
-    rest: Later<()>,
+    Before(Option<Step>),
+    Begun(Later<()>),
 }
 
 /// What a job begins with.
@@ -146,10 +149,15 @@ impl Future for Running {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(begin) = self.begin.take() {
-            self.rest = begin.begin();
+        loop {
+            match &mut self.0 {
+                Stage::Before(begin) => {
+                    let begun = begin.take().map_or_else(|| Later::ready(()), Step::begin);
+                    self.0 = Stage::Begun(begun);
+                }
+                Stage::Begun(rest) => return Pin::new(rest).poll(cx),
+            }
         }
-        Pin::new(&mut self.rest).poll(cx)
     }
 }
 
@@ -173,7 +181,7 @@ impl Job {
 
     /// A job that is done when `future` is. It should neither block nor panic.
     pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
-        let run = Run::Future(Running { begin: None, rest: Later::new(future) });
+        let run = Run::Future(Running(Stage::Begun(Later::new(future))));
         Self { order, outlives: false, run }
     }
 
@@ -191,7 +199,7 @@ impl Job {
     fn beginning(kind: Kind, order: Order, begin: Step) -> Self {
         let run = match kind {
             Kind::Sync => Run::Function(Function(begin)),
-            Kind::Async => Run::Future(Running { begin: Some(begin), rest: Later::ready(()) }),
+            Kind::Async => Run::Future(Running(Stage::Before(Some(begin)))),
         };
         Self { order, outlives: false, run }
     }
