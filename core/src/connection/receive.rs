@@ -60,13 +60,14 @@ impl Engine {
         self.stats.frames_received += 1;
         self.heard(now);
         self.clock = self.clock.max(now);
-        let event = receive(self)?;
-        if self.events.is_empty() {
-            return Some(event);
-        }
+        let mut event = receive(self);
         // Something waits already, and this came after it.
-        self.events.push_back(event.into_owned());
-        None
+        if !self.events.is_empty()
+            && let Some(event) = event.take()
+        {
+            self.events.push_back(event.into_owned());
+        }
+        event
     }
 
     fn receive<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
