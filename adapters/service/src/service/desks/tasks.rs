@@ -70,8 +70,8 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why))
         }
         (task, _) => {
-            tool_call.called.task = task;
-            shared.call_directly(asked, tool_call)
+            let ToolCall { called, tool, asker, .. } = tool_call;
+            shared.call_directly(asked, Called { task, ..called }, tool, asker)
         }
     }
 }

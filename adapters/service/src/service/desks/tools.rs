@@ -67,17 +67,20 @@ impl Shared<ServerEnd> {
         if let Some(lacking) = self.lacks(asked, tool.requires) {
             return lacking.map(|result| self.answer(asked, |_| Ok(result)));
         }
-        let tasks = tool.tasks;
-        let call = ToolCall { called, tool, extension, asker };
-        match tasks {
-            Some(tasks) => (tasks.call)(self, asked, call),
-            None => self.call_directly(asked, call),
+        match tool.tasks {
+            Some(tasks) => (tasks.call)(self, asked, ToolCall { called, tool, extension, asker }),
+            None => self.call_directly(asked, called, tool, asker),
         }
     }
 
     /// Calls a tool, and not as a task.
-    pub(super) fn call_directly(self: &Arc<Self>, asked: &Request<'_>, call: ToolCall<'_>) -> Answer<Option<Job>> {
-        let ToolCall { called: Called { name, arguments, task, meta }, tool, asker, .. } = call;
+    pub(super) fn call_directly(
+        self: &Arc<Self>,
+        asked: &Request<'_>,
+        Called { name, arguments, task, meta }: Called<'_>,
+        tool: Arc<Tool>,
+        asker: Option<Asker>,
+    ) -> Answer<Option<Job>> {
         if task.is_some() && self.has_tasks(asked.link, asked.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
