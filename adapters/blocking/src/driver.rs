@@ -60,16 +60,11 @@ impl<E: 'static> Driver<E> {
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
-    /// Looks after what came of touching the connection: a nearer deadline, events, output, room.
-    pub(crate) fn settle<'a>(&'a self, state: MutexGuard<'a, State<E>>) {
-        let is_early = state.asleep.is_some_and(|until| self.due(&state) < until);
-        self.hand_on(state, is_early);
-    }
-
-    /// As [`settle`](Self::settle), where it is known whether a deadline is earlier than the keeper wakes up.
-    fn hand_on<'a>(&'a self, mut state: MutexGuard<'a, State<E>>, is_early: bool) {
+    /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
+    pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        if (is_early || !state.events.is_empty()) && state.asleep.take().is_some() {
+        if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(&state) < until) {
+            state.asleep = None;
             self.clock.notify_one();
         }
         let state = self.flush(state);
@@ -89,7 +84,8 @@ impl<E: 'static> Driver<E> {
             let mut out = mem::take(&mut state.out);
             drop(state);
             // An error is for the writer, who will run into it again.
-            out.wrote(sink.try_write(out.rest()).unwrap_or(0));
+            let written = sink.try_write(out.rest()).unwrap_or(0);
+            out.wrote(written);
             state = self.lock();
             state.out = out;
             state.fill();
@@ -134,6 +130,13 @@ impl<E: 'static> Driver<E> {
             self.clock.notify_one();
         }
     }
+
+    /// Nothing can be read or written any more.
+    pub(crate) fn fail(&self, error: &io::Error) {
+        let mut state = self.lock();
+        state.connection.handle_lost(error.to_string());
+        self.settle(state);
+    }
 }
 
 impl<E: Send + 'static> Driver<E> {
@@ -158,26 +161,20 @@ impl<E: Send + 'static> Driver<E> {
         });
         driver.settle(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn Link<E>>));
-        (driver.clone(), Box::new(move || driver.run(input, stop_sink, linger, end)))
-    }
-
-    /// Nothing can be read or written any more.
-    pub(crate) fn fail(&self, error: &io::Error) {
-        self.with(&mut |connection, _| connection.handle_lost(error.to_string()));
+        let keeper = driver.clone();
+        (driver, Box::new(move || keeper.run(input, stop_sink, linger, end)))
     }
 }
 
 impl<E: Send + 'static> Link<E> for Driver<E> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        let mut state = self.lock();
-        f(&mut state.connection, self.now());
-        self.settle(state);
+        self.touch(&mut |connection| f(connection, self.now()));
     }
 
     fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = self.lock();
         f(&mut state.connection);
-        self.hand_on(state, false);
+        self.settle(state);
     }
 
     fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {

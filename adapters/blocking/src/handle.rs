@@ -99,8 +99,10 @@ impl<E: Send + 'static> End for Piped<E> {
         }
         block_on(self.driver.stage.until(|stage| stage.over.then_some(())));
         let keeper = lock(&self.keeper).take().filter(|keeper| keeper.thread().id() != thread::current().id());
-        // Its last words are spoken.
-        let _ = keeper.map(JoinHandle::join);
+        if let Some(keeper) = keeper {
+            // Its last words are spoken.
+            let _ = keeper.join();
+        }
         reason()
     }
 

@@ -49,7 +49,8 @@ impl<E: Send + 'static> Driver<E> {
     fn keep(self: &Arc<Self>, link: &Arc<dyn Link<E>>) -> Option<JoinHandle<()>> {
         let (mut writer, mut state) = (None, self.lock());
         loop {
-            let (now, due) = (self.now(), self.due(&state));
+            let now = self.now();
+            let due = self.due(&state);
             if state.blocked && !state.has_writer {
                 drop(state);
                 writer = self.call_writer();

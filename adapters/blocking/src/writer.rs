@@ -6,7 +6,7 @@ use mcp_service::drive::bounds::LAST_READ;
 
 use crate::{Sink, driver::Driver, threads::wait};
 
-impl<E: Send + 'static> Driver<E> {
+impl<E: 'static> Driver<E> {
     /// Writes whenever somebody else would have had to wait, and closes the sink in the end.
     pub(crate) fn write(&self) {
         let mut state = self.lock();

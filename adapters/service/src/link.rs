@@ -23,7 +23,7 @@ pub trait Link<E>: Send + Sync + 'static {
     /// block or call back into the link. Never waits for the peer.
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
 
-    /// As [`with`](Self::with), for what time is of no matter to: so nobody has to look at a clock, and no deadline comes nearer.
+    /// As [`with`](Self::with), for what time is of no matter to: so nobody has to look at a clock.
     fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         self.with(&mut |conn, _| f(conn));
     }
