@@ -1,5 +1,5 @@
 //! The layout of the house, read from its sources: which floor of the core uses which, that the core touches nothing outside of
-//! itself, that adapters are thin and decide nothing, and that files stay short.
+//! itself, that adapters decide nothing, and that files stay short.
 
 mod tokens;
 
@@ -12,9 +12,6 @@ use tokens::{Place, paths, words};
 const FLOORS: [&str; 9] = ["codec", "wire", "rpc", "protocol", "schema", "cache", "connection", "http", "auth"];
 
 const LONGEST_FILE: usize = 800;
-
-/// The longest driver, the longest adapter, without its tests, and how much longer one may be for its HTTP.
-const LONGEST: (usize, usize, usize) = (200, 2000, 1600);
 
 /// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
 /// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
@@ -179,17 +176,10 @@ fn decides(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn adapters_are_thin_and_decide_nothing() {
+fn adapters_decide_nothing() {
     for adapter in ["blocking", "smol", "tokio"] {
         let root = workspace::root().join("adapters").join(adapter);
         let sources = workspace::sources(&root, &["src"], &["rs"]).expect("readable sources");
-        let length = |source: &Source| source.text.lines().count();
-        let driver = sources.iter().find(|source| source.path.ends_with("driver.rs")).expect("there is one");
-        let (http, rest): (Vec<_>, Vec<_>) = sources.iter().partition(|source| source.path.starts_with("src/http"));
-        let sum = |sources: Vec<&Source>| sources.into_iter().map(length).sum::<usize>();
-        let (driver, http, rest) = (length(driver), sum(http), sum(rest));
-        let is_thin = driver < LONGEST.0 && rest < LONGEST.1 && http < LONGEST.2;
-        assert!(is_thin, "{adapter}: {driver} lines of {rest}, and {http} for HTTP");
         report(sources.iter().flat_map(decides).collect());
     }
 }
