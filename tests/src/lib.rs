@@ -2,6 +2,7 @@
 //!
 //! - [`bed`]: a client and a server in memory, under a virtual clock, over [`link`]s with finite buffers
 //! - [`message`]: messages as JSON
+//! - [`methods`]: the methods of 2026-07-28, as the specification lists them
 //! - [`monitor`]: what a server may say, held against what it was told
 //! - [`model`]: a peer as the specification has it, to compare with
 //! - [`modern`]: what a client of 2026-07-28 is configured with, and what servers say to it
@@ -25,6 +26,7 @@ pub mod explore;
 pub mod hostile;
 pub mod link;
 pub mod message;
+pub mod methods;
 pub mod model;
 pub mod modern;
 pub mod monitor;

@@ -15,6 +15,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json},
 };
 use mcp_tests::{
+    methods::removed_requests,
     solo::full_server,
     web::{Asked, Web, modern, post},
 };
@@ -180,7 +181,7 @@ fn refusals_have_the_status_that_is_prescribed() {
     assert_eq!(refused(with(call(), "mcp-name", "T")), bad(400, -32020));
     assert_eq!(refused(with(call(), "mcp-name", "=?base64?dA=?=")), bad(400, -32020));
     assert_eq!(refused(with(call(), "mcp-name", "t\u{e9}")), bad(400, -32020));
-    for method in ["initialize", "ping", "logging/setLevel", "resources/subscribe", "tasks/result"] {
+    for method in removed_requests() {
         assert_eq!(refused(modern(&id, method, json!({"uri": "a:b", "level": "info"}))), bad(404, -32601), "{method}");
     }
 }

@@ -4,6 +4,7 @@ mod bloat;
 mod cache;
 mod client;
 mod flow;
+mod gating;
 mod listening;
 mod messages;
 mod meta;

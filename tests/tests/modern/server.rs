@@ -24,6 +24,9 @@ fn config(versions: VersionSet) -> ServerConfig {
     config
 }
 
+/// The levels of RFC 5424, from the least severe to the most severe.
+const LEVELS: [&str; 8] = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
+
 fn dual() -> Server {
     Solo::server(config(VersionSet::ALL))
 }
@@ -81,7 +84,7 @@ fn the_legacy_capability_of_tasks_is_not_advertised() {
     assert_eq!(one(server.sent())["result"]["capabilities"].get("tasks"), None);
 }
 
-// req: M-META-005 M-META-006 M-META-007 M-META-009 M-META-010 M-VERS-002 M-VERS-003 M-VERS-004 M-DISC-012 M-BASE-051 M-DUAL-023 M-BASE-028
+// req: M-META-005 M-META-006 M-META-007 M-VERS-002 M-VERS-003 M-VERS-004 M-DISC-012 M-DUAL-023 M-BASE-028
 #[test]
 fn each_defect_has_its_code() {
     let bad = |meta: Value| json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": meta}});
@@ -95,11 +98,6 @@ fn each_defect_has_its_code() {
         (bad(json!({VERSION: "2025-11-25", CAPABILITIES: {}})), -32022),
         (request(1, "server/discover", json!({}), json!({VERSION: "x"})), -32022),
         (request(1, "initialize", initialize()["params"].clone(), json!({})), -32601),
-        (request(1, "ping", json!({}), json!({})), -32601),
-        (request(1, "logging/setLevel", json!({"level": "info"}), json!({})), -32601),
-        (request(1, "resources/subscribe", json!({"uri": "a://b"}), json!({})), -32601),
-        (request(1, "tasks/list", json!({}), json!({})), -32601),
-        (request(1, "roots/list", json!({}), json!({})), -32601),
         (request(1, "notifications/progress", json!({}), json!({})), -32600),
         (request(1, "tools/list", json!({}), json!({"io.modelcontextprotocol/logLevel": "loud"})), -32602),
     ];
@@ -189,7 +187,25 @@ fn results_that_can_be_kept_say_for_how_long_and_others_do_not() {
     assert_eq!(one(server.sent())["result"]["resultType"], "input_required");
 }
 
-// req: M-LOG-002 M-LOG-003 M-LOG-004 M-PROG-004 M-PROG-010 M-PROG-016
+// req: M-LOG-003
+#[test]
+fn a_log_message_leaves_at_the_level_asked_for_and_above() {
+    for asked in LoggingLevel::ALL {
+        let mut server = dual();
+        let meta = json!({"io.modelcontextprotocol/logLevel": asked.as_str()});
+        server.feed(&request(1, "tools/call", json!({"name": "t"}), meta));
+        let call = key(&server.take_events());
+        for level in LoggingLevel::ALL {
+            let message = LogMessageParams::new(level, Json::parse("1").expect("JSON"));
+            server.conn.log(call, &message).expect("the request is open");
+        }
+        let sent: Vec<Value> = server.sent().iter().map(|message| message["params"]["level"].clone()).collect();
+        let first = LEVELS.iter().position(|level| *level == asked.as_str()).expect("one of the eight");
+        assert_eq!(sent, LEVELS[first..], "{asked:?}");
+    }
+}
+
+// req: M-LOG-002 M-LOG-004 M-PROG-004 M-PROG-010 M-PROG-016
 #[test]
 fn progress_and_log_messages_come_only_as_asked_and_before_the_answer() {
     let mut server = dual();
