@@ -11,6 +11,7 @@ use mcp_proto::{
 
 use super::{
     fault::{Fault, Rule, demand},
+    frames::progress_has_message,
     scenario::{Ask, Plan, Scenario},
     tasks::{About, Tasks},
 };
@@ -175,6 +176,9 @@ impl App {
                 let call = self.open_call(*call)?;
                 let grows = call.progress.is_none_or(|last| f64::from_bits(last) < number);
                 demand(grows || lenient, Rule::Progress, || format!("{number} is no progress"))?;
+                let whole = progress_has_message(number);
+                let as_sent = (progress.total.is_some(), progress.message.is_some()) == (whole, whole);
+                demand(as_sent, Rule::Progress, || format!("{progress:?} is not what was reported"))?;
                 call.progress = Some(number.to_bits());
                 call.moved(now);
             }

@@ -21,7 +21,7 @@ use super::{
     app::{App, Cause, Debt},
     fault::{Fault, Rule, demand},
     flaw::Flaw,
-    frames::{Frame, Frames},
+    frames::{self, Frame, Frames},
     happened::{Happening, Notes},
     scenario::Scenario,
     tap::Tap,
@@ -298,10 +298,12 @@ impl<E: Clone + fmt::Debug> End<E> {
         self.settle(now, Cause::Answer, refused.err())
     }
 
-    /// The application reports progress of a request.
+    /// The application reports progress of a request: every second report has a total and a message.
     fn progress(&mut self, now: Timestamp, index: usize) -> Result<bool, Fault> {
         let request = &mut self.app.requests[index];
-        let reported = self.conn.progress(request.key, f64::from(request.reported + 1), None, None);
+        let number = f64::from(request.reported + 1);
+        let whole = frames::progress_has_message(number);
+        let reported = self.conn.progress(request.key, number, whole.then_some(9.0), whole.then_some("half"));
         if reported.is_ok() {
             request.reports -= 1;
             request.reported += 1;

@@ -99,3 +99,8 @@ fn read(message: &Value) -> Said {
         }
     }
 }
+
+/// Whether the progress notification with this number has a total and a message.
+pub(super) fn progress_has_message(number: f64) -> bool {
+    number % 2.0 == 0.0
+}

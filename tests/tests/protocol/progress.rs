@@ -105,11 +105,19 @@ fn progress_of_nothing_disturbs_nothing() {
         let live = client.call("vendor/a");
         client.take_events();
         client.sent();
+        let whole =
+            [json!({}), json!({"message": "half"}), json!({"total": 2}), json!({"total": 2, "message": "half"})];
         for late in [ended, given_up] {
-            client.feed(&progress(late.as_u64(), 1));
-            assert_eq!(client.take_events(), [], "it crossed the end");
+            for rest in &whole {
+                let mut message = progress(late.as_u64(), 1);
+                for (name, value) in rest.as_object().expect("members") {
+                    message["params"][name] = value.clone();
+                }
+                client.feed(&message);
+                assert_eq!(client.take_events(), [], "it crossed the end: {message}");
+            }
         }
-        assert_eq!(client.conn.stats().late, 2);
+        assert_eq!(client.conn.stats().late, 8);
         let unknown = [json!(unasked.as_u64()), json!(live.as_u64() + 1), json!(0), json!("x"), json!("")];
         for token in unknown {
             client.feed(&progress(token, 1));
