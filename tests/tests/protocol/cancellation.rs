@@ -23,6 +23,17 @@ fn ask<E>(conn: &mut Connection<E>, now: Timestamp, method: &str) -> CallId {
     conn.request_raw(now, method, None, RequestOptions::default()).expect("it is ready")
 }
 
+/// Every form of the cancellation of a request: without a reason, and with one of each kind.
+fn cancellations(id: &Value) -> [Value; 5] {
+    [None, Some(json!("why")), Some(json!("")), Some(json!(7)), Some(json!(null))].map(|reason| {
+        let mut message = cancelled(id.clone());
+        if let Some(reason) = reason {
+            message["params"]["reason"] = reason;
+        }
+        message
+    })
+}
+
 fn fail<E>(conn: &mut Connection<E>, key: ReplyKey) -> Result<(), SendError> {
     conn.respond_error(key, &ErrorObject::internal("no"))
 }
@@ -216,8 +227,11 @@ fn a_cancelled_request_is_not_answered_whatever_its_handler_does() {
 // req: CANC-012
 #[test]
 fn an_answer_that_has_not_left_is_taken_back() {
-    for version in ProtocolVersion::LEGACY {
-        let mut server = Solo::ready_server(version);
+    let forms = || cancellations(&json!(2)).into_iter().enumerate();
+    for (version, (form, cancellation)) in
+        ProtocolVersion::LEGACY.iter().flat_map(|it| forms().map(move |form| (it, form)))
+    {
+        let mut server = Solo::ready_server(*version);
         let before = server.ask(&request(1, "vendor/a"));
         let key = server.ask(&request_with_token(2, "vendor/a", "t"));
         let behind = server.ask(&request(3, "vendor/a"));
@@ -225,9 +239,9 @@ fn an_answer_that_has_not_left_is_taken_back() {
         server.conn.progress(key, 1.0, None, None).expect("it was asked for");
         server.answer(key, &json!({}));
         server.answer(behind, &json!({}));
-        server.feed(&cancelled(2));
+        server.feed(&cancellation);
         assert_eq!(server.take_events(), [], "the application is done with it");
-        assert_eq!(server.sent(), [result(1, json!({})), result(3, json!({}))], "{version}");
+        assert_eq!(server.sent(), [result(1, json!({})), result(3, json!({}))], "{version}, form {form}");
         assert_eq!(server.conn.usage(), Usage::default());
     }
 }
@@ -235,7 +249,7 @@ fn an_answer_that_has_not_left_is_taken_back() {
 // req: CANC-009 CANC-012
 #[test]
 fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
-    fn check<E>(mut solo: Solo<E>) {
+    fn check<E>(mut solo: Solo<E>, form: usize) {
         let wrong = "notifications/cancelled";
         for message in
             [request(1, "ping"), request("1", "ping"), request(2, wrong), request(3, "ping"), request(2, wrong)]
@@ -243,15 +257,17 @@ fn an_answer_of_the_connection_itself_is_taken_back_like_any_other() {
             solo.feed(&message);
         }
         for id in [json!(1), json!(2), json!(4), json!(1)] {
-            solo.feed(&cancelled(id));
+            solo.feed(&cancellations(&id)[form]);
         }
         let answered: Vec<_> = solo.sent().iter().map(|message| message["id"].clone()).collect();
         assert_eq!(answered, [json!("1"), json!(3), json!(2)], "one cancellation is for one request");
         assert_eq!((solo.conn.usage(), solo.conn.stats().cancelled), (Usage::default(), 2));
     }
     for version in ProtocolVersion::LEGACY {
-        check(Solo::ready_client(version));
-        check(Solo::ready_server(version));
+        for form in 0..cancellations(&json!(1)).len() {
+            check(Solo::ready_client(version), form);
+            check(Solo::ready_server(version), form);
+        }
     }
 
     let mut server = Solo::ready_server(ProtocolVersion::V2025_03_26);
@@ -326,6 +342,7 @@ enum Step {
     Fail,
     Progress,
     Cancel,
+    CancelWithReason,
     Write,
     Break,
 }
@@ -333,8 +350,8 @@ enum Step {
 // req: CANC-009 CANC-012 PROG-011
 #[test]
 fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancellation() {
-    use Step::{Answer, Break, Cancel, Fail, Progress, Write};
-    let steps = [Answer, Fail, Progress, Cancel, Write, Break];
+    use Step::{Answer, Break, Cancel, CancelWithReason, Fail, Progress, Write};
+    let steps = [Answer, Fail, Progress, Cancel, CancelWithReason, Write, Break];
     const LENGTH: u32 = 5;
     for play in 0..steps.len().pow(LENGTH) {
         let order: Vec<_> = (0..LENGTH).map(|at| steps[play / steps.len().pow(at) % steps.len()]).collect();
@@ -350,8 +367,8 @@ fn in_every_order_of_things_there_is_at_most_one_answer_and_none_behind_a_cancel
                     amount += 1.0;
                     let _ = server.conn.progress(key, amount, None, None);
                 }
-                Cancel => {
-                    server.feed(&cancelled(1));
+                Cancel | CancelWithReason => {
+                    server.feed(&cancellations(&json!(1))[usize::from(*step == CancelWithReason)]);
                     silent_from.get_or_insert(wire.len());
                 }
                 Write => wire.extend(server.sent()),
@@ -384,7 +401,7 @@ fn a_cancellation_may_cross_the_answer_on_its_way() {
         let mut ends = Vec::new();
         for millisecond in 0..24 {
             if millisecond == cancel_at {
-                let _ = bed.client.conn.cancel(call, None);
+                let _ = bed.client.conn.cancel(call, (answer_at % 2 == 0).then_some("why"));
             }
             bed.advance(Duration::from_millis(1));
             for event in bed.server.take_events() {
