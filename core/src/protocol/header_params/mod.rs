@@ -1,0 +1,191 @@
+//! Arguments of a tool that are repeated in headers: what `x-mcp-header` in its input schema says (2026-07-28).
+
+use alloc::{
+    borrow::{Cow, ToOwned},
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::fmt;
+
+mod schema;
+
+use schema::{Place, Walk};
+
+use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header};
+use crate::wire::{
+    RawJson, RequestId,
+    scan::{MAX_DEPTH, Scanner},
+};
+
+const ANNOTATION: &str = "x-mcp-header";
+
+/// The largest integer that every reader of JSON knows exactly.
+const MAX_INTEGER: i64 = (1 << 53) - 1;
+
+/// An argument of a tool that is repeated in a header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderParam {
+    /// What stands behind `Mcp-Param-` in the name of the header.
+    pub name: String,
+    /// The names of the members that lead to it from the arguments.
+    pub path: Vec<String>,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Integer,
+    Boolean,
+}
+
+/// Why a tool cannot be offered over HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum InvalidHeaderParam {
+    /// The annotation stands where no argument is meant: at the root, or below anything but `properties`.
+    Misplaced,
+    /// The annotation is not a string of the characters that the name of a header is made of, or is empty.
+    Name(String),
+    /// Two annotations have this name, upper and lower case taken for the same.
+    Repeated(String),
+    /// The argument with this name is neither a string nor an integer nor a boolean.
+    Type(String),
+    /// The schema is not an object.
+    Schema,
+}
+
+impl fmt::Display for InvalidHeaderParam {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Misplaced => write!(f, "{ANNOTATION} where it means no argument"),
+            Self::Name(name) => write!(f, "{ANNOTATION} {name} cannot be part of the name of a header"),
+            Self::Repeated(name) => write!(f, "{ANNOTATION} {name:?} is there twice"),
+            Self::Type(name) => {
+                write!(f, "{ANNOTATION} {name:?} is on something that is no string, integer or boolean")
+            }
+            Self::Schema => f.write_str("the input schema is not an object"),
+        }
+    }
+}
+
+impl core::error::Error for InvalidHeaderParam {}
+
+/// An argument has no form in a header: an integer beyond what every reader knows exactly, or not a scalar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotMirrorable;
+
+impl fmt::Display for NotMirrorable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an argument has no form in a header")
+    }
+}
+
+impl core::error::Error for NotMirrorable {}
+
+impl HeaderParam {
+    /// Stands before the name of every header that repeats an argument.
+    pub const PREFIX: &str = "Mcp-Param-";
+
+    /// What the input schema of a tool asks for, in the order in which it stands there.
+    ///
+    /// # Errors
+    /// If it asks for something that the specification does not allow. Such a tool is not offered over HTTP.
+    pub fn of_schema(schema: &RawJson<'_>) -> Result<Vec<Self>, InvalidHeaderParam> {
+        let mut walk = Walk::default();
+        let mut scanner = Scanner::new(schema.get(), MAX_DEPTH);
+        if scanner.peek() != Some(b'{') {
+            return Err(InvalidHeaderParam::Schema);
+        }
+        walk.schema(&mut scanner, 0, &Place::Path(Vec::new()))?;
+        Ok(walk.found)
+    }
+
+    /// The name of the header.
+    #[must_use]
+    pub fn header(&self) -> String {
+        [Self::PREFIX, &self.name].concat()
+    }
+
+    /// The value of the header for these arguments; `None` if there is nothing to say.
+    ///
+    /// # Errors
+    /// If the argument has no form in a header.
+    pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotMirrorable> {
+        let Some(argument) = self.argument(arguments) else { return Ok(None) };
+        let text = match argument.get().as_bytes().first() {
+            Some(b'"') => argument.decode::<String>().map_err(|_| NotMirrorable)?,
+            Some(b't' | b'f') => argument.get().to_owned(),
+            _ => integer(argument.get()).ok_or(NotMirrorable)?.to_string(),
+        };
+        Ok(Some(encode_header(&text).into_owned()))
+    }
+
+    /// Whether the headers of a request say the same of this argument as its body.
+    ///
+    /// # Errors
+    /// What is wrong with the header otherwise.
+    pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &Mirrored) -> Result<(), HeaderMismatch> {
+        let said = headers.param(&self.name);
+        let header = Cow::Owned(self.header());
+        let Some(argument) = self.argument(arguments) else {
+            return match said {
+                Said::Nothing => Ok(()),
+                Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderFault::Unfounded }),
+            };
+        };
+        said.agrees(header, |text| {
+            let said = decode_header(text)?;
+            Some(match (self.kind, argument.get().as_bytes().first()) {
+                (_, Some(b'"')) => argument.decode::<String>().is_ok_and(|argument| said == argument),
+                (Kind::Integer, Some(b'-' | b'0'..=b'9')) => {
+                    let said = number(&said).and_then(integer);
+                    said.is_some() && said == integer(argument.get())
+                }
+                _ => said == argument.get(),
+            })
+        })
+    }
+
+    /// The argument, unless it is absent or null.
+    fn argument<'a>(&self, arguments: Option<&'a RawJson<'_>>) -> Option<RawJson<'a>> {
+        let mut at = arguments?.get();
+        for name in &self.path {
+            at = member(at, name)?;
+        }
+        (at != "null").then(|| RawJson::trusted(at))
+    }
+}
+
+/// The text of a member of an object.
+fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut scanner = Scanner::new(object, MAX_DEPTH);
+    if !scanner.eat(b'{') {
+        return None;
+    }
+    let mut first = true;
+    while let Some(found) = scanner.next_member(first).ok()? {
+        first = false;
+        let value = scanner.value(1).ok()?;
+        if found.text() == name {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The value of a JSON number that is a safe integer, however it is spelled.
+fn integer(number: &str) -> Option<i64> {
+    let value = RequestId::from_token(number)?.as_i64()?;
+    (-MAX_INTEGER..=MAX_INTEGER).contains(&value).then_some(value)
+}
+
+/// The text, if it is a JSON number.
+fn number(text: &str) -> Option<&str> {
+    let mut scanner = Scanner::new(text, MAX_DEPTH);
+    let is_number = text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);
+    (is_number && scanner.value(0).is_ok() && scanner.expect_end().is_ok()).then_some(text)
+}
+
+#[cfg(test)]
+mod tests;
