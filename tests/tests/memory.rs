@@ -6,11 +6,14 @@ use allocation_counter::{AllocationInfo, measure};
 use mcp_proto::{
     codec::{Frame, LineDecoder},
     connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, Server, ServerConfig, Usage},
-    protocol::ProtocolVersion,
+    protocol::{HeaderParam, InvalidHeaderParam, ProtocolVersion},
     rpc::{ReplyKey, Timestamp},
     wire::{ErrorObject, Json, RawJson},
 };
-use mcp_tests::solo::{Solo, full_client, full_server};
+use mcp_tests::{
+    caller::Caller,
+    solo::{Solo, full_client, full_server},
+};
 
 /// Two ends, joined by nothing but a buffer: what is measured is theirs.
 struct Pair {
@@ -345,4 +348,36 @@ fn a_request_in_flight_takes_no_more_than_it_has_to() {
         let each = (held.0 as u64 / count as u64, held.1 as u64 / count as u64);
         assert!(each.0 < EACH.0 && each.1 < EACH.1, "{count} requests take {each:?} each");
     }
+}
+
+/// What a server says of its tools is read where it lies: a long name above many short ones is not copied for each of them.
+#[test]
+fn a_schema_takes_no_more_than_its_text() {
+    let schema = |annotation: &str| {
+        let one =
+            |number: u32| format!(r#""{number}":{{"type":"string"{}}}"#, annotation.replace('#', &number.to_string()));
+        let inner = (0..4000).map(one).collect::<Vec<_>>().join(",");
+        format!(r#"{{"properties":{{"{}":{{"properties":{{{inner}}}}}}}}}"#, "a".repeat(1 << 18))
+    };
+    for (annotation, invalid) in [("", None), (r##","x-mcp-header":"#""##, Some(InvalidHeaderParam::TooLarge))] {
+        let schema = Json::parse(schema(annotation)).expect("JSON");
+        let mut outcome = Ok(Vec::new());
+        let info = measure(|| outcome = HeaderParam::of_schema(&RawJson::from(&schema)));
+        assert_eq!(outcome.err(), invalid);
+        assert!(info.bytes_total < 64 << 10, "{info:?}");
+    }
+}
+
+/// An open stream brings many small pieces: none of them costs memory, however long the id that was read.
+#[test]
+fn a_piece_of_a_stream_costs_nothing() {
+    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+    caller.body(stream, format!("id: {}\ndata: \n\n", "z".repeat(4096)));
+    let (client, now) = (&mut caller.client, caller.now);
+    let info = measure(|| {
+        for _ in 0..1000 {
+            client.handle_body(now, stream, b":");
+        }
+    });
+    assert_eq!(info.count_total, 0, "{info:?}");
 }

@@ -139,10 +139,10 @@ fn significant(params: &RawJson<'_>) -> Option<String> {
     while let Some(name) = scanner.next_member(first).ok()? {
         first = false;
         let value = scanner.value(1).ok()?;
-        if OF_ROUNDS.contains(&&*name.text()) {
+        if OF_ROUNDS.iter().any(|round| name.is(round)) {
             return None;
         }
-        if name.text() == "_meta" {
+        if name.is("_meta") {
             add(&mut text, "_meta", &significant_meta(value)?);
         } else {
             add(&mut text, name.written(), value);
@@ -164,7 +164,7 @@ fn significant_meta(meta: &str) -> Option<String> {
     while let Some(name) = scanner.next_member(first).ok()? {
         first = false;
         let value = scanner.value(1).ok()?;
-        if !OF_REQUEST.contains(&&*name.text()) {
+        if !OF_REQUEST.iter().any(|request| name.is(request)) {
             add(&mut text, name.written(), value);
         }
     }

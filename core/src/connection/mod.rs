@@ -58,7 +58,7 @@ pub use standing::Standing;
 use crate::{
     codec::Frame,
     protocol::{CapabilitySet, HeaderParam, Method, Phase, ProtocolVersion},
-    rpc::{CallId, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, ReplyKey, State, Timestamp},
     schema::{
         CreateTaskResult, Encode, InitializeParams, InitializeResult, JsonLine, LogMessageParams, LoggingLevel,
         Notification, Request, ResourceUpdatedParams,
@@ -241,10 +241,7 @@ impl Connection<ServerEnd> {
     ) -> Result<(), ErrorObject> {
         let arrival = self.engine.requests.get(key).and_then(|(entry, _)| entry.tag.arrival.as_ref());
         let Some(headers) = arrival.and_then(|arrival| arrival.headers.as_ref()) else { return Ok(()) };
-        params
-            .iter()
-            .try_for_each(|param| param.verify(arguments, headers))
-            .map_err(|mismatch| header_mismatch(&mismatch))
+        HeaderParam::verify_all(params, arguments, headers).map_err(|mismatch| header_mismatch(&mismatch))
     }
 
     /// The answer to a request will take a while. Where the client can hang up and come back for it (2025-11-25 over
@@ -496,16 +493,24 @@ impl<E> Connection<E> {
         total: Option<f64>,
         message: Option<&str>,
     ) -> Result<(), SendError> {
-        if self.engine.phase == Phase::Closed {
-            return Err(SendError::Closed);
-        }
-        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
-            return Err(SendError::ProgressNotGrowing);
-        }
-        self.engine.has_room()?;
-        self.engine.push_progress(Owner::Nobody, &task.token, progress, total, message, Some(&task.task))?;
-        task.last = Some(progress);
-        Ok(())
+        self.engine.task_progress(None, task, (progress, total, message))
+    }
+
+    /// [Reports](Self::task_progress) how far a task is, on the stream of a request that waits for its result
+    /// (`tasks/result`). Where a binding has several streams, the report leaves before that result then, and cannot be overtaken
+    /// by it. If the request does not wait any more, it is the same as [`task_progress`](Self::task_progress).
+    ///
+    /// # Errors
+    /// As [`progress`](Self::progress).
+    pub fn task_progress_on(
+        &mut self,
+        waiting: ReplyKey,
+        task: &mut TaskProgress,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        self.engine.task_progress(Some(waiting), task, (progress, total, message))
     }
 
     /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be

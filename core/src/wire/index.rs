@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use super::scan::StringToken;
+use super::{scan::StringToken, sole};
 
 /// How many members it knows: those of params hardly ever have more.
 const MOST: usize = 4;
@@ -14,6 +14,8 @@ const MOST: usize = 4;
 pub(super) struct Index {
     spots: [Spot; MOST],
     len: u8,
+    /// The names that [decide](super::sole) are known to be there once at most.
+    checked: bool,
 }
 
 impl Default for Index {
@@ -31,7 +33,19 @@ struct Spot {
 
 impl Index {
     /// It knows nothing.
-    pub(super) const NOTHING: Self = Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0 };
+    pub(super) const NOTHING: Self =
+        Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0, checked: false };
+
+    /// The names that [decide](super::sole) are known to be there once at most.
+    pub(super) const fn checked(mut self) -> Self {
+        self.checked = true;
+        self
+    }
+
+    /// Whether this name is known to be there once at most.
+    pub(super) fn is_sole(&self, name: &str) -> bool {
+        self.checked && sole::decides(name.as_bytes())
+    }
 
     /// Whether it knows something.
     pub(super) const fn is_known(&self) -> bool {
@@ -44,10 +58,10 @@ impl Index {
         known.filter_map(move |Spot { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
-    /// The value of the first of them that has this name.
+    /// The value of the last of them that has this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
         let is_named = |spot: &&Spot| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
-        let spot = self.spots.iter().take(usize::from(self.len)).find(is_named)?;
+        let spot = self.spots.iter().take(usize::from(self.len)).rfind(is_named)?;
         part(text, spot.value)
     }
 }

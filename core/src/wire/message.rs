@@ -7,6 +7,7 @@ use super::{
     index::{Index, Indexing},
     plain,
     scan::{ScanError, Scanner, StringToken},
+    sole::Seen,
     unescape::unescape,
 };
 
@@ -63,6 +64,9 @@ pub enum Defect {
     Version,
     /// A member of the envelope occurs twice.
     Duplicate,
+    /// A member of the params, of the result or of `_meta` that the protocol reads occurs twice. Of members that belong to
+    /// users, such as arguments, the last one counts.
+    DuplicateParam,
     /// `id` is neither a string nor an integer, or too long.
     Id,
     /// `method` is not a string.
@@ -71,7 +75,7 @@ pub enum Defect {
     Params,
     /// The members do not make up a request, a notification or a response.
     Shape,
-    /// `error` has no integer `code` or no string `message`.
+    /// `error` has no integer `code` or no string `message`, or has one of them or `data` twice.
     Error,
 }
 
@@ -103,7 +107,7 @@ impl Defect {
     pub const fn code(self) -> ErrorCode {
         match self {
             Self::Syntax(_) => ErrorCode::PARSE_ERROR,
-            Self::Params => ErrorCode::INVALID_PARAMS,
+            Self::Params | Self::DuplicateParam => ErrorCode::INVALID_PARAMS,
             _ => ErrorCode::INVALID_REQUEST,
         }
     }
@@ -118,6 +122,7 @@ impl Defect {
             Self::Array => "Invalid request: batches are not supported",
             Self::Version => "Invalid request: jsonrpc must be \"2.0\"",
             Self::Duplicate => "Invalid request: a member occurs twice",
+            Self::DuplicateParam => "Invalid params: a member occurs twice",
             Self::Id => "Invalid request: id must be a string or an integer",
             Self::Method => "Invalid request: method must be a string",
             Self::Params => "Invalid params: params must be an object",
@@ -178,11 +183,13 @@ struct Envelope<'a> {
     error: Option<&'a str>,
     /// The member `_meta` of the params.
     meta: Option<RawJson<'a>>,
-    /// Where the members of the params are.
+    /// Where the members of the params are, or of the result.
     members: Index,
     /// The method, if it is a string, has no escapes.
     method_is_plain: bool,
     duplicate: bool,
+    /// A member that decides is there twice in the params, in the result or in `_meta`.
+    duplicate_param: bool,
     /// The text ends inside the value of `result` or `error`.
     cut_in_response: bool,
 }
@@ -212,7 +219,7 @@ impl<'a> Envelope<'a> {
                 Some(member) => Some(member),
                 None => match scanner.next_member(first)? {
                     // A name may be spelled with escapes; what counts is the name.
-                    Some(name) if name.escaped => Member::of(name.text().as_bytes()),
+                    Some(name) if name.escaped => name.text().and_then(|name| Member::of(name.as_bytes())),
                     Some(name) => Member::of(name.inner),
                     None => break,
                 },
@@ -220,6 +227,8 @@ impl<'a> Envelope<'a> {
             first = false;
             let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
                 self.read_params(scanner)?
+            } else if member == Some(Member::Result) && scanner.peek() == Some(b'{') {
+                self.read_result(scanner)?
             } else {
                 let start = scanner.position();
                 let passed = scanner.pass(1);
@@ -239,20 +248,34 @@ impl<'a> Envelope<'a> {
 
     /// Steps over the params and remembers where their members are, and those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
-        let (params, members) = read_object(scanner, 1, |scanner, name| {
+        let mut twice = false;
+        let params = read_object(scanner, 1, |scanner, name| {
             if !name.is("_meta") {
                 return scanner.pass(2).map(drop);
             }
             self.meta = Some(if scanner.peek() == Some(b'{') {
-                let (meta, members) = read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?;
-                RawJson::indexed(meta, members)
+                let meta = read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?;
+                twice |= meta.twice;
+                RawJson::indexed(meta.text, meta.members)
             } else {
                 RawJson::trusted(scanner.value(2)?)
             });
             Ok(())
         })?;
-        self.members = members;
-        Ok(params)
+        self.duplicate_param |= twice | params.twice;
+        self.members = params.members;
+        Ok(params.text)
+    }
+
+    /// Steps over the result and remembers where its members are.
+    fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
+        // It ends inside of the response, unless it comes to its own end.
+        self.cut_in_response = true;
+        let result = read_object(scanner, 1, |scanner, _| scanner.pass(2).map(drop))?;
+        self.cut_in_response = false;
+        self.duplicate_param |= result.twice;
+        self.members = result.members;
+        Ok(result.text)
     }
 
     fn malformed(&self, defect: Defect) -> Malformed {
@@ -271,6 +294,9 @@ impl<'a> Envelope<'a> {
         let fail = |defect| Err(self.malformed(defect));
         if self.duplicate {
             return fail(Defect::Duplicate);
+        }
+        if self.duplicate_param {
+            return fail(Defect::DuplicateParam);
         }
         if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
             return fail(Defect::Version);
@@ -301,7 +327,7 @@ impl<'a> Envelope<'a> {
                 })
             }
             (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
-                Some(id) => Ok(Message::Response { id, result: RawJson::trusted(result) }),
+                Some(id) => Ok(Message::Response { id, result: RawJson::indexed(result, self.members) }),
                 None => fail(Defect::Id),
             },
             (None, id, None, Some(error)) => {
@@ -345,23 +371,33 @@ fn next_param<'a>(scanner: &mut Scanner<'a>, first: bool) -> Result<Option<Strin
     }
 }
 
+/// An object that was stepped over.
+struct Passed<'a> {
+    text: &'a str,
+    members: Index,
+    /// A member that [decides](super::sole) is there twice.
+    twice: bool,
+}
+
 /// Steps over an object inside of `outer` brackets, each value by what is given for it, and says where its members are.
 #[inline(always)]
 fn read_object<'a>(
     scanner: &mut Scanner<'a>,
     outer: u32,
     mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
-) -> Result<(&'a str, Index), ScanError> {
+) -> Result<Passed<'a>, ScanError> {
     let start = scanner.position();
-    let (mut first, mut members) = (true, Indexing::new(scanner.left()));
+    let (mut first, mut members, mut seen) = (true, Indexing::new(scanner.left()), Seen::default());
     scanner.open(b'{', outer)?;
     while let Some(name) = next_param(scanner, first)? {
         first = false;
+        seen.add(name);
         let from = scanner.left();
         pass(scanner, name)?;
         members.add(name, [from, scanner.left()]);
     }
-    Ok((scanner.since(start), members.end(scanner.left())))
+    let members = members.end(scanner.left()).checked();
+    Ok(Passed { text: scanner.since(start), members, twice: seen.twice() })
 }
 
 /// The text of a JSON string token; `None` for any other value.
@@ -380,18 +416,24 @@ fn error_object(text: &str) -> Option<ErrorObject> {
         return None;
     }
     let (mut code, mut message, mut data) = (None, None, None);
-    let mut first = true;
+    let (mut first, mut twice) = (true, false);
     while let Some(name) = scanner.next_member(first).ok()? {
         first = false;
         let value = scanner.value(1).ok()?;
-        match &*name.text() {
-            "code" => code = RequestId::from_token(value).and_then(|number| number.as_i64()),
-            "message" => message = string(value),
-            "data" => data = Some(Json::trusted(value)),
-            _ => {}
-        }
+        let slot = match name.text().as_deref() {
+            Some("code") => &mut code,
+            Some("message") => &mut message,
+            Some("data") => &mut data,
+            _ => continue,
+        };
+        twice |= slot.replace(value).is_some();
     }
-    Some(ErrorObject { code: ErrorCode(code?), message: Cow::Owned(message?.into_owned()), data })
+    if twice {
+        return None;
+    }
+    let code = RequestId::from_token(code?)?.as_i64()?;
+    let message = string(message?)?.into_owned();
+    Some(ErrorObject { code: ErrorCode(code), message: Cow::Owned(message), data: data.map(Json::trusted) })
 }
 
 impl<'a> Message<'a> {
@@ -450,16 +492,18 @@ impl<'a> Message<'a> {
         }
         let mut scanner = Scanner::new(super::text(text).ok()?, super::scan::MAX_DEPTH);
         scanner.expect(b'{').ok()?;
-        let mut has_id = false;
+        let (mut has_id, mut error) = (false, None);
         for first in [true].into_iter().chain(core::iter::repeat(false)) {
-            match &*scanner.next_member(first).ok()??.text() {
-                "result" | "method" => return None,
-                "id" => has_id = scanner.value(1).ok()? != "null",
-                "error" => return Some((error_object(scanner.value(1).ok()?)?.code, has_id)),
+            let Some(name) = scanner.next_member(first).ok()? else { break };
+            match name.text().as_deref() {
+                Some("result" | "method") => return None,
+                // It may stand behind the error.
+                Some("id") => has_id = scanner.value(1).ok()? != "null",
+                Some("error") => error = Some(scanner.value(1).ok()?),
                 _ => drop(scanner.value(1).ok()?),
             }
         }
-        None
+        Some((error_object(error?)?.code, has_id))
     }
 
     /// The request that the response with this text answers.

@@ -15,6 +15,7 @@ mod plain;
 mod raw;
 pub(crate) mod reader;
 pub(crate) mod scan;
+mod sole;
 mod text;
 mod unescape;
 mod writer;

@@ -9,8 +9,8 @@ use super::{
     Json, JsonObject,
     index::Index,
     message::string,
-    reader::{raw, read},
-    scan::{MAX_DEPTH, Scanner, may_have},
+    reader::{deep, raw, read},
+    scan::{MAX_DEPTH, Scanner, StringToken, may_have},
 };
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
@@ -76,21 +76,30 @@ impl<'a> RawJson<'a> {
         self.text.len() + PLACE * (1 + memchr::memchr_iter(b',', self.text.as_bytes()).count())
     }
 
-    /// The value of a member, if this is an object that has it.
+    /// The value of a member, if this is an object that has it. Of several with this name it is the last one, as for those
+    /// who decode the object as a map or as a [`Value`](https://docs.rs/serde_json/latest/serde_json/enum.Value.html).
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
         if self.index.is_known() {
             return self.index.find(&self.text, name).map(RawJson::trusted);
         }
-        self.members().find_map(|(found, value)| (found == name).then_some(value))
+        let is_sole = self.index.is_sole(name);
+        let mut value = None;
+        self.walk(|found, text| {
+            if found.is(name) {
+                value = Some(text);
+            }
+            !is_sole || value.is_none()
+        });
+        value.map(RawJson::trusted)
     }
 
-    /// The texts of the values of several members, if this is an object that has them.
+    /// The texts of the values of several members, if this is an object that has them: as [`member`](Self::member).
     pub(crate) fn pick<const N: usize>(&self, names: [&str; N]) -> [Option<&str>; N] {
         let mut picked = [None; N];
         self.all_members(|found, value| {
             if let Some(at) = names.iter().position(|name| found == *name) {
-                picked[at].get_or_insert(value);
+                picked[at] = Some(value);
             }
             true
         });
@@ -114,13 +123,18 @@ impl<'a> RawJson<'a> {
         if self.index.is_known() {
             return self.index.members(&self.text).all(|(name, value)| f(name, value));
         }
+        self.walk(|name, value| f(&name.shown(), value))
+    }
+
+    /// Whether `f` holds for all members, which are found in the text.
+    fn walk<'b>(&'b self, mut f: impl FnMut(StringToken<'b>, &'b str) -> bool) -> bool {
         let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
         let mut first = true;
         if !scanner.eat(b'{') {
             return true;
         }
         while let Ok(Some(name)) = scanner.next_member(mem::replace(&mut first, false)) {
-            if !scanner.value(1).is_ok_and(|value| f(&name.text(), value)) {
+            if !member_value(&mut scanner).is_some_and(|value| f(name, value)) {
                 return false;
             }
         }
@@ -133,6 +147,9 @@ impl<'a> RawJson<'a> {
     }
 
     /// The members, if this is an object: their names, unescaped, and their values, in the order in which they stand there.
+    ///
+    /// A name may be there twice; [`member`](Self::member) takes the last one then. Where an escape in a name is half of a
+    /// surrogate pair, U+FFFD is in its place, and `member` does not find it under any name.
     pub fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, RawJson<'_>)> {
         let known = self.index.members(&self.text).map(|(name, value)| (Cow::Borrowed(name), RawJson::trusted(value)));
         let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
@@ -143,8 +160,8 @@ impl<'a> RawJson<'a> {
                 return None;
             }
             let name = scanner.next_member(mem::replace(&mut first, false)).ok()??;
-            let value = scanner.value(1).ok()?;
-            Some((name.text(), RawJson::trusted(value)))
+            let value = member_value(&mut scanner)?;
+            Some((name.shown(), RawJson::trusted(value)))
         }))
     }
 
@@ -161,7 +178,14 @@ impl<'a> RawJson<'a> {
     }
 }
 
+/// The value of a member, which begins here. Values of one's own may be nested deeper than the scanner follows.
+fn member_value<'a>(scanner: &mut Scanner<'a>) -> Option<&'a str> {
+    let start = scanner.position();
+    scanner.value(1).ok().or_else(|| deep(scanner, start).ok())
+}
+
 impl PartialEq for RawJson<'_> {
+    /// Whether the texts are equal: two spellings of one value are not, such as `1.0` and `1`, or with other white space.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }

@@ -2,7 +2,10 @@
 
 use alloc::borrow::Cow;
 
-use super::{plain, unescape::unescape};
+use super::{
+    plain,
+    unescape::{unescape, unescape_lossy},
+};
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -38,7 +41,7 @@ impl<'a> StringToken<'a> {
     /// Whether it stands for this text.
     #[inline(always)]
     pub(crate) fn is(self, text: &str) -> bool {
-        if self.escaped { self.text() == text } else { self.inner == text.as_bytes() }
+        if self.escaped { self.text().is_some_and(|this| this == text) } else { self.inner == text.as_bytes() }
     }
 
     /// The text between the quotes, as it is written.
@@ -48,11 +51,18 @@ impl<'a> StringToken<'a> {
         &self.whole[start..start + self.inner.len()]
     }
 
-    /// The text that the token stands for; empty if an escape in it stands for no character.
+    /// The text that the token stands for; `None` if an escape in it stands for no character, which makes it equal to no text.
     #[inline]
-    pub(crate) fn text(self) -> Cow<'a, str> {
+    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
         let written = self.written();
-        if self.escaped { Cow::Owned(unescape(written).unwrap_or_default()) } else { Cow::Borrowed(written) }
+        if self.escaped { unescape(written).map(Cow::Owned) } else { Some(Cow::Borrowed(written)) }
+    }
+
+    /// The text that the token stands for, for those who only show it: U+FFFD stands for an escape that stands for no character.
+    #[inline]
+    pub(crate) fn shown(self) -> Cow<'a, str> {
+        let written = self.written();
+        if self.escaped { Cow::Owned(unescape_lossy(written)) } else { Cow::Borrowed(written) }
     }
 }
 

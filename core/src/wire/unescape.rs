@@ -7,8 +7,19 @@ use super::plain;
 /// What stands between the quotes of a string that the scanner has accepted; `None` if an escape in it stands for no character:
 /// half of a surrogate pair.
 pub(super) fn unescape(written: &str) -> Option<String> {
+    let (text, sound) = unescaped(written);
+    sound.then_some(text)
+}
+
+/// As [`unescape`], with U+FFFD for half of a surrogate pair.
+pub(super) fn unescape_lossy(written: &str) -> String {
+    unescaped(written).0
+}
+
+/// The text, and whether each escape stands for a character. U+FFFD is in the place of those that do not.
+fn unescaped(written: &str) -> (String, bool) {
     let bytes = written.as_bytes();
-    // What is written is never shorter.
+    // What is written is never shorter: an escape has at least as many bytes as its character, or as U+FFFD.
     let mut text = String::with_capacity(written.len());
     let mut done = 0;
     let mut sound = true;
@@ -27,14 +38,12 @@ pub(super) fn unescape(written: &str) -> Option<String> {
             b'u' => unicode(&bytes[at + 1..]),
             itself => (Some(char::from(itself)), 1),
         };
-        match character {
-            Some(character) => text.push(character),
-            None => sound = false,
-        }
+        sound &= character.is_some();
+        text.push(character.unwrap_or(char::REPLACEMENT_CHARACTER));
         done = at + length;
     });
     text.push_str(&written[done..]);
-    sound.then_some(text)
+    (text, sound)
 }
 
 /// The character whose digits come first in `bytes`, and how long its escape is behind the backslash.
@@ -64,6 +73,9 @@ mod tests {
     fn check(written: &str) {
         let expected = serde_json::from_str::<String>(&format!("\"{written}\"")).ok();
         assert_eq!(unescape(written), expected, "{written}");
+        if let Some(expected) = expected {
+            assert_eq!(unescape_lossy(written), expected, "{written}");
+        }
     }
 
     #[test]
@@ -82,6 +94,17 @@ mod tests {
         check("\\ud83d\\n");
         check("\\ud83dx");
         check("\\ud83d\\\\udc00");
+    }
+
+    #[test]
+    fn half_a_pair_is_shown_as_the_replacement_character() {
+        for (written, shown) in [
+            ("\\ud800", "\u{fffd}"),
+            ("a\\ud800\\n\\udc00b", "a\u{fffd}\n\u{fffd}b"),
+            ("\\ud83d\\ud83d\\ude80", "\u{fffd}\u{1f680}"),
+        ] {
+            assert_eq!((unescape(written), unescape_lossy(written)), (None, shown.into()), "{written}");
+        }
     }
 
     #[test]

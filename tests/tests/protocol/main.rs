@@ -5,6 +5,7 @@ mod batch;
 mod cancellation;
 mod capabilities;
 mod closing;
+mod duplicates;
 mod envelope;
 mod frames;
 mod framing;

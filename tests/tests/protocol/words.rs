@@ -61,7 +61,8 @@ fn each_error_says_what_has_happened() {
         (&CloseReason::Failed(Failure::NoAnswer), "holds no answer"),
         (&CloseReason::Expired, "session"),
     ]);
-    let status = |body: &str| Failure::Status { status: 503, challenges: Vec::new(), body: body.into() };
+    let status =
+        |body: &str| Failure::Status { status: 503, challenges: Vec::new(), retry_after: None, body: body.into() };
     assert_telling([
         (&Failure::NoStream, "no stream"),
         (&Failure::StreamLost, "stream ended"),
@@ -122,6 +123,7 @@ fn each_violation_says_what_the_peer_has_done() {
         (&InvalidHeaderParam::Repeated("Unit".into()), "Unit"),
         (&InvalidHeaderParam::Type("Unit".into()), "Unit"),
         (&InvalidHeaderParam::Schema, "schema"),
+        (&InvalidHeaderParam::TooLarge, "64 KiB"),
     ]);
     assert_telling([
         (&InvalidMetaKey::Prefix, "prefix"),
@@ -140,6 +142,7 @@ fn each_defect_says_which_rule_was_broken() {
         (Defect::Array, "Invalid request: batches are not supported"),
         (Defect::Version, "Invalid request: jsonrpc must be \"2.0\""),
         (Defect::Duplicate, "Invalid request: a member occurs twice"),
+        (Defect::DuplicateParam, "Invalid params: a member occurs twice"),
         (Defect::Id, "Invalid request: id must be a string or an integer"),
         (Defect::Method, "Invalid request: method must be a string"),
         (Defect::Params, "Invalid params: params must be an object"),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     connection::{Failure, Route},
     http::names::{EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID},
-    protocol::{Era, Method, encode_header},
+    protocol::{Era, HeaderParam, Method, encode_header},
     rpc::CallId,
     schema::keys,
     wire::{Message, RawJson, RequestId},
@@ -116,8 +116,10 @@ impl Client {
         }
         if let (Some(Method::CallTool), Some(name)) = (known, &name) {
             let arguments = params.and_then(|params| params.member("arguments"));
-            for param in self.tools.params(name) {
-                if let Some(text) = param.value(arguments.as_ref()).map_err(|_| Failure::NoHeader)? {
+            let params = self.tools.params(name);
+            let texts = HeaderParam::values(params, arguments.as_ref()).map_err(|_| Failure::NoHeader)?;
+            for (param, text) in params.iter().zip(texts) {
+                if let Some(text) = text {
                     let header = HeaderName::from_bytes(param.header().as_bytes()).map_err(|_| Failure::NoHeader)?;
                     headers.push((header, value(&text)?));
                 }

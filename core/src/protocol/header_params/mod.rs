@@ -5,11 +5,13 @@ use alloc::{
     string::{String, ToString},
     vec::Vec,
 };
-use core::fmt;
+use core::{fmt, slice};
 
+mod arguments;
 mod schema;
 
-use schema::{Place, Walk};
+use arguments::{Argument, find};
+use schema::Walk;
 
 use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header};
 use crate::wire::{
@@ -53,6 +55,8 @@ pub enum InvalidHeaderParam {
     Type(String),
     /// The schema is not an object.
     Schema,
+    /// There are more than 256 annotations, or their names and the paths to them have more than 64 KiB.
+    TooLarge,
 }
 
 impl fmt::Display for InvalidHeaderParam {
@@ -65,13 +69,14 @@ impl fmt::Display for InvalidHeaderParam {
                 write!(f, "{ANNOTATION} {name:?} is on something that is no string, integer or boolean")
             }
             Self::Schema => f.write_str("the input schema is not an object"),
+            Self::TooLarge => write!(f, "the input schema has more than 256 {ANNOTATION}, or 64 KiB of them"),
         }
     }
 }
 
 impl core::error::Error for InvalidHeaderParam {}
 
-/// An argument has no form in a header: an integer beyond what every reader knows exactly, or not a scalar.
+/// An argument has no form in a header: an integer beyond what every reader knows exactly, not a scalar, or given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotMirrorable;
 
@@ -90,14 +95,15 @@ impl HeaderParam {
     /// What the input schema of a tool asks for, in the order in which it stands there.
     ///
     /// # Errors
-    /// If it asks for something that the specification does not allow. Such a tool is not offered over HTTP.
+    /// If it asks for something that the specification does not allow, or for [more](InvalidHeaderParam::TooLarge) than a
+    /// request has room for. Such a tool is not offered over HTTP.
     pub fn of_schema(schema: &RawJson<'_>) -> Result<Vec<Self>, InvalidHeaderParam> {
         let mut walk = Walk::default();
         let mut scanner = Scanner::new(schema.get(), MAX_DEPTH);
         if scanner.peek() != Some(b'{') {
             return Err(InvalidHeaderParam::Schema);
         }
-        walk.schema(&mut scanner, 0, &Place::Path(Vec::new()))?;
+        walk.schema(&mut scanner, 0, true)?;
         Ok(walk.found)
     }
 
@@ -110,29 +116,55 @@ impl HeaderParam {
     /// The value of the header for these arguments; `None` if there is nothing to say.
     ///
     /// # Errors
-    /// If the argument has no form in a header.
+    /// If the argument has no form in a header, or is given twice.
     pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotMirrorable> {
-        let Some(argument) = self.argument(arguments) else { return Ok(None) };
-        let text = match argument.get().as_bytes().first() {
-            Some(b'"') => argument.decode::<String>().map_err(|_| NotMirrorable)?,
-            Some(b't' | b'f') => argument.get().to_owned(),
-            _ => integer(argument.get()).ok_or(NotMirrorable)?.to_string(),
-        };
-        Ok(Some(encode_header(&text).into_owned()))
+        let mut values = Self::values(slice::from_ref(self), arguments)?;
+        Ok(values.pop().flatten())
+    }
+
+    /// The [value](Self::value) of the header for each of `params`, found in one walk over the arguments.
+    ///
+    /// # Errors
+    /// If one of the arguments has no form in a header, or is given twice.
+    pub fn values(params: &[Self], arguments: Option<&RawJson<'_>>) -> Result<Vec<Option<String>>, NotMirrorable> {
+        let arguments = find(params, arguments);
+        arguments.into_iter().map(|argument| argument.header_value()).collect()
     }
 
     /// Whether the headers of a request say the same of this argument as its body.
     ///
     /// # Errors
-    /// What is wrong with the header otherwise.
+    /// What is wrong with the header otherwise. An argument that is given twice has no header that says the same
+    /// ([`HeaderFault::Malformed`]): which of the two is meant depends on who reads it.
     pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &Mirrored) -> Result<(), HeaderMismatch> {
+        Self::verify_all(slice::from_ref(self), arguments, headers)
+    }
+
+    /// [Checks](Self::verify) all of `params`, in one walk over the arguments.
+    ///
+    /// # Errors
+    /// What is wrong with the first header that does not say the same.
+    pub fn verify_all(
+        params: &[Self],
+        arguments: Option<&RawJson<'_>>,
+        headers: &Mirrored,
+    ) -> Result<(), HeaderMismatch> {
+        let arguments = find(params, arguments);
+        params.iter().zip(arguments).try_for_each(|(param, argument)| param.agrees(argument, headers))
+    }
+
+    fn agrees(&self, argument: Argument<'_>, headers: &Mirrored) -> Result<(), HeaderMismatch> {
         let said = headers.param(&self.name);
         let header = Cow::Owned(self.header());
-        let Some(argument) = self.argument(arguments) else {
-            return match said {
-                Said::Nothing => Ok(()),
-                Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderFault::Unfounded }),
-            };
+        let argument = match argument {
+            Argument::Value(text) => RawJson::trusted(text),
+            Argument::Twice => return Err(HeaderMismatch { header, fault: HeaderFault::Malformed }),
+            Argument::Absent => {
+                return match said {
+                    Said::Nothing => Ok(()),
+                    Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderFault::Unfounded }),
+                };
+            }
         };
         said.agrees(header, |text| {
             let said = decode_header(text)?;
@@ -146,32 +178,22 @@ impl HeaderParam {
             })
         })
     }
-
-    /// The argument, unless it is absent or null.
-    fn argument<'a>(&self, arguments: Option<&'a RawJson<'_>>) -> Option<RawJson<'a>> {
-        let mut at = arguments?.get();
-        for name in &self.path {
-            at = member(at, name)?;
-        }
-        (at != "null").then(|| RawJson::trusted(at))
-    }
 }
 
-/// The text of a member of an object.
-fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let mut scanner = Scanner::new(object, MAX_DEPTH);
-    if !scanner.eat(b'{') {
-        return None;
+impl Argument<'_> {
+    fn header_value(self) -> Result<Option<String>, NotMirrorable> {
+        let text = match self {
+            Self::Absent => return Ok(None),
+            Self::Twice => return Err(NotMirrorable),
+            Self::Value(text) => text,
+        };
+        let text = match text.as_bytes().first() {
+            Some(b'"') => RawJson::trusted(text).decode::<String>().map_err(|_| NotMirrorable)?,
+            Some(b't' | b'f') => text.to_owned(),
+            _ => integer(text).ok_or(NotMirrorable)?.to_string(),
+        };
+        Ok(Some(encode_header(&text).into_owned()))
     }
-    let mut first = true;
-    while let Some(found) = scanner.next_member(first).ok()? {
-        first = false;
-        let value = scanner.value(1).ok()?;
-        if found.text() == name {
-            return Some(value);
-        }
-    }
-    None
 }
 
 /// The value of a JSON number that is a safe integer, however it is spelled.

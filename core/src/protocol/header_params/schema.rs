@@ -1,17 +1,24 @@
 //! The walk over the input schema of a tool that finds its annotations.
 
-use alloc::{borrow::ToOwned, collections::BTreeSet, string::String, vec, vec::Vec};
+use alloc::{
+    borrow::{Cow, ToOwned},
+    collections::BTreeSet,
+    string::String,
+    vec,
+    vec::Vec,
+};
 
 use super::{ANNOTATION, HeaderParam, InvalidHeaderParam, Kind};
 use crate::wire::scan::{ScanError, Scanner};
 
-/// Where a schema stands.
-pub(super) enum Place {
-    /// It is that of the argument at this path; of all arguments if there is none.
-    Path(Vec<String>),
-    /// It is that of something else.
-    Elsewhere,
-}
+/// The most annotations of one schema. Each becomes a header, and the head of a request has a limit of 64 KiB by default.
+const MOST: usize = 256;
+
+/// The most bytes of one schema's annotated names and of the paths to them.
+const MOST_BYTES: usize = 64 << 10;
+
+/// The most bytes of a name that an error repeats.
+const QUOTED: usize = 128;
 
 /// How the value of a keyword is made of schemas.
 enum Holds {
@@ -49,11 +56,17 @@ fn holds(keyword: &str) -> Holds {
     }
 }
 
+/// The walk over one schema. Its work and its memory are linear in the text: names are borrowed, and the path to an argument
+/// is joined where an annotation is found, within [`MOST`] and [`MOST_BYTES`].
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct Walk<'a> {
     pub(super) found: Vec<HeaderParam>,
     /// The names that were seen, in lower case.
     names: BTreeSet<String>,
+    /// The names of the properties around the schema that is being read.
+    path: Vec<Cow<'a, str>>,
+    /// Bytes of the names and paths in `found`.
+    bytes: usize,
 }
 
 impl From<ScanError> for InvalidHeaderParam {
@@ -62,13 +75,14 @@ impl From<ScanError> for InvalidHeaderParam {
     }
 }
 
-impl Walk {
-    /// Reads the schema that begins here, inside of `outer` brackets. They nest no deeper than the scanner goes.
+impl<'a> Walk<'a> {
+    /// Reads the schema that begins here, inside of `outer` brackets. They nest no deeper than the scanner goes. Whether it is
+    /// that of the argument at the present path, or of all arguments, says `is_argument`.
     pub(super) fn schema(
         &mut self,
-        scanner: &mut Scanner<'_>,
+        scanner: &mut Scanner<'a>,
         outer: u32,
-        place: &Place,
+        is_argument: bool,
     ) -> Result<(), InvalidHeaderParam> {
         if scanner.peek() != Some(b'{') {
             scanner.value(outer)?;
@@ -79,11 +93,11 @@ impl Walk {
         let mut first = true;
         while let Some(name) = scanner.next_member(first)? {
             first = false;
-            let name = name.text();
+            let name = name.text().unwrap_or_default();
             match holds(&name) {
                 Holds::Schemas => self.schemas(scanner, outer + 1)?,
-                Holds::Map => self.map(scanner, outer + 1, &Place::Elsewhere)?,
-                Holds::Properties => self.map(scanner, outer + 1, place)?,
+                Holds::Map => self.map(scanner, outer + 1, false)?,
+                Holds::Properties => self.map(scanner, outer + 1, is_argument)?,
                 Holds::Nothing => {
                     let value = scanner.value(outer + 1)?;
                     match &*name {
@@ -94,14 +108,14 @@ impl Walk {
                 }
             }
         }
-        if let Some(annotation) = annotation {
-            self.annotated(annotation, types, place)?;
+        match annotation {
+            Some(annotation) => self.annotated(annotation, types, is_argument),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Reads the members of an object, each of them a schema: those of the arguments below `place`, if there are any.
-    fn map(&mut self, scanner: &mut Scanner<'_>, outer: u32, place: &Place) -> Result<(), InvalidHeaderParam> {
+    /// Reads the members of an object, each of them a schema: those of the arguments below the present path, or others.
+    fn map(&mut self, scanner: &mut Scanner<'a>, outer: u32, of_arguments: bool) -> Result<(), InvalidHeaderParam> {
         if scanner.peek() != Some(b'{') {
             scanner.value(outer)?;
             return Ok(());
@@ -110,56 +124,68 @@ impl Walk {
         let mut first = true;
         while let Some(name) = scanner.next_member(first)? {
             first = false;
-            let place = match place {
-                Place::Path(path) => Place::Path([&path[..], &[name.text().into_owned()]].concat()),
-                Place::Elsewhere => Place::Elsewhere,
-            };
-            self.schema(scanner, outer + 1, &place)?;
+            match name.text().filter(|_| of_arguments) {
+                Some(name) => {
+                    self.path.push(name);
+                    self.schema(scanner, outer + 1, true)?;
+                    self.path.pop();
+                }
+                // A name with half of a surrogate pair stands for no text, and so for no argument.
+                None => self.schema(scanner, outer + 1, false)?,
+            }
         }
         Ok(())
     }
 
     /// Reads a schema, or an array of them, which are not those of arguments.
-    fn schemas(&mut self, scanner: &mut Scanner<'_>, outer: u32) -> Result<(), InvalidHeaderParam> {
+    fn schemas(&mut self, scanner: &mut Scanner<'a>, outer: u32) -> Result<(), InvalidHeaderParam> {
         if scanner.peek() != Some(b'[') {
-            return self.schema(scanner, outer, &Place::Elsewhere);
+            return self.schema(scanner, outer, false);
         }
         scanner.open(b'[', outer)?;
-        scanner.skip_white_space();
-        if scanner.eat(b']') {
-            return Ok(());
+        let mut first = true;
+        while scanner.begin_element(first)? {
+            first = false;
+            self.schema(scanner, outer + 1, false)?;
         }
-        loop {
-            scanner.skip_white_space();
-            self.schema(scanner, outer + 1, &Place::Elsewhere)?;
-            scanner.skip_white_space();
-            if scanner.eat(b']') {
-                return Ok(());
-            }
-            scanner.expect(b',')?;
-        }
+        Ok(())
     }
 
-    fn annotated(&mut self, annotation: &str, types: &str, place: &Place) -> Result<(), InvalidHeaderParam> {
-        let Place::Path(path) = place else { return Err(InvalidHeaderParam::Misplaced) };
-        if path.is_empty() {
+    fn annotated(&mut self, annotation: &str, types: &str, is_argument: bool) -> Result<(), InvalidHeaderParam> {
+        if !is_argument || self.path.is_empty() {
             return Err(InvalidHeaderParam::Misplaced);
+        }
+        // It is looked at before anything is copied.
+        self.bytes += annotation.len() + self.path.iter().map(|name| name.len()).sum::<usize>();
+        if self.found.len() >= MOST || self.bytes > MOST_BYTES {
+            return Err(InvalidHeaderParam::TooLarge);
         }
         let name: String = serde_json::from_str(annotation).unwrap_or_default();
         if name.is_empty() || !name.bytes().all(is_token) {
-            return Err(InvalidHeaderParam::Name(annotation.to_owned()));
+            return Err(InvalidHeaderParam::Name(quoted(annotation)));
         }
         if !self.names.insert(name.to_ascii_lowercase()) {
-            return Err(InvalidHeaderParam::Repeated(name));
+            return Err(InvalidHeaderParam::Repeated(quoted(&name)));
         }
-        let Some(kind) = kind(types) else { return Err(InvalidHeaderParam::Type(name)) };
-        self.found.push(HeaderParam { name, path: path.clone(), kind });
+        let Some(kind) = kind(types) else { return Err(InvalidHeaderParam::Type(quoted(&name))) };
+        let path = self.path.iter().map(|name| name.clone().into_owned()).collect();
+        self.found.push(HeaderParam { name, path, kind });
         Ok(())
     }
 }
 
+/// The beginning of `text`, as much as an error repeats of it.
+fn quoted(text: &str) -> String {
+    let end = (0..=QUOTED.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
+    text[..end.unwrap_or(0)].to_owned()
+}
+
 /// The one kind of value that `type` allows, beside null.
 fn kind(types: &str) -> Option<Kind> {
+    // The longest list that is right is `["boolean","null"]`, with white space and escapes.
+    if types.len() > 1024 {
+        return None;
+    }
     let types: Vec<String> = match serde_json::from_str::<String>(types) {
         Ok(one) => vec![one],
         Err(_) => serde_json::from_str::<Vec<String>>(types).ok()?.into_iter().filter(|name| name != "null").collect(),

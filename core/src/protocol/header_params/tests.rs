@@ -1,7 +1,7 @@
 //! What annotations mean, and what headers say of arguments.
 
 use super::*;
-use alloc::{collections::BTreeMap, format};
+use alloc::{collections::BTreeMap, format, vec};
 
 fn of(schema: &str) -> Result<Vec<HeaderParam>, InvalidHeaderParam> {
     HeaderParam::of_schema(&RawJson::trusted(schema))
@@ -53,43 +53,155 @@ fn names_are_there_once_whatever_their_case() {
     assert_eq!(of(&schema("Row", "rOW")), Err(InvalidHeaderParam::Repeated("rOW".to_owned())));
 }
 
+/// Where a keyword of JSON Schema leaves what stands below it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Below {
+    /// Members are schemas of arguments.
+    Arguments,
+    /// It is a schema, or an array of them, and none of an argument.
+    Schema,
+    /// Members are schemas, and none of an argument.
+    Schemas,
+    /// It is data, in which an annotation means nothing.
+    Data,
+}
+
+/// All keywords of the drafts 4, 6, 7, 2019-09 and 2020-12 (core, applicators, unevaluated, validation, metadata, format, content).
+const KEYWORDS: &[(&str, Below)] = &[
+    ("properties", Below::Arguments),
+    ("$defs", Below::Schemas),
+    ("definitions", Below::Schemas),
+    ("dependencies", Below::Schemas),
+    ("dependentSchemas", Below::Schemas),
+    ("patternProperties", Below::Schemas),
+    ("additionalItems", Below::Schema),
+    ("additionalProperties", Below::Schema),
+    ("allOf", Below::Schema),
+    ("anyOf", Below::Schema),
+    ("contains", Below::Schema),
+    ("contentSchema", Below::Schema),
+    ("else", Below::Schema),
+    ("if", Below::Schema),
+    ("items", Below::Schema),
+    ("not", Below::Schema),
+    ("oneOf", Below::Schema),
+    ("prefixItems", Below::Schema),
+    ("propertyNames", Below::Schema),
+    ("then", Below::Schema),
+    ("unevaluatedItems", Below::Schema),
+    ("unevaluatedProperties", Below::Schema),
+    ("$anchor", Below::Data),
+    ("$comment", Below::Data),
+    ("$dynamicAnchor", Below::Data),
+    ("$dynamicRef", Below::Data),
+    ("$id", Below::Data),
+    ("$recursiveAnchor", Below::Data),
+    ("$recursiveRef", Below::Data),
+    ("$ref", Below::Data),
+    ("$schema", Below::Data),
+    ("$vocabulary", Below::Data),
+    ("const", Below::Data),
+    ("contentEncoding", Below::Data),
+    ("contentMediaType", Below::Data),
+    ("default", Below::Data),
+    ("dependentRequired", Below::Data),
+    ("deprecated", Below::Data),
+    ("description", Below::Data),
+    ("enum", Below::Data),
+    ("examples", Below::Data),
+    ("exclusiveMaximum", Below::Data),
+    ("exclusiveMinimum", Below::Data),
+    ("format", Below::Data),
+    ("id", Below::Data),
+    ("maxContains", Below::Data),
+    ("maxItems", Below::Data),
+    ("maxLength", Below::Data),
+    ("maxProperties", Below::Data),
+    ("maximum", Below::Data),
+    ("minContains", Below::Data),
+    ("minItems", Below::Data),
+    ("minLength", Below::Data),
+    ("minProperties", Below::Data),
+    ("minimum", Below::Data),
+    ("multipleOf", Below::Data),
+    ("pattern", Below::Data),
+    ("readOnly", Below::Data),
+    ("required", Below::Data),
+    ("title", Below::Data),
+    ("type", Below::Data),
+    ("uniqueItems", Below::Data),
+    ("writeOnly", Below::Data),
+    ("x-other", Below::Data),
+];
+
 // req: M-HTTP-057 M-HTTP-058
 #[test]
 fn annotations_stand_where_an_argument_is_meant() {
-    let annotated = r#"{"type":"string","x-mcp-header":"N"}"#;
-    let misplaced = [
-        annotated.to_owned(),
-        format!(r#"{{"properties":{{"a":{{"items":{annotated}}}}}}}"#),
-        format!(r#"{{"properties":{{"a":{{"items":[true,{annotated}]}}}}}}"#),
-        format!(r#"{{"properties":{{"a":{{"prefixItems":[{annotated}]}}}}}}"#),
-        format!(r#"{{"properties":{{"a":{{"contains":{annotated}}}}}}}"#),
-        format!(r#"{{"additionalProperties":{annotated}}}"#),
-        format!(r#"{{"patternProperties":{{"^a":{annotated}}}}}"#),
-        format!(r#"{{"oneOf":[{{}}, {annotated} ]}}"#),
-        format!(r#"{{"anyOf":[{{"properties":{{"a":{annotated}}}}}]}}"#),
-        format!(r#"{{"allOf":[{{"properties":{{"a":{annotated}}}}}]}}"#),
-        format!(r#"{{"not":{{"properties":{{"a":{annotated}}}}}}}"#),
-        format!(r#"{{"if":{{"properties":{{"a":{annotated}}}}}}}"#),
-        format!(r#"{{"then":{{"properties":{{"a":{annotated}}}}}}}"#),
-        format!(r#"{{"else":{{"properties":{{"a":{annotated}}}}}}}"#),
-        format!(r#"{{"dependentSchemas":{{"x":{{"properties":{{"a":{annotated}}}}}}}}}"#),
-        format!(r##"{{"properties":{{"a":{{"$ref":"#/$defs/n"}}}},"$defs":{{"n":{annotated}}}}}"##),
-        format!(r#"{{"$defs":{{"properties":{annotated}}}}}"#),
+    const ANNOTATED: &str = r#"{"type":"string","x-mcp-header":"N"}"#;
+    let misplaced = Err(InvalidHeaderParam::Misplaced);
+    assert_eq!(of(ANNOTATED), misplaced, "at the root");
+    // What can stand below a keyword, and whether an argument is meant there if its members are those of arguments.
+    let inner = [
+        ANNOTATED.to_owned(),
+        format!("[true, {ANNOTATED} ]"),
+        format!(r#"{{"a":{ANNOTATED}}}"#),
+        format!(r#"{{"properties":{{"a":{ANNOTATED}}}}}"#),
+        format!(r#"[{{"properties":{{"a":{ANNOTATED}}}}}]"#),
+        format!(r#"{{"a":{{"properties":{{"b":{ANNOTATED}}}}}}}"#),
     ];
-    for schema in misplaced {
-        assert_eq!(of(&schema), Err(InvalidHeaderParam::Misplaced), "{schema}");
+    for (keyword, below) in KEYWORDS {
+        let expected = match below {
+            Below::Data => [Ok(0), Ok(0), Ok(0), Ok(0), Ok(0), Ok(0)],
+            Below::Schema => {
+                let bad = Err(InvalidHeaderParam::Misplaced);
+                [bad.clone(), bad.clone(), Ok(0), bad.clone(), bad, Ok(0)]
+            }
+            Below::Schemas => {
+                let bad = Err(InvalidHeaderParam::Misplaced);
+                [Ok(0), Ok(0), bad.clone(), Ok(0), Ok(0), bad]
+            }
+            Below::Arguments => [Ok(0), Ok(0), Ok(1), Ok(0), Ok(0), Ok(1)],
+        };
+        for (inner, expected) in inner.iter().zip(expected) {
+            // `type` and the annotation itself are read at the place where they stand.
+            let schema = format!(r#"{{"{keyword}":{inner}}}"#);
+            assert_eq!(of(&schema).map(|found| found.len()), expected, "{schema}");
+            let schema = format!(r#"{{"properties":{{"p":{schema}}}}}"#);
+            assert_eq!(of(&schema).map(|found| found.len()), expected, "{schema}");
+        }
     }
     let no_annotation = [
         r#"{"properties":{"x-mcp-header":{"type":"number"}}}"#,
-        r#"{"properties":{"a":{"const":{"x-mcp-header":"N"},"default":{"x-mcp-header":""}}}}"#,
-        r#"{"properties":{"a":{"enum":[{"x-mcp-header":"N"}],"examples":[{"x-mcp-header":"N"}]}}}"#,
-        r#"{"properties":{"a":{"required":["x-mcp-header"]}},"x-other":{"x-mcp-header":"N"}}"#,
         r#"{"properties":[],"$defs":1,"oneOf":[ ],"items":false,"not":[]}"#,
         "{}",
     ];
     for schema in no_annotation {
         assert_eq!(paths(schema), [], "{schema}");
     }
+    // A name with half of a surrogate pair is that of no argument.
+    assert_eq!(of(&format!(r#"{{"properties":{{"\ud800":{ANNOTATED}}}}}"#)), misplaced);
+}
+
+#[test]
+fn annotations_are_bounded_in_number_and_in_bytes() {
+    let many = |count: usize| {
+        let one = |number: usize| format!(r#""p{number}":{{"type":"string","x-mcp-header":"H{number}"}}"#);
+        format!(r#"{{"properties":{{{}}}}}"#, (0..count).map(one).collect::<Vec<_>>().join(","))
+    };
+    assert_eq!(of(&many(256)).map(|found| found.len()), Ok(256));
+    assert_eq!(of(&many(257)), Err(InvalidHeaderParam::TooLarge));
+    let below =
+        |length: usize, count: usize| format!(r#"{{"properties":{{"{}":{}}}}}"#, "a".repeat(length), many(count));
+    assert_eq!(of(&below(60_000, 1)).map(|found| found.len()), Ok(1));
+    assert_eq!(of(&below(66_000, 1)), Err(InvalidHeaderParam::TooLarge));
+    assert_eq!(of(&below(1000, 60)).map(|found| found.len()), Ok(60));
+    assert_eq!(of(&below(1000, 70)), Err(InvalidHeaderParam::TooLarge));
+    // What an error repeats is cut, on a character.
+    let long = "\u{e9}".repeat(200);
+    let Err(InvalidHeaderParam::Name(name)) = one(&format!(r#"{{"type":"string","x-mcp-header":"{long}"}}"#)) else {
+        panic!("it is no name")
+    };
+    assert_eq!(name.len(), 127);
 }
 
 #[test]
@@ -170,4 +282,45 @@ fn headers_are_compared_with_arguments() {
     assert_eq!(verify("B", r#"{"b":true}"#, &[("B", "true")]), None);
     assert_eq!(verify("B", r#"{"b":true}"#, &[("B", "True")]), Some(Different));
     assert_eq!(verify("B", r#"{"b":true}"#, &[("B", "1")]), Some(Different));
+}
+
+// req: M-HTTP-071
+#[test]
+fn an_argument_that_is_given_twice_agrees_with_no_header() {
+    let schema = r#"{"properties":{"s":{"type":"string","x-mcp-header":"S"},"t":{"type":"string","x-mcp-header":"T"},
+        "o":{"properties":{"i":{"type":"integer","x-mcp-header":"I"},"j":{"properties":{"k":{"type":"integer",
+        "x-mcp-header":"K"}}}}}}}"#;
+    let params = of(schema).expect("a good schema");
+    // The arguments, and the headers that cannot agree.
+    let table = [
+        (r#"{"s":"us","o":{"i":1},"t":"x","o ":{}}"#, &[][..]),
+        (r#"{"s":"us","s":"eu"}"#, &["S"]),
+        (r#"{"s":"us","s":"us"}"#, &["S"]),
+        (r#"{"s":"us","\u0073":"eu"}"#, &["S"]),
+        (r#"{"s":null,"s":"eu"}"#, &["S"]),
+        (r#"{"s":"eu","s":null}"#, &["S"]),
+        (r#"{"o":{"i":1,"i":2},"s":"us"}"#, &["I"]),
+        (r#"{"o":{"i":1},"o":{"i":2}}"#, &["I", "K"]),
+        (r#"{"o":{"i":1},"o":7}"#, &["I", "K"]),
+        (r#"{"o":7,"o":{"j":{"k":1}}}"#, &["I", "K"]),
+        (r#"{"o":{"j":{"k":1},"j":{}}}"#, &["K"]),
+        (r#"{"o":{"j":{"k":1,"x":{"k":1,"k":2}}},"x":1,"x":2}"#, &[]),
+        (r#"{"\ud800":1,"\ud800":2,"\ud800s":"eu","s":"us"}"#, &[]),
+    ];
+    for (arguments, bad) in table {
+        let raw = RawJson::trusted(arguments);
+        for param in &params {
+            let twice = bad.contains(&&*param.name);
+            assert_eq!(param.value(Some(&raw)).is_err(), twice, "{arguments} {}", param.name);
+            let value = if twice { None } else { param.value(Some(&raw)).expect("it is there once") };
+            let said = Said::from(value.as_deref().map(str::as_bytes));
+            let headers = Mirrored { params: vec![(param.name.clone(), said)], ..Mirrored::default() };
+            let headers = if value.is_some() { headers } else { Mirrored::default() };
+            let fault = param.verify(Some(&raw), &headers).err().map(|mismatch| mismatch.fault);
+            assert_eq!(fault, twice.then_some(HeaderFault::Malformed), "{arguments} {}", param.name);
+        }
+        assert_eq!(HeaderParam::values(&params, Some(&raw)).is_err(), !bad.is_empty(), "{arguments}");
+    }
+    let values = HeaderParam::values(&params, Some(&RawJson::trusted(r#"{"o":{"j":{"k":3},"i":2},"t":"x"}"#)));
+    assert_eq!(values, Ok(vec![None, Some("x".into()), Some("2".into()), Some("3".into())]));
 }

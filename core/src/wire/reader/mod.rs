@@ -16,7 +16,7 @@ use serde_json::{Error, value::RawValue};
 mod own;
 mod text;
 
-pub(crate) use own::{read_all, read_from};
+pub(crate) use own::{deep, read_all, read_from};
 pub(crate) use text::{Name, RawText};
 
 use super::{
@@ -69,7 +69,7 @@ impl<'de> Reader<'de> {
     /// The text of the value that comes next.
     pub(crate) fn raw(&mut self) -> Result<&'de str, Error> {
         let start = self.scanner.position();
-        self.scanner.value(0).or_else(|_| self.deep(start))
+        self.scanner.value(0).or_else(|_| deep(&mut self.scanner, start))
     }
 
     fn text(&mut self) -> Result<Cow<'de, str>, Error> {

@@ -9,7 +9,7 @@ use serde_core::{
 };
 use serde_json::{Error, value::RawValue};
 
-use super::{RawText, Reader, ScanError, syntax, unescape};
+use super::{RawText, Reader, ScanError, Scanner, syntax, unescape};
 use crate::wire::escape;
 
 /// How a type of our own is read.
@@ -135,19 +135,6 @@ impl<'de> Reader<'de> {
         Ok(())
     }
 
-    /// The text of a value that is nested deeper than the scanner follows, which serde_json does.
-    #[cold]
-    pub(super) fn deep(&mut self, start: usize) -> Result<&'de str, Error> {
-        if !self.scanner.is_too_deep() {
-            return Err(syntax(ScanError));
-        }
-        let rest = self.scanner.go_to(start);
-        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
-        let value = values.next().unwrap_or_else(|| Err(syntax(ScanError)))?;
-        self.scanner.go_to(start + values.byte_offset());
-        Ok(value.get())
-    }
-
     fn open(&mut self, bracket: u8, expected: &dyn Expected) -> Result<(), Error> {
         if !self.scanner.eat(bracket) {
             return Err(self.unexpected(expected));
@@ -177,6 +164,22 @@ impl<'de> Members<'_, 'de> {
     pub(crate) fn value(&mut self) -> &mut Reader<'de> {
         self.reader
     }
+}
+
+/// The text of a value that is nested deeper than the scanner follows, which serde_json does.
+///
+/// # Errors
+/// If it is no JSON.
+#[cold]
+pub(crate) fn deep<'de>(scanner: &mut Scanner<'de>, start: usize) -> Result<&'de str, Error> {
+    if !scanner.is_too_deep() {
+        return Err(syntax(ScanError));
+    }
+    let rest = scanner.go_to(start);
+    let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
+    let value = values.next().unwrap_or_else(|| Err(syntax(ScanError)))?;
+    scanner.go_to(start + values.byte_offset());
+    Ok(value.get())
 }
 
 #[cold]

@@ -1,0 +1,145 @@
+//! Names of members that decide what a message means: in params, in results and in `_meta`, none of them may be there twice.
+//!
+//! Two readers of one text could otherwise take it for two messages: one reads the first member, the other one the last.
+//! Other members, such as the arguments of a tool, belong to users. Of those the last one counts, for every reader.
+
+use super::scan::StringToken;
+
+macro_rules! names {
+    ($($number:literal $name:literal)*) => {
+        /// All of them, for tests.
+        #[cfg(test)]
+        pub(super) const NAMES: &[&[u8]] = &[$($name),*];
+
+        /// The number of a name.
+        fn number(name: &[u8]) -> Option<u32> {
+            Some(match name {
+                $($name => $number,)*
+                _ => return None,
+            })
+        }
+    };
+}
+
+names! {
+    // Of params.
+    0 b"_meta" 1 b"name" 2 b"arguments" 3 b"uri" 4 b"cursor" 5 b"requestId" 6 b"reason" 7 b"progressToken" 8 b"progress"
+    9 b"total" 10 b"message" 11 b"protocolVersion" 12 b"capabilities" 13 b"clientInfo" 14 b"level" 15 b"ref" 16 b"argument"
+    17 b"mode" 18 b"task" 19 b"taskId" 20 b"status" 21 b"inputResponses" 22 b"requestState" 23 b"notifications"
+    // Of results.
+    24 b"resultType" 25 b"inputRequests" 26 b"ttlMs" 27 b"cacheScope" 28 b"nextCursor" 29 b"tools" 30 b"serverInfo"
+    31 b"result" 32 b"error" 33 b"pollIntervalMs" 34 b"supportedVersions"
+    // Of `_meta`.
+    40 b"io.modelcontextprotocol/protocolVersion" 41 b"io.modelcontextprotocol/clientInfo"
+    42 b"io.modelcontextprotocol/clientCapabilities" 43 b"io.modelcontextprotocol/logLevel"
+    44 b"io.modelcontextprotocol/subscriptionId" 45 b"io.modelcontextprotocol/related-task"
+    46 b"io.modelcontextprotocol/serverInfo" 47 b"io.modelcontextprotocol/model-immediate-response"
+    48 b"traceparent" 49 b"tracestate" 50 b"baggage"
+}
+
+/// Whether a member of this name may be there once only.
+pub(super) fn decides(name: &[u8]) -> bool {
+    number(name).is_some()
+}
+
+/// The names of one object that were seen.
+#[derive(Default)]
+pub(super) struct Seen {
+    names: u64,
+    twice: bool,
+}
+
+impl Seen {
+    /// Takes note of a name.
+    #[inline(always)]
+    pub(super) fn add(&mut self, name: StringToken<'_>) {
+        let number = if name.escaped { of_escaped(name) } else { number(name.inner) };
+        let bit = number.map_or(0, |number| 1 << number);
+        self.twice |= self.names & bit != 0;
+        self.names |= bit;
+    }
+
+    /// Whether one of the names was there twice.
+    pub(super) const fn twice(&self) -> bool {
+        self.twice
+    }
+}
+
+#[cold]
+fn of_escaped(name: StringToken<'_>) -> Option<u32> {
+    number(name.text()?.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{
+        format,
+        string::{String, ToString},
+        vec::Vec,
+    };
+
+    use super::NAMES;
+    use crate::wire::{Defect, Message, RequestId, Subject};
+
+    /// An object with this member twice, with others before, between and behind, of which one is there twice.
+    fn twice(name: &str, others: usize) -> String {
+        let filler = |place: usize| (0..others).map(move |number| format!(r#""{place}{number}":[{number}],"#));
+        let filler: Vec<String> = (0..3).map(|place| filler(place).collect()).collect();
+        format!(r#"{{{}"{name}":1,{}"own":1,"own":2,"{name}":{{}},{}"z":0}}"#, filler[0], filler[1], filler[2])
+    }
+
+    fn defect(text: &str) -> (Defect, Subject) {
+        let malformed = Message::parse(text, 99).expect_err(text);
+        (malformed.defect, malformed.subject)
+    }
+
+    #[test]
+    fn what_decides_may_be_there_once_wherever_the_protocol_reads_it() {
+        let one = RequestId::from(1_u64);
+        for name in NAMES {
+            let name = core::str::from_utf8(name).expect("it is text");
+            let escaped = format!("\\u{:04x}{}", name.as_bytes()[0], &name[1..]);
+            for (spelling, others) in [(name, 0), (name, 1), (name, 9), (&*escaped, 0), (&*escaped, 9)] {
+                let object = twice(spelling, others).replacen(spelling, name, 1);
+                let meta = format!(r#"{{"_meta":{object}}}"#);
+                for params in [&object, &meta] {
+                    let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}"#);
+                    assert_eq!(defect(&request), (Defect::DuplicateParam, Subject::Request(one.clone())), "{request}");
+                    let notification = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params}}}"#);
+                    assert_eq!(defect(&notification), (Defect::DuplicateParam, Subject::Nothing), "{notification}");
+                }
+                let response = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{object}}}"#);
+                assert_eq!(defect(&response), (Defect::DuplicateParam, Subject::Response(one.clone())), "{response}");
+                // Further inside it belongs to users.
+                let inside = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"own":{object}}}}}"#);
+                assert!(Message::parse(&inside, 99).is_ok(), "{inside}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_says_each_thing_once() {
+        for error in [
+            r#"{"code":1,"code":1,"message":""}"#,
+            r#"{"code":"x","code":1,"message":""}"#,
+            r#"{"code":1,"message":"a","message":"b"}"#,
+            r#"{"code":1,"message":1,"m\u0065ssage":"b"}"#,
+            r#"{"code":1,"message":"","data":1,"data":2}"#,
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+            assert_eq!(defect(&text).0, Defect::Error, "{text}");
+        }
+        let text = r#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"","x":1,"x":2}}"#;
+        assert!(Message::parse(text, 99).is_ok(), "what the protocol does not know is left alone");
+    }
+
+    #[test]
+    fn every_name_has_a_bit_of_its_own() {
+        let mut numbers: Vec<_> = NAMES.iter().filter_map(|name| super::number(name)).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), NAMES.len());
+        assert!(numbers.iter().all(|number| *number < u64::BITS));
+        assert_eq!(super::number("own".to_string().as_bytes()), None);
+    }
+}
