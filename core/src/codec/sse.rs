@@ -13,6 +13,9 @@ const NAME: usize = 6;
 /// What a decoder keeps of its buffer for the next event.
 const SPARE: usize = 64 * 1024;
 
+/// The most bytes of an id. It is sent back in a header, and kept as long as the stream.
+const ID: usize = 4096;
+
 /// One event. It borrows from the decoder, up to the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
@@ -43,7 +46,10 @@ impl core::error::Error for SseTooLong<'_> {}
 /// fields are dropped. How the stream is cut into chunks makes no difference. An event that the stream does not end is
 /// never handed out, and neither its id nor anything else of it counts but `retry`.
 ///
-/// Memory: at most the limit.
+/// An id of more than 4 KiB is dropped, and the last id is empty then, as if the stream had taken the id back: the stream cannot
+/// be resumed until an event has another one.
+///
+/// Memory: at most the limit, and 8 KiB for ids.
 ///
 /// ```
 /// use mcp_proto::codec::SseDecoder;
@@ -136,7 +142,8 @@ impl SseDecoder {
         Self { last_id: last_id.into(), ..Self::new(limit) }
     }
 
-    /// The id of the last event that has ended, whether or not it had data; empty if there was none.
+    /// The id of the last event that has ended, whether or not it had data; empty if there was none, or if it had more than
+    /// 4 KiB.
     #[must_use]
     pub fn last_id(&self) -> &str {
         &self.last_id
@@ -257,9 +264,13 @@ impl SseDecoder {
     }
 
     /// Takes in a piece of a value, as far as it fits.
-    fn read_value(&mut self, field: Field, part: &[u8]) {
+    fn read_value(&mut self, field: Field, mut part: &[u8]) {
         if field == Field::Other || self.excess != Excess::No {
             return;
+        }
+        if field == Field::Id {
+            // One byte more than an id may have is enough to know that it is too long.
+            part = &part[..part.len().min((ID + 1).saturating_sub(self.value.len()))];
         }
         let room = self.limit.saturating_sub(self.buffered());
         if part.len() > room {
@@ -277,7 +288,10 @@ impl SseDecoder {
         match field {
             _ if self.excess != Excess::No => {}
             Field::Event => self.kind = Some(String::from_utf8_lossy(&value).into_owned()),
-            Field::Id if !value.contains(&0) => self.id = Some(String::from_utf8_lossy(&value).into_owned()),
+            Field::Id if !value.contains(&0) => {
+                let id = String::from_utf8_lossy(&value);
+                self.id = Some(if id.len() > ID { String::new() } else { id.into_owned() });
+            }
             Field::Retry if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
                 let digits = core::str::from_utf8(&value).unwrap_or_default();
                 self.retry = Some(Duration::from_millis(digits.parse().unwrap_or(u64::MAX)));
@@ -483,6 +497,29 @@ mod tests {
         assert_eq!(all_cuts(99, "id: 1\n\n").1, "1");
         assert_eq!(all_cuts(99, "id: 1\n\nid: 2\ndata: x\n").1, "1");
         assert_eq!(all_cuts(99, "id: 1\n\nid\n\n").1, "");
+    }
+
+    #[test]
+    fn an_id_that_is_too_long_is_dropped_and_its_event_is_whole() {
+        let long = |length: usize, filler: &str| format!("id: a\n\nid: {}\ndata: x\n\n", filler.repeat(length));
+        // The id, and what is left of it. Bytes that are not UTF-8 have three for each.
+        for (length, filler, kept) in [(4096, "z", 4096), (4097, "z", 0), (40_000, "z", 0), (2048, "é", 4096)] {
+            let stream = long(length, filler);
+            for chunk in [1, 7, 4096, stream.len()] {
+                let (seen, last_id, _) = decode(50_000, stream.as_bytes().chunks(chunk));
+                assert_eq!((seen.len(), last_id.len()), (1, kept), "{length}");
+            }
+        }
+        let stream = [b"id: ", &[0xff; 1366][..], b"\ndata: x\n\n"].concat();
+        assert_eq!(decode(50_000, [&stream[..]]).1, "");
+        let stream = [b"id: ", &[0xff; 1365][..], b"\ndata: x\n\n"].concat();
+        assert_eq!(decode(50_000, [&stream[..]]).1.len(), 4095);
+        // While one comes, no more is held of it.
+        let mut events = SseDecoder::new(50_000);
+        for mut chunk in [&b"id: "[..]].into_iter().chain([&b"zzzzzzzz"[..]; 10_000]) {
+            assert_eq!(events.next_event(&mut chunk), None);
+            assert!(events.buffered() <= 4097);
+        }
     }
 
     #[test]

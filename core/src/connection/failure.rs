@@ -1,7 +1,7 @@
 //! What a binding says of a message that it cannot bring to the peer, or whose answer it cannot bring back.
 
 use alloc::{string::String, vec::Vec};
-use core::fmt;
+use core::{fmt, time::Duration};
 
 /// Why a request did not get there, or its answer did not get back, although the connection goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub enum Failure {
         status: u16,
         /// What the peer wants to be shown: the values of `WWW-Authenticate`.
         challenges: Vec<String>,
+        /// How long the peer asks to be left alone before another attempt: the seconds of `Retry-After`, which mostly comes
+        /// with 429 and 503. `None` if it says nothing, or a date.
+        retry_after: Option<Duration>,
         /// The beginning of the body.
         body: String,
     },

@@ -190,7 +190,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
         {
             let (call, exchange, _) = list(&mut caller);
             caller.respond(exchange, Response::builder().status(status), body);
-            let failed = Failure::Status { status, challenges: Vec::new(), body: body.to_owned() };
+            let failed = Failure::Status { status, challenges: Vec::new(), retry_after: None, body: body.to_owned() };
             assert_eq!(failure(&mut caller, call), failed);
         }
         // Nothing at all.
@@ -224,6 +224,116 @@ fn what_needs_no_answer_takes_any_success_and_no_refusal_to_heart() {
         assert_eq!(events.len(), usize::from(body == error), "{status}: {events:?}");
     }
     assert_eq!(caller.client.usage().exchanges, 1, "only its stream is open");
+}
+
+#[test]
+fn what_the_server_asks_for_before_another_attempt_is_passed_on() {
+    let table = [
+        ("120", Some(120)),
+        ("0", Some(0)),
+        (" 7 ", Some(7)),
+        ("99999999999999999999999", Some(u64::MAX)),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        ("-1", None),
+        ("1.5", None),
+        ("", None),
+    ];
+    for mut caller in [Caller::in_session(ProtocolVersion::V2025_11_25).0, Caller::modern()] {
+        for status in [429, 503] {
+            for (text, seconds) in table {
+                let (call, exchange, _) = list(&mut caller);
+                caller.respond(exchange, Response::builder().status(status).header("retry-after", text), "later");
+                let Failure::Status { status: said, retry_after, .. } = failure(&mut caller, call) else { panic!() };
+                assert_eq!((said, retry_after), (status, seconds.map(Duration::from_secs)), "{text}");
+            }
+            // Given twice, it says nothing.
+            let (call, exchange, _) = list(&mut caller);
+            let response = Response::builder().status(status).header("retry-after", "1").header("retry-after", "2");
+            caller.respond(exchange, response, "");
+            assert!(matches!(failure(&mut caller, call), Failure::Status { retry_after: None, .. }));
+        }
+    }
+}
+
+#[test]
+fn calls_and_their_exchanges_are_known_to_each_other() {
+    let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+    assert_eq!(caller.client.call_on(stream), None);
+    let (first, exchange, _) = list(&mut caller);
+    let (second, other, id) = list(&mut caller);
+    let known = |caller: &Caller, call, exchange| {
+        (caller.client.call_on(exchange), caller.client.exchange_of(call)) == (Some(call), Some(exchange))
+    };
+    assert!(known(&caller, first, exchange) && known(&caller, second, other));
+    // After a redirect it is another one.
+    caller.head(exchange, Response::builder().status(307).header("location", "/there"));
+    let (moved, _) = caller.request();
+    assert!(moved != exchange && known(&caller, first, moved));
+    // So it is on a stream that is taken up again, and in between there is none.
+    caller.head(moved, stream_response());
+    caller.body(moved, "id: 1\ndata: \n\n");
+    caller.end(moved);
+    assert_eq!(caller.client.exchange_of(first), None);
+    caller.advance(Duration::from_secs(2));
+    let (resumed, _) = caller.request();
+    assert!(known(&caller, first, resumed));
+    caller.answer(other, &answer(&id));
+    assert_eq!((caller.client.call_on(other), caller.client.exchange_of(second)), (None, None));
+}
+
+/// Each answer is within its limit, and all of them together are not.
+#[test]
+fn bodies_are_bounded_together() {
+    for head in [|| json_response(200), stream_response] as [fn() -> http::response::Builder; 2] {
+        let mut options = options();
+        options.limits.body_bytes = 10_000;
+        let mut caller = Caller::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+        let calls: Vec<_> = (0..8).map(|_| list(&mut caller)).collect();
+        let mut failed = 0;
+        for (_, exchange, _) in &calls {
+            caller.head(*exchange, head());
+        }
+        for round in 0..40 {
+            for (_, exchange, _) in &calls {
+                caller.body(*exchange, if round == 0 { "data: {\"xxxxxxxxx" } else { "xxxxxxxxxxxxxxxxx" });
+                assert!(caller.client.usage().bytes <= 10_000);
+            }
+            failed += std::mem::take(&mut caller.aborted).len();
+        }
+        assert_eq!(failed, 0, "40 pieces of 17 bytes for each of eight are no more than the limit");
+        // One of them goes on. It ends when all of them have what there is, and the others go on.
+        let (call, exchange, _) = &calls[0];
+        let mut sent = 0;
+        while caller.aborted.is_empty() {
+            caller.body(*exchange, [b'x'; 100]);
+            sent += 100;
+            assert!(caller.client.usage().bytes <= 10_000);
+        }
+        assert!((4500..4800).contains(&sent), "{sent}");
+        assert_eq!(failure(&mut caller, *call), Failure::TooLarge);
+        assert_eq!(std::mem::take(&mut caller.aborted), [*exchange]);
+        for (_, exchange, _) in &calls[1..] {
+            caller.body(*exchange, "xxxxxxxxxx");
+        }
+        assert_eq!(caller.take_events(), []);
+    }
+}
+
+/// An error with the id of another request is none of this one, wherever the id stands.
+#[test]
+fn an_error_belongs_to_the_request_that_it_names() {
+    for mut caller in [Caller::in_session(ProtocolVersion::V2025_11_25).0, Caller::modern()] {
+        for error in [
+            r#"{"jsonrpc":"2.0","id":4711,"error":{"code":-32603,"message":"no"}}"#,
+            r#"{"jsonrpc":"2.0","error":{"code":-32603,"message":"no"},"id":4711}"#,
+        ] {
+            let (call, exchange, _) = list(&mut caller);
+            caller.respond(exchange, json_response(200), error);
+            let events = caller.take_events();
+            let ours = Event::Response { call, outcome: Outcome::Failed(Failure::NoAnswer) };
+            assert!(matches!(events[0], Event::Violation(_)) && events[1] == ours, "{events:?}");
+        }
+    }
 }
 
 #[test]
@@ -461,7 +571,12 @@ fn a_challenge_is_shown_or_met() {
         let mut caller = Caller::modern();
         let (call, exchange, _) = list(&mut caller);
         caller.respond(exchange, refusal(status), "no");
-        let shown = Failure::Status { status, challenges: vec![challenge.to_owned()], body: "no".to_owned() };
+        let shown = Failure::Status {
+            status,
+            challenges: vec![challenge.to_owned()],
+            retry_after: None,
+            body: "no".to_owned(),
+        };
         assert_eq!(failure(&mut caller, call), shown);
 
         let mut options = options();

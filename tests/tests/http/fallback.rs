@@ -133,7 +133,7 @@ fn what_says_nothing_of_the_era_is_reported() {
         let mut caller = both();
         let (exchange, _) = asked(&mut caller);
         caller.respond(exchange, Response::builder().status(status), "");
-        let failure = Failure::Status { status, challenges: Vec::new(), body: String::new() };
+        let failure = Failure::Status { status, challenges: Vec::new(), retry_after: None, body: String::new() };
         assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
         assert!(caller.client.is_over());
     }
@@ -199,7 +199,8 @@ fn the_old_transport_is_tried_where_the_revision_says_so() {
                 401 | 403 | 500 | 503 => false,
                 _ => versions != november,
             };
-            let failure = Failure::Status { status, challenges: Vec::new(), body: "what?".to_owned() };
+            let failure =
+                Failure::Status { status, challenges: Vec::new(), retry_after: None, body: "what?".to_owned() };
             if tries {
                 let (exchange, request) = caller.request();
                 assert_eq!((request.method().as_str(), request.uri()), ("GET", &options().url), "{status}");

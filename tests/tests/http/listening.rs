@@ -180,6 +180,55 @@ fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {
     }
 }
 
+// req: HTTP-031
+#[test]
+fn the_latest_time_to_wait_counts() {
+    // What came on the stream of a call, what on the one that took it up, and the pause behind each.
+    let table = [
+        (["retry: 9000\nretry: 500\n\nid: 1\ndata: \n\n", "id: 2\ndata: \n\n"], [500, 500]),
+        (["retry: 500\n\nid: 1\ndata: \n\nretry: 9000\n", "id: 2\ndata: \n\n"], [9000, 9000]),
+        (["retry: 9000\nid: 1\ndata: \n\n", "retry: 500\nid: 2\ndata: \n\n"], [9000, 500]),
+        (["retry: 500\nid: 1\ndata: \n\n", "retry: 9000\nid: 2\ndata: \n\n"], [500, 9000]),
+        (["retry: 9000\nid: 1\ndata: \n\nretry: 500\nretry: x\n\n", "id: 2\ndata: \n\nretry: 1\n"], [500, 1]),
+    ];
+    for (bodies, pauses) in table {
+        for whole in [true, false] {
+            let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+            let (_, mut exchange, _) = streaming(&mut caller);
+            for (body, pause) in bodies.iter().zip(pauses) {
+                let pieces = if whole { body.len() } else { 1 };
+                body.as_bytes().chunks(pieces).for_each(|piece| caller.body(exchange, piece));
+                caller.end(exchange);
+                caller.advance(Duration::from_millis(pause) - Duration::from_millis(1));
+                assert_eq!(caller.requests.len(), 0, "{bodies:?}");
+                caller.advance(Duration::from_millis(1));
+                exchange = caller.request().0;
+                caller.head(exchange, stream_response());
+            }
+        }
+    }
+}
+
+#[test]
+fn an_id_that_is_too_long_is_not_sent_back() {
+    for (length, resumed) in [(4096, true), (4097, false), (1 << 20, false)] {
+        let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
+        let (call, exchange, _) = streaming(&mut caller);
+        caller.body(exchange, format!("id: 1\ndata: \n\nid: {}\n{}", "z".repeat(length), event("", &news())));
+        caller.end(exchange);
+        let events = caller.take_events();
+        assert!(matches!(events[0], Event::Notification { .. }), "the event counts all the same");
+        caller.advance(Duration::from_secs(2));
+        if resumed {
+            let (_, request) = caller.request();
+            assert_eq!(header(&request, "last-event-id").map(str::len), Some(length));
+        } else {
+            assert_eq!(events[1..], [Event::Response { call, outcome: Outcome::Failed(Failure::StreamLost) }]);
+            assert_eq!(caller.requests.len(), 0);
+        }
+    }
+}
+
 // req: HTTP-025 HTTP-034
 #[test]
 fn a_stream_without_ids_cannot_be_taken_up() {

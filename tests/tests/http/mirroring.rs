@@ -216,3 +216,27 @@ fn headers_that_are_refused_are_made_anew_once() {
     caller.advance(Duration::from_secs(2));
     assert_eq!(caller.client.usage(), mcp_proto::http::client::Usage::default());
 }
+
+/// A refusal is kept as long as the list of tools is looked at, within the bytes that answers may take.
+#[test]
+fn refusals_that_wait_for_a_list_are_bounded() {
+    let mut options = mcp_tests::caller::options();
+    options.limits.body_bytes = 1000;
+    let config = mcp_tests::caller::speaking(mcp_proto::protocol::VersionSet::ALL);
+    let mut caller = Caller::new(config, options);
+    let (exchange, request) = caller.posted("server/discover");
+    caller.answer(exchange, &mcp_tests::caller::discovered(&message(&request)["id"]));
+    caller.take_events();
+    let mut asked = Vec::new();
+    for _ in 0..5 {
+        let (exchange, request) = call(&mut caller, "t", &json!({}));
+        let error = json!({"code": -32020, "message": "x".repeat(400)});
+        let error = json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": error});
+        caller.respond(exchange, json_response(400), error.to_string());
+        asked.extend(caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()));
+        assert!(caller.client.usage().bytes <= 1000);
+    }
+    assert_eq!(asked, ["tools/list", "tools/list"]);
+    let answered = caller.take_events();
+    assert_eq!(answered.len(), 3, "the others are answered at once: {answered:?}");
+}

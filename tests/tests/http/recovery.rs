@@ -116,7 +116,12 @@ fn a_request_is_sent_again_once_only() {
     let (exchange, _) = again.pop().expect("it is sent again");
     caller.respond(exchange, not_found(), "");
     let events = caller.take_events();
-    let failed = Outcome::Failed(Failure::Status { status: 404, challenges: Vec::new(), body: String::new() });
+    let failed = Outcome::Failed(Failure::Status {
+        status: 404,
+        challenges: Vec::new(),
+        retry_after: None,
+        body: String::new(),
+    });
     assert_eq!(events, [Event::Renewed, Event::Response { call, outcome: failed }]);
 }
 

@@ -121,6 +121,8 @@ pub(super) struct Why {
 pub(super) struct Refused {
     pub(super) status: u16,
     pub(super) challenges: Vec<String>,
+    /// What `Retry-After` says, in seconds.
+    pub(super) retry_after: Option<Duration>,
     pub(super) body: Vec<u8>,
 }
 
@@ -153,6 +155,18 @@ pub(super) struct Exchange {
     pub(super) session: Option<HeaderValue>,
     /// When it has to be over.
     pub(super) until: Option<Timestamp>,
+}
+
+impl Stage {
+    /// Bytes of the response that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(body) => body.len(),
+            Self::Events(decoder) => decoder.buffered(),
+            Self::Refused(refused) | Self::Proving(refused) => refused.body.len(),
+            Self::Sent | Self::Over { .. } => 0,
+        }
+    }
 }
 
 impl Exchange {

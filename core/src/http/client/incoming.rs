@@ -21,7 +21,7 @@ use crate::{
         names::{EVENTS, JSON, SESSION_ID, single},
     },
     protocol::{Method, Phase},
-    wire::{Message, RequestId, encode},
+    wire::{ErrorCode, Message, RequestId, encode},
 };
 
 impl Client {
@@ -81,6 +81,11 @@ impl Client {
 
     pub(super) fn body(&mut self, id: ExchangeId, chunk: &[u8]) {
         let (limit, shown) = (self.conn.settings().limits.frame_bytes, self.options.limits.error_bytes);
+        if !self.has_room_for(id, chunk.len()) {
+            self.fail(id, Failure::TooLarge);
+            self.abort(id);
+            return;
+        }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         match &mut exchange.stage {
             Stage::Sent => {}
@@ -109,10 +114,22 @@ impl Client {
         }
     }
 
+    /// Whether so many bytes more may be kept of an answer. A stream that answers nothing is one of two at most, and has its own
+    /// limit.
+    fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
+        let most = self.options.limits.body_bytes;
+        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.job.asked().is_some()) else {
+            return true;
+        };
+        let kept = exchange.stage.bytes();
+        // While each has its share at most, the sum need not be known.
+        kept.saturating_add(more) <= most / self.exchanges.len().max(1)
+            || self.exchanges.values().map(|other| other.stage.bytes()).sum::<usize>().saturating_add(more) <= most
+    }
+
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let Stage::Events(mut decoder) = core::mem::replace(&mut exchange.stage, Stage::Sent) else { return };
-        let before = decoder.last_id().to_string();
         let mut news = false;
         // Whoever takes the exchange away or gives it another stage has no use for the rest.
         while let Some(event) = decoder.next_event(&mut chunk) {
@@ -127,9 +144,13 @@ impl Client {
             }
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        news |= decoder.last_id() != before;
         if let Some(flow) = exchange.job.flow() {
-            flow.last_id = decoder.last_id().to_string();
+            // It has the id that the decoder had before this chunk.
+            if flow.last_id != decoder.last_id() {
+                news = true;
+                flow.last_id.clear();
+                flow.last_id.push_str(decoder.last_id());
+            }
             flow.retry = decoder.retry().or(flow.retry);
             flow.attempts = if news { 0 } else { flow.attempts };
         }
@@ -159,16 +180,18 @@ impl Client {
         let before = self.conn.phase();
         let mut named = Vec::new();
         let mut text = data;
-        if let (Some(asked), Some((_, false))) = (&asked, Message::error_code(data)) {
-            // It names no request, and there is only one that it can mean.
-            if let Some(error) = error_of(data, self.conn.settings().limits.json_depth) {
+        if let (Some(asked), Some((code, has_id))) = (&asked, Message::error_code(data)) {
+            // If it names no request, there is only one that it can mean.
+            if !has_id && let Some(error) = error_of(data, self.conn.settings().limits.json_depth) {
                 encode::error(&mut named, Ok(&RequestId::from(asked.id)), &error);
                 text = &named;
             }
-        }
-        let post = self.exchanges.get(&id).and_then(|exchange| exchange.job.post()).filter(|_| modern).cloned();
-        if post.is_some_and(|post| self.refresh(&post, text)) {
-            return self.dismiss(id);
+            if modern && code == ErrorCode::HEADER_MISMATCH {
+                let post = self.exchanges.get(&id).and_then(|exchange| exchange.job.post()).cloned();
+                if post.is_some_and(|post| self.refresh(&post, text)) {
+                    return self.dismiss(id);
+                }
+            }
         }
         let list = modern && asked.as_ref().is_some_and(|asked| asked.method == Some(Method::ListTools));
         let rest = if list { self.learn(text) } else { None };
@@ -192,8 +215,8 @@ impl Client {
 
     /// Learns from a list of tools which arguments belong into headers, and leaves out the tools that cannot be offered.
     fn learn(&mut self, data: &[u8]) -> Option<String> {
-        let (depth, most) = (self.conn.settings().limits.json_depth, self.options.limits.tools);
-        let page = self.tools.learn(core::str::from_utf8(data).ok()?, depth, most);
+        let depth = self.conn.settings().limits.json_depth;
+        let page = self.tools.learn(core::str::from_utf8(data).ok()?, depth, &self.options.limits);
         for (tool, why) in page.invalid {
             self.events.push_back(Event::Violation(Violation::UnusableTool { tool, why }));
         }

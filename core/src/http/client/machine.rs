@@ -19,7 +19,7 @@ use crate::{
     connection::{ClientConfig, ClientEnd, CloseReason, Connection, Event, Opening},
     http::{Deadline, Wake, names::SESSION_ID},
     protocol::{Era, Phase},
-    rpc::Timestamp,
+    rpc::{CallId, Timestamp},
 };
 
 /// A [`Connection`] to a server over HTTP, with the exchanges that its messages travel on.
@@ -33,7 +33,8 @@ use crate::{
 ///   [`give_up`](Self::give_up), [`close`](Self::close);
 /// - **what it wants**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
 ///   [`poll_timeout`](Self::poll_timeout);
-/// - **how it is**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`usage`](Self::usage).
+/// - **how it is**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
+///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
 #[derive(Debug)]
 pub struct Client {
     pub(super) conn: Connection<ClientEnd>,
@@ -98,7 +99,7 @@ pub(super) struct Pause {
 pub struct Usage {
     /// Exchanges that are not over.
     pub exchanges: usize,
-    /// Bytes of responses that are not complete.
+    /// Bytes of responses that are not complete, and of those that wait for a list of tools.
     pub bytes: usize,
     /// Messages that wait for a session.
     pub held: usize,
@@ -293,18 +294,32 @@ impl Client {
         self.exchanges.values().any(listens)
     }
 
+    /// The call whose request or answer an exchange carries, for drivers that add something to the requests of one call, such
+    /// as credentials or a trace. `None` for streams that belong to no call, for notifications and responses, and once the
+    /// answer is there.
+    ///
+    /// Several exchanges may carry one call, one after the other: after a redirect, a refusal or the loss of a stream, the next
+    /// one has another id.
+    #[must_use]
+    pub fn call_on(&self, exchange: ExchangeId) -> Option<CallId> {
+        self.exchanges.get(&exchange)?.job.asked().map(|asked| asked.call)
+    }
+
+    /// The exchange that carries a call now: the other direction of [`call_on`](Self::call_on). `None` while the request waits
+    /// to be sent, between two exchanges, and for calls that have ended. Looks at each exchange in the worst case.
+    #[must_use]
+    pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
+        let carries = |exchange: &Exchange| exchange.job.asked().is_some_and(|asked| asked.call == call);
+        self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| *id)
+    }
+
     /// What it holds right now, its connection aside.
     #[must_use]
     pub fn usage(&self) -> Usage {
-        let bytes = self.exchanges.values().map(|exchange| match &exchange.stage {
-            Stage::Whole(body) => body.len(),
-            Stage::Events(decoder) => decoder.buffered(),
-            Stage::Refused(refused) | Stage::Proving(refused) => refused.body.len(),
-            Stage::Sent | Stage::Over { .. } => 0,
-        });
+        let bytes = self.exchanges.values().map(|exchange| exchange.stage.bytes());
         Usage {
             exchanges: self.exchanges.len(),
-            bytes: bytes.sum(),
+            bytes: bytes.sum::<usize>() + self.refreshes.bytes(),
             held: self.held.len(),
             pauses: self.pauses.len(),
             actions: self.actions.len(),

@@ -43,6 +43,10 @@ pub struct Limits {
     pub exchanges: usize,
     /// Bytes of a body that is no answer, of which the beginning is shown. Default 64 KiB.
     pub error_bytes: usize,
+    /// Bytes of answers that are kept before they are complete, of all exchanges together, and of the refusals of calls that
+    /// wait for a new list of tools (2026-07-28). Default 256 MiB. Beyond it, the call whose answer needs more fails with
+    /// [`TooLarge`](crate::connection::Failure::TooLarge), and a refused call is not sent again.
+    pub body_bytes: usize,
     /// Redirects that are followed, one behind the other. Default 5.
     pub redirects: u32,
     /// How often in a row a stream is taken up without anything new coming of it. Default 5; 0 is never.
@@ -59,6 +63,9 @@ pub struct Limits {
     pub farewell: Duration,
     /// Tools of which is kept which of their arguments belong into headers (2026-07-28). Default 4,096.
     pub tools: usize,
+    /// Bytes of what is kept of these tools: names, paths of arguments, and 64 for each of them. Default 4 MiB. Beyond it,
+    /// nothing is kept of further tools, as beyond [`tools`](Self::tools).
+    pub tool_bytes: usize,
 }
 
 impl Default for Limits {
@@ -66,6 +73,7 @@ impl Default for Limits {
         Self {
             exchanges: 256,
             error_bytes: 64 << 10,
+            body_bytes: 256 << 20,
             redirects: 5,
             attempts: 5,
             longest_pause: Duration::from_secs(5 * 60),
@@ -73,6 +81,7 @@ impl Default for Limits {
             linger: Duration::from_secs(1),
             farewell: Duration::from_secs(3),
             tools: 4096,
+            tool_bytes: 4 << 20,
         }
     }
 }

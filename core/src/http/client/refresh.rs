@@ -46,6 +46,11 @@ impl Refreshes {
     pub(super) fn has(&self, call: CallId) -> bool {
         self.done.contains(&call)
     }
+
+    /// Bytes of the answers that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.iter().map(|refresh| refresh.answer.len()).sum()
+    }
 }
 
 impl Client {
@@ -54,6 +59,10 @@ impl Client {
         let call = post.asked.as_ref().filter(|asked| asked.method == Some(Method::CallTool)).map(|asked| asked.call);
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };
+        // What is kept is bounded in bytes. Without room the answer stands.
+        if self.usage().bytes.saturating_add(answer.len()) > self.options.limits.body_bytes {
+            return false;
+        }
         let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         let Some(asked) = self.conn.ask_for_tools(self.clock, None, PATIENCE) else { return false };
         self.refreshes.waiting.push(Refresh { call, tool, answer: answer.to_vec(), asked, pages: 1 });

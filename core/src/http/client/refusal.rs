@@ -1,10 +1,8 @@
 //! Responses that are no answers: redirects, refusals, and the older transport that is tried after some of them.
 
-use alloc::{
-    boxed::Box,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{boxed::Box, string::String, vec::Vec};
+
+use core::time::Duration;
 
 use http::{StatusCode, header, response::Parts};
 
@@ -17,6 +15,7 @@ use super::{
 use crate::{
     codec::Frame,
     connection::{CloseReason, Event, Failure},
+    http::names::single,
     protocol::{Era, ProtocolVersion},
     wire::{ErrorObject, Message, RequestId, encode},
 };
@@ -40,7 +39,7 @@ impl Client {
                 if self.gate == Gate::Initialized(id) {
                     self.open_gate();
                 }
-                self.fail(id, Failure::Redirected(location.to_string()));
+                self.fail(id, Failure::Redirected(shown(location)));
             }
         }
     }
@@ -91,10 +90,10 @@ impl Client {
                 self.events.extend(event);
             }
             (Some(asked), None) => {
-                let Refused { status, challenges, body } = refused;
+                let Refused { status, challenges, retry_after, body } = refused;
                 let body = String::from_utf8_lossy(&body).into_owned();
                 if self.conn.awaits(asked.id) {
-                    self.conn.fail(asked.call, Failure::Status { status, challenges, body });
+                    self.conn.fail(asked.call, Failure::Status { status, challenges, retry_after, body });
                 }
             }
             (None, Some(error)) => self.events.push_back(Event::PeerError(error)),
@@ -111,7 +110,7 @@ impl Client {
         let target = resolve(&exchange.uri, &reference).filter(|target| same_origin(target, &self.options.url));
         let Some(target) = target else {
             // What is sent there could be read by anybody.
-            let failure = Failure::Redirected(reference.into_owned());
+            let failure = Failure::Redirected(shown(&reference));
             return self.end(CloseReason::Failed(failure));
         };
         self.way = Way::Old(target);
@@ -131,10 +130,27 @@ impl Client {
     }
 }
 
+/// A reference, as much of it as is handed on: it may be as long as a message.
+fn shown(reference: &str) -> String {
+    reference.chars().take(MOST_SHOWN).collect()
+}
+
+/// Characters of a reference that lead nowhere. Addresses of use are shorter.
+const MOST_SHOWN: usize = 8192;
+
 pub(super) fn refused(head: &Parts) -> Refused {
     let challenges = head.headers.get_all(header::WWW_AUTHENTICATE).iter();
     let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-    Refused { status: head.status.as_u16(), challenges, body: Vec::new() }
+    Refused { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
+}
+
+/// How long the server wants to be left alone (RFC 9110, section 10.2.3), if it says so in seconds. A date means something only
+/// to those who have a calendar.
+fn retry_after(head: &Parts) -> Option<Duration> {
+    let value = single(&head.headers, &header::RETRY_AFTER).ok()??;
+    let digits = value.to_str().ok()?.trim_matches([' ', '\t']);
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| Duration::from_secs(digits.parse().unwrap_or(u64::MAX)))
 }
 
 /// The JSON-RPC error that a body is.

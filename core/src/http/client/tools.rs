@@ -2,6 +2,7 @@
 
 use alloc::{collections::BTreeMap, string::String, vec::Vec};
 
+use super::Limits;
 use crate::{
     protocol::{HeaderParam, InvalidHeaderParam},
     wire::{Members, Message, RawJson},
@@ -11,6 +12,17 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     known: BTreeMap<String, Vec<HeaderParam>>,
+    /// What that takes.
+    bytes: usize,
+}
+
+/// What is counted for each text that is kept, beside its bytes.
+const PLACE: usize = 64;
+
+/// What is counted for a tool.
+fn weight(name: &str, params: &[HeaderParam]) -> usize {
+    let texts = params.iter().flat_map(|param| param.path.iter().chain([&param.name]));
+    texts.fold(PLACE + name.len(), |sum, text| sum + PLACE + text.len())
 }
 
 /// What a page of the list of tools says.
@@ -32,7 +44,7 @@ impl Tools {
 
     /// Learns from a message that answers `tools/list`, and says what is left of it. What is not well-formed is somebody
     /// else's concern.
-    pub(super) fn learn(&mut self, text: &str, depth: u32, most: usize) -> Page {
+    pub(super) fn learn(&mut self, text: &str, depth: u32, limits: &Limits) -> Page {
         let mut page = Page::default();
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return page };
         page.next = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
@@ -45,12 +57,12 @@ impl Tools {
             match schema.map_or(Ok(Vec::new()), |schema| HeaderParam::of_schema(&schema)) {
                 Ok(params) => {
                     kept.push(tool);
-                    self.know(name, params, most);
+                    self.know(name, params, limits);
                 }
                 // Whether it is a schema at all is for whoever decodes the tool to find out.
                 Err(InvalidHeaderParam::Schema) => kept.push(tool),
                 Err(why) => {
-                    self.known.remove(&name);
+                    self.forget(&name);
                     page.invalid.push((name, why));
                 }
             }
@@ -66,11 +78,19 @@ impl Tools {
         page
     }
 
-    fn know(&mut self, name: String, params: Vec<HeaderParam>, most: usize) {
-        if params.is_empty() {
-            self.known.remove(&name);
-        } else if self.known.len() < most || self.known.contains_key(&name) {
+    fn know(&mut self, name: String, params: Vec<HeaderParam>, limits: &Limits) {
+        self.forget(&name);
+        let weight = weight(&name, &params);
+        let fits = self.known.len() < limits.tools && self.bytes.saturating_add(weight) <= limits.tool_bytes;
+        if !params.is_empty() && fits {
+            self.bytes += weight;
             self.known.insert(name, params);
+        }
+    }
+
+    fn forget(&mut self, name: &str) {
+        if let Some(params) = self.known.remove(name) {
+            self.bytes -= weight(name, &params);
         }
     }
 }
@@ -100,29 +120,52 @@ mod tests {
         let good = tool("good", r#","x-mcp-header":"A""#);
         let plain = tool("plain", "");
         let bad = tool("bad", r#","x-mcp-header":"a b""#);
-        let page = tools.learn(&list(&[good.clone(), plain.clone()]), 128, 9);
+        let page = tools.learn(&list(&[good.clone(), plain.clone()]), 128, &Limits::default());
         assert_eq!((page.rest, page.invalid.len(), page.next.as_deref()), (None, 0, Some("n")));
         assert_eq!((tools.params("good").len(), tools.params("plain").len(), tools.params("other").len()), (1, 0, 0));
-        let page = tools.learn(&list(&[bad.clone(), good.clone(), bad, plain.clone()]), 128, 9);
+        let page = tools.learn(&list(&[bad.clone(), good.clone(), bad, plain.clone()]), 128, &Limits::default());
         let expected = format!(
             r#"{{"jsonrpc":"2.0","id":1,"result":{{"before":[1], "tools" : [{good},{plain}],"nextCursor":"n"}}}}"#
         );
         assert_eq!(page.rest, Some(expected));
         assert_eq!(page.invalid[0], ("bad".into(), InvalidHeaderParam::Name("\"a b\"".into())));
         // What was learned last counts.
-        tools.learn(&list(&[tool("good", "")]), 128, 9);
+        tools.learn(&list(&[tool("good", "")]), 128, &Limits::default());
         assert_eq!(tools.params("good").len(), 0);
-        let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, 9);
+        let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, &Limits::default());
         assert!(page.rest.is_some_and(|rest| rest.contains(r#""tools" : [],"#)));
     }
 
     #[test]
     fn what_is_known_is_bounded() {
+        let limits = Limits { tools: 10, ..Limits::default() };
         let mut tools = Tools::default();
         for number in 0..100 {
-            tools.learn(&list(&[tool(&format!("t{number}"), r#","x-mcp-header":"A""#)]), 128, 10);
+            tools.learn(&list(&[tool(&format!("t{number}"), r#","x-mcp-header":"A""#)]), 128, &limits);
         }
         assert_eq!(tools.known.len(), 10);
+    }
+
+    /// The number of tools says nothing of what they take.
+    #[test]
+    fn what_is_known_is_bounded_in_bytes() {
+        let limits = Limits { tool_bytes: 5000, ..Limits::default() };
+        let mut tools = Tools::default();
+        let long = |number: u32| format!("{number}{}", "n".repeat(1000));
+        for number in 0..100 {
+            tools.learn(&list(&[tool(&long(number), r#","x-mcp-header":"A""#)]), 128, &limits);
+            assert!(tools.bytes <= 5000);
+        }
+        assert_eq!(tools.known.len(), 4);
+        // A tool that is told of again takes no more, and one that mirrors nothing any more makes room.
+        for annotation in [r#","x-mcp-header":"A""#, "", r#","x-mcp-header":"a b""#] {
+            tools.learn(&list(&[tool(&long(0), annotation)]), 128, &limits);
+        }
+        assert_eq!(tools.known.len(), 3);
+        for number in 1..4 {
+            tools.learn(&list(&[tool(&long(number), "")]), 128, &limits);
+        }
+        assert_eq!((tools.known.len(), tools.bytes), (0, 0));
     }
 
     #[test]
@@ -135,7 +178,7 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":1,"result":{"tools":7}}"#,
             r#"{"jsonrpc":"2.0","id":1,"result":{"tools":[7,null,{"name":7,"inputSchema":7}]}}"#,
         ] {
-            let page = tools.learn(text, 128, 9);
+            let page = tools.learn(text, 128, &Limits::default());
             assert!(page.rest.is_none() && page.invalid.is_empty(), "{text}");
         }
     }
