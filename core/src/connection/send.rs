@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, vec::Vec};
 
 use super::{
-    CloseReason, Event, Outcome, RequestOptions, SendError,
+    CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress,
     batch::Part,
     engine::{CallTag, Engine},
     listening::Listening,
@@ -407,6 +407,30 @@ impl Engine {
             entry.tag.last_progress = Some(progress);
         }
         self.count_queued(key);
+        Ok(())
+    }
+
+    /// Reports how far a task is (2025-11-25), on the stream of a request that waits for its result, if there is one.
+    pub(super) fn task_progress(
+        &mut self,
+        waiting: Option<ReplyKey>,
+        task: &mut TaskProgress,
+        (progress, total, message): (f64, Option<f64>, Option<&str>),
+    ) -> Result<(), SendError> {
+        if self.phase == Phase::Closed {
+            return Err(SendError::Closed);
+        }
+        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.has_room()?;
+        let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, State::Open))));
+        let owner = waiting.map_or(Owner::Nobody, |key| Owner::Reply { key, last: false });
+        self.push_progress(owner, &task.token, progress, total, message, Some(&task.task))?;
+        if let Some(key) = waiting {
+            self.count_queued(key);
+        }
+        task.last = Some(progress);
         Ok(())
     }
 

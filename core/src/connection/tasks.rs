@@ -15,25 +15,36 @@ use crate::{
 /// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
 /// should two of them ever have the same, one is not followed to its end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Followed(Rare<VecDeque<(CallId, u64)>>);
+pub(super) struct Followed {
+    calls: Rare<VecDeque<(CallId, u64)>>,
+    /// Messages come on several streams, in any order: what is said of a task may come behind its result.
+    unordered: bool,
+}
 
 impl Followed {
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.0.iter().any(|(followed, _)| *followed == call)
+        self.calls.iter().any(|(followed, _)| *followed == call)
+    }
+
+    /// Messages come on several streams. Tasks are followed past their end then, until there are too many.
+    pub(super) fn expect_no_order(&mut self) {
+        self.unordered = true;
     }
 
     fn end(&mut self, task: u64) {
-        if let Some(tasks) = self.0.made() {
+        if !self.unordered
+            && let Some(tasks) = self.calls.made()
+        {
             tasks.retain(|(_, followed)| *followed != task);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.0 = Rare::default();
+        self.calls = Rare::default();
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.calls.len()
     }
 }
 
@@ -50,9 +61,9 @@ impl Engine {
         {
             let number = self.number_of(&id);
             if self.followed.len() >= self.limits().tasks {
-                self.followed.0.pop_front();
+                self.followed.calls.pop_front();
             }
-            self.followed.0.push_back((call, number));
+            self.followed.calls.push_back((call, number));
             // It may be over already.
             self.watch_task(&started);
         }

@@ -221,9 +221,12 @@ impl TaskStore {
         message: Option<&str>,
     ) -> Result<(), SendError> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
-        match &mut lock(&entry).progress {
-            Some(token) => conn.task_progress(token, progress, total, message),
-            None => Ok(()),
+        let entry = &mut *lock(&entry);
+        // A request that waits for the result takes it along: elsewhere the result could arrive first.
+        match (&mut entry.progress, entry.awaited_by.first()) {
+            (Some(token), Some(waiting)) => conn.task_progress_on(*waiting, token, progress, total, message),
+            (Some(token), None) => conn.task_progress(token, progress, total, message),
+            (None, _) => Ok(()),
         }
     }
 
