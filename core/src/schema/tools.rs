@@ -6,10 +6,10 @@ use alloc::{string::String, vec, vec::Vec};
 
 use serde_core::Serializer;
 
-use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, JsonLine, Map, Meta, TaskMetadata, macros::*};
+use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, JsonLine, Meta, TaskMetadata, macros::*};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
-    wire::{Json, JsonObject},
+    wire::{Json, JsonObject, RawJson},
 };
 
 object! {
@@ -103,7 +103,7 @@ fn output_schema_fits(schema: &JsonObject, version: ProtocolVersion) -> bool {
 /// Whether a JSON Schema says `"type": "object"` at its root, as the schema of a tool's arguments has to.
 #[must_use]
 pub fn is_object_schema(schema: &JsonObject) -> bool {
-    schema.decode::<Map<Json>>().is_ok_and(|root| root.get("type").is_some_and(|kind| kind.get() == "\"object\""))
+    RawJson::from(schema).member("type").is_some_and(|kind| kind.into_text().is_some_and(|kind| kind == "object"))
 }
 
 object! {
@@ -266,6 +266,29 @@ mod tests {
     }
 
     // req: TOOL-013 SCHEMA-007
+    #[test]
+    fn a_schema_is_that_of_an_object_however_it_says_so() {
+        let schema = |text: &str| JsonObject::parse(text).expect("an object");
+        for text in [
+            r#"{"type":"object"}"#,
+            r#"{"type":"objec\u0074"}"#,
+            r#"{"\u0074ype" : "object","x":[{"type":7}]}"#,
+            r#"{"type":1,"type":"object"}"#,
+            r#"{"\ud800":1,"type":"object"}"#,
+        ] {
+            assert!(is_object_schema(&schema(text)), "{text}");
+            let tool = Tool { output_schema: Some(schema(text)), ..Tool::without_arguments("t") };
+            let mut written = Vec::new();
+            tool.append_at(Some(ProtocolVersion::V2025_11_25), &mut JsonLine::new(&mut written))
+                .expect("it is written");
+            let written = String::from_utf8(written).expect("text");
+            assert!(written.contains(&alloc::format!("\"outputSchema\":{text}")), "{written}");
+        }
+        for text in ["{}", r#"{"type":"array"}"#, r#"{"type":["object"]}"#, r#"{"type":"object","type":1}"#] {
+            assert!(!is_object_schema(&schema(text)), "{text}");
+        }
+    }
+
     #[test]
     fn a_tool_is_written_as_its_reader_knows_it() {
         let tool: Tool = serde_json::from_str(TOOL).expect("a tool");
