@@ -139,8 +139,14 @@ impl ServiceBuilder {
     }
 
     /// What the state of requests is sealed with that wait for answers (2026-07-28). A client brings its state back
-    /// with the answers, to whichever process serves it then: all that share the work need the same key. Default: a
-    /// random one.
+    /// with the answers, to whichever process serves it then: all that share the work need the same key and the same
+    /// [name](Service::builder). Default: a random one.
+    ///
+    /// A state that comes back is proof of what was asked of whom, and when: it is worth something only for a service of this
+    /// name, within the [lifetime](Self::state_lifetime), and with the principal, the method and the params that it was made
+    /// for. It is no proof against replay: within its lifetime it can be used more than once. Nor is it needed for an answer: a
+    /// client that foresees a question can answer it without being asked. So what a user has confirmed in an elicitation is
+    /// what the client says of it. Where a client is not trusted, have users confirm elsewhere, for example on a page of yours.
     pub fn state_key(mut self, key: [u8; 32]) -> Self {
         self.state_key = Some(key);
         self
@@ -202,6 +208,7 @@ impl ServiceBuilder {
         self.common.settings = self.common.seeded_settings();
         // Without randomness, requests that ask will fail, and all others will not.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
+        let name = self.common.info.name.clone();
         let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
         Ok(Service(Arc::new(Inner {
             shared_tasks,
@@ -211,7 +218,7 @@ impl ServiceBuilder {
             page_size: self.page_size,
             max_subscriptions: self.max_subscriptions,
             tasks: self.tasks,
-            seal: Seal::new(key, self.state_lifetime),
+            seal: Seal::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,
             catalog: RwLock::new(catalog),

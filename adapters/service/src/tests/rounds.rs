@@ -6,7 +6,7 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use crate::{Context, Failure, Host, Service, Tool, testing::Pair};
+use crate::{Context, Failure, Host, Prompt, Resource, Service, Tool, testing::Pair};
 
 fn question() -> ElicitParams {
     ElicitFormParams::new("Go on?", ElicitSchema::new(Map::from([("x", StringSchema::default().into())]))).into()
@@ -32,12 +32,16 @@ fn curious() -> Pair {
 }
 
 /// A call of a tool by hand, from somebody or from nobody who is known.
-fn call(pair: &Pair, principal: Option<&str>, mut params: Value) -> Value {
+fn call(pair: &Pair, principal: Option<&str>, params: Value) -> Value {
+    request(pair, "tools/call", principal, params)
+}
+
+fn request(pair: &Pair, method: &str, principal: Option<&str>, mut params: Value) -> Value {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
     });
-    let request = json!({"jsonrpc": "2.0", "id": "by hand", "method": "tools/call", "params": params}).to_string();
+    let request = json!({"jsonrpc": "2.0", "id": "by hand", "method": method, "params": params}).to_string();
     pair.server.take_lines();
     match principal {
         Some(principal) => pair.server.input_from(principal, request.as_bytes()),
@@ -68,6 +72,53 @@ fn a_request_is_answered_with_questions_only_so_often() {
     // Whoever begins anew, begins anew.
     let answer = call(&pair, None, json!({"name": "never-done"}));
     assert_eq!(answer["result"]["resultType"], "input_required");
+}
+
+/// A service with a tool, a prompt and a resource that ask once.
+fn all_ask(name: &str) -> Pair {
+    fn ask(context: &Context) -> Result<&'static str, Failure> {
+        context.ask_all([("n", question().into())]).wait()?;
+        Ok("done")
+    }
+    let service = Service::builder(name, "1")
+        .state_key([7; 32])
+        .tool(Tool::new("same", |context: Context| ask(&context)))
+        .prompt(Prompt::new("same", |context: Context| ask(&context).map(ToOwned::to_owned)))
+        .resource(Resource::new("same:it", "it", |context: Context| ask(&context).map(ToOwned::to_owned)))
+        .build()
+        .expect("a good service");
+    Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28)
+}
+
+// req: M-MRTR-013
+#[test]
+fn a_state_belongs_to_its_principal_and_its_service_in_every_method() {
+    let (ours, theirs) = (all_ask("test"), all_ask("other"));
+    for (method, params) in [
+        ("tools/call", json!({"name": "same"})),
+        ("prompts/get", json!({"name": "same"})),
+        ("resources/read", json!({"uri": "same:it"})),
+    ] {
+        let asked = request(&ours, method, Some("ada"), params.clone());
+        let mut again = answered("", &asked["result"]);
+        for (name, value) in params.as_object().expect("an object") {
+            again[name] = value.clone();
+        }
+        if method == "resources/read" {
+            again.as_object_mut().expect("an object").remove("name");
+        }
+        for (pair, principal, is_good) in [
+            (&ours, Some("ada"), true),
+            (&ours, Some("eve"), false),
+            (&ours, None, false),
+            (&theirs, Some("ada"), false),
+        ] {
+            let answer = request(pair, method, principal, again.clone());
+            let is_done = answer["result"]["resultType"] == "complete";
+            assert_eq!(is_done, is_good, "{method} {principal:?}: {answer}");
+            assert_eq!(answer["error"]["code"] == -32602, !is_good, "{method} {principal:?}: {answer}");
+        }
+    }
 }
 
 // req: M-MRTR-013

@@ -2,6 +2,7 @@
 //! and the handler runs again from the start. What it has asked before is answered at once, so that the same code
 //! that waits for answers in a session gets by without any.
 
+mod digest;
 mod seal;
 
 use std::{collections::BTreeSet, sync::Mutex};
@@ -20,7 +21,8 @@ use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 pub(crate) use seal::Seal;
 
 use crate::{CallError, reply::Answer, sync::lock};
-use seal::{Params, Scope, State};
+use digest::Params;
+use seal::{Scope, State};
 
 /// The rounds of one request, as far as this one knows of the others.
 #[derive(Debug)]

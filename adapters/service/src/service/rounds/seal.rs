@@ -1,31 +1,34 @@
 //! What a server hands to a client to be reminded of, so that it believes it when it comes back.
 
 use std::{
-    borrow::Cow,
     fmt,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use hmac_sha256::{HMAC, Hash};
+use hmac_sha256::HMAC;
 use mcp_proto::{
     schema::{Encode, InputResponses, JsonLine, decode_base64, encode_base64},
-    wire::{ErrorObject, Json, RawJson},
+    wire::{ErrorObject, Json},
 };
-use serde_json::Number;
 
 use crate::reply::Answer;
 
 /// The form of what is sealed. Whatever comes back in another form is not ours.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// The bytes in front of the answers: format, expiry, round.
 const HEAD: usize = 1 + 8 + 4;
 
-/// Members of params that a request and its repetition do not have in common.
-const OF_THIS_ROUND: [&str; 3] = ["_meta", "inputResponses", "requestState"];
-
-/// Seals states. Anybody can read them, and nobody without the key can make one.
+/// Seals states. A client can read a state, and only a holder of the key can make one.
+///
+/// A state that opens proves that a service of this name, with this key, has made it for this principal, method and params,
+/// and not longer than the lifetime ago. It proves neither that it was handed to this client over this connection, nor that
+/// the client has not used it before: it can be replayed until it expires. Nor does it prove that a question was asked whose
+/// answer comes with the request: a client can send answers to questions that it foresees, without any state. So the answer
+/// to an elicitation is what the client says, and no proof of what its user has said.
 pub(crate) struct Seal {
+    /// The name of the service: others may share its key, and have a tool of the same name.
+    service: String,
     key: Option<[u8; 32]>,
     lifetime: Duration,
 }
@@ -49,8 +52,8 @@ pub(super) struct State {
 }
 
 impl Seal {
-    pub(crate) const fn new(key: Option<[u8; 32]>, lifetime: Duration) -> Self {
-        Self { key, lifetime }
+    pub(crate) const fn new(service: String, key: Option<[u8; 32]>, lifetime: Duration) -> Self {
+        Self { service, key, lifetime }
     }
 
     pub(super) fn close(&self, scope: &Scope, state: &State) -> Answer<String> {
@@ -99,7 +102,7 @@ impl Seal {
             Some(principal) => ([1], principal.as_bytes()),
             None => ([0], &[][..]),
         };
-        for part in [&known[..], principal, scope.method.as_bytes(), &scope.digest, sealed] {
+        for part in [self.service.as_bytes(), &known, principal, scope.method.as_bytes(), &scope.digest, sealed] {
             mac.update((part.len() as u64).to_be_bytes());
             mac.update(part);
         }
@@ -118,96 +121,15 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The params of a request. Their digest is wanted if it is answered with questions, or answers some, which hardly any does.
-#[derive(Debug)]
-pub(super) enum Params {
-    Short(Option<RawJson<'static>>),
-    /// Long ones are not kept for that.
-    Digest([u8; 32]),
-}
-
-/// Up to how many bytes params are short.
-const SHORT: usize = 4 * 1024;
-
-impl Params {
-    pub(super) fn of(params: Option<&RawJson<'_>>) -> Self {
-        match params {
-            Some(params) if params.get().len() > SHORT => Self::Digest(digest(Some(params))),
-            params => Self::Short(params.cloned().map(RawJson::into_owned)),
-        }
-    }
-
-    pub(super) fn digest(&self) -> [u8; 32] {
-        match self {
-            Self::Short(params) => digest(params.as_ref()),
-            Self::Digest(digest) => *digest,
-        }
-    }
-}
-
-/// A digest of all that a request and its repetition have in common. The order of members makes no difference, and neither does
-/// how texts and numbers are spelled.
-fn digest(params: Option<&RawJson<'_>>) -> [u8; 32] {
-    let mut digest = Hash::new();
-    if params.and_then(|params| add(&mut digest, params, &OF_THIS_ROUND)).is_none() {
-        digest = Hash::new();
-        text_of(&mut digest, "null");
-    }
-    digest.finalize()
-}
-
-/// Adds a value but for these members; `None` if there is anything in it that cannot be read.
-fn add(digest: &mut Hash, value: &RawJson<'_>, but: &[&str]) -> Option<()> {
-    match value.get().as_bytes() {
-        [b'[', ..] => {
-            let items: Vec<Json> = value.decode().ok()?;
-            digest.update(b"[");
-            digest.update((items.len() as u64).to_be_bytes());
-            items.iter().try_for_each(|item| add(digest, &item.into(), &[]))?;
-        }
-        [b'{', ..] => {
-            let mut members: Vec<(Cow<'_, str>, RawJson<'_>)> = Vec::new();
-            for (name, value) in value.members().filter(|(name, _)| !but.contains(&&**name)) {
-                match members.binary_search_by(|(known, _)| known.cmp(&name)) {
-                    // Of several of one name the last counts.
-                    Ok(place) => members[place].1 = value,
-                    Err(place) => members.insert(place, (name, value)),
-                }
-            }
-            digest.update(b"{");
-            digest.update((members.len() as u64).to_be_bytes());
-            for (name, value) in members {
-                text(digest, &name);
-                add(digest, &value, &[])?;
-            }
-        }
-        [b'"', ..] => text(digest, &value.clone().into_text()?),
-        [b't' | b'f' | b'n', ..] => text_of(digest, value.get()),
-        _ => text_of(digest, &value.decode::<Number>().ok()?.to_string()),
-    }
-    Some(())
-}
-
-/// Adds what is no text, no array and no object.
-fn text_of(digest: &mut Hash, value: &str) {
-    digest.update(b"=");
-    text(digest, value);
-}
-
-fn text(digest: &mut Hash, text: &str) {
-    digest.update(b"\"");
-    digest.update((text.len() as u64).to_be_bytes());
-    digest.update(text.as_bytes());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_proto::wire::JsonObject;
+    use mcp_proto::{protocol::Method, wire::JsonObject};
     use serde_json::{Value, json};
 
     fn of(params: &Value) -> [u8; 32] {
-        digest(Some(&RawJson::from(&Json::new(params).expect("JSON"))))
+        let params = Json::new(params).expect("JSON");
+        super::super::digest::Params::of(Some(&(&params).into())).digest()
     }
 
     fn scope() -> Scope {
@@ -222,32 +144,46 @@ mod tests {
     // req: M-MRTR-011 M-MRTR-013 M-MRTR-014 M-MRTR-015
     #[test]
     fn a_state_is_worth_something_only_in_time_and_with_its_request() {
-        let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
-        let text = seal.close_at(1000, &scope(), &state()).expect("a state");
+        let methods = Method::ALL.iter().map(|method| method.as_str());
+        methods.for_each(|method| only_with_its_request(&Scope { method, ..scope() }));
+    }
+
+    fn only_with_its_request(scope: &Scope) {
+        let minute = Duration::from_secs(60);
+        let seal = Seal::new("bank".into(), Some([7; 32]), minute);
+        let text = seal.close_at(1000, scope, &state()).expect("a state");
         for now in [0, 1000, 1059] {
-            assert_eq!(seal.open_at(now, &scope(), &text), Some(state()));
+            assert_eq!(seal.open_at(now, scope, &text), Some(state()));
         }
         for now in [1060, u64::MAX] {
-            assert_eq!(seal.open_at(now, &scope(), &text), None);
+            assert_eq!(seal.open_at(now, scope, &text), None);
         }
         let others = [
-            Scope { principal: Some("eve".into()), ..scope() },
-            Scope { principal: Some(String::new()), ..scope() },
-            Scope { principal: None, ..scope() },
-            Scope { method: "prompts/get", ..scope() },
-            Scope { digest: of(&json!({"name": "u"})), ..scope() },
+            Scope { principal: Some("eve".into()), ..scope.clone() },
+            Scope { principal: Some(String::new()), ..scope.clone() },
+            Scope { principal: None, ..scope.clone() },
+            Scope { method: "prompts/other", ..scope.clone() },
+            Scope { digest: of(&json!({"name": "u"})), ..scope.clone() },
         ];
         for other in others {
             assert_eq!(seal.open_at(1000, &other, &text), None, "{other:?}");
         }
-        assert_eq!(Seal::new(Some([8; 32]), Duration::from_secs(60)).open_at(1000, &scope(), &text), None);
-        assert!(Seal::new(None, Duration::from_secs(60)).close_at(1000, &scope(), &state()).is_err());
+        // Nor with another key, by another service that has the same one, or without any.
+        for other in [
+            Seal::new("bank".into(), Some([8; 32]), minute),
+            Seal::new("bar".into(), Some([7; 32]), minute),
+            Seal::new(String::new(), Some([7; 32]), minute),
+            Seal::new("bank".into(), None, minute),
+        ] {
+            assert_eq!(other.open_at(1000, scope, &text), None, "{}", other.service);
+        }
+        assert!(Seal::new("bank".into(), None, minute).close_at(1000, scope, &state()).is_err());
     }
 
     // req: M-MRTR-010 M-MRTR-012
     #[test]
     fn every_changed_bit_shows() {
-        let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
+        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
         let text = seal.close_at(1000, &scope(), &state()).expect("a state");
         let sealed = decode_base64(&text).expect("base64");
         for bit in 0..sealed.len() * 8 {
@@ -267,43 +203,8 @@ mod tests {
     /// made by other means.
     #[test]
     fn it_is_sealed_with_hmac_sha256() {
-        let sealed = "AQAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fdtYabnkxFBDbalneRq/lExLXq5UySgoxuQC+i2Ns1qE";
-        let seal = Seal::new(Some([7; 32]), Duration::from_secs(60));
+        let sealed = "AgAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fSKjdpmFLBDDu3M07JgpeDytnqksDKJ4x+N24i5Qvvp4";
+        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
         assert_eq!(seal.close_at(1000, &scope(), &state()).as_deref(), Ok(sealed));
-    }
-
-    #[test]
-    fn a_digest_is_of_values_and_not_of_texts() {
-        let digest = |text| digest(Some(&RawJson::from(&Json::parse(text).expect("JSON"))));
-        let same = r#"{"a":[1.5,100.0,1,-2,true,false,null,"\u00e9\n"],"b":{"c":"2","d":[]}}"#;
-        let other = r#" {"b": {"c":1,"d":[ ] , "c":"2"}, "\u0061":[15e-1,1e2,1,-2,true,false,null,"\u00e9\u000a"]} "#;
-        assert_eq!(digest(same), digest(other));
-        // Made by other means: it never changes, since processes of several versions may share a key.
-        assert_eq!(digest(same)[..8], [47, 218, 163, 111, 196, 22, 89, 163]);
-        assert_ne!(digest("[1]"), digest("[1.0]"));
-        for unreadable in ["[1e999]", r#"["\ud800"]"#] {
-            assert_eq!(digest(unreadable), digest("null"));
-        }
-    }
-
-    #[test]
-    fn a_digest_is_of_what_stays_the_same() {
-        let params = json!({"name": "t", "arguments": {"a": [1, "2", null], "b": {}}});
-        let mut again = params.clone();
-        again["_meta"] = json!({"x": 1});
-        again["inputResponses"] = json!({});
-        again["requestState"] = json!("s");
-        assert_eq!(of(&params), of(&again));
-        let swapped = Json::parse(r#"{"arguments":{"b":{},"a":[1,"2",null]},"name":"t"}"#).expect("JSON");
-        assert_eq!(digest(Some(&RawJson::from(&swapped))), of(&params));
-        for other in [
-            json!({"name": "t", "arguments": {"a": [1, 2, null], "b": {}}}),
-            json!({"name": "t", "arguments": {"a": [[1], "2", null], "b": {}}}),
-            json!({"name": "t", "arguments": {"a": [1, "2", null]}}),
-            json!({"name": "t"}),
-            json!({}),
-        ] {
-            assert_ne!(of(&other), of(&params), "{other}");
-        }
     }
 }
