@@ -9,12 +9,20 @@ use std::time::Duration;
 pub struct TaskPolicy {
     /// Tasks of a session that are kept at once, finished ones included. At this number new ones are refused. Default 128.
     pub max_tasks: usize,
-    /// Tasks without a session that are kept at once, finished ones included. At this number new ones are refused.
-    /// Default 1,024.
+    /// Tasks without a session that are kept at once, finished ones included. At this number, and at each of the following
+    /// three, a finished task is removed for a new one or for a result: first those whose client has asked for the result,
+    /// then those of the principal with most tasks. Where none has finished, new ones are refused. Default 1,024.
     pub max_shared_tasks: usize,
     /// What all tasks without a session may weigh, in bytes: what they were asked, what they ask, what they came to. A task
     /// is refused for which there is no room, and fails if there is none for its result. Default 64 MiB.
     pub max_shared_bytes: usize,
+    /// How many of [`max_shared_tasks`](Self::max_shared_tasks) one principal may have, so that no client takes the tasks of
+    /// all others. Where principals are not known, this holds for each connection; over HTTP that is no bound, since each
+    /// request of 2026-07-28 is a connection there. Default 256.
+    pub max_tasks_per_principal: usize,
+    /// How much of [`max_shared_bytes`](Self::max_shared_bytes) the tasks of one principal may weigh, in bytes, as above.
+    /// Default 16 MiB.
+    pub max_bytes_per_principal: usize,
     /// Questions that a task without a session may ask at once. Default 64.
     pub max_questions: usize,
     /// How long a task is kept from its creation if the peer does not say, and without a session it never does. `None` keeps
@@ -34,6 +42,8 @@ impl Default for TaskPolicy {
             max_tasks: 128,
             max_shared_tasks: 1024,
             max_shared_bytes: 64 << 20,
+            max_tasks_per_principal: 256,
+            max_bytes_per_principal: 16 << 20,
             max_questions: 64,
             default_ttl: Some(Duration::from_secs(3600)),
             max_ttl: Some(Duration::from_secs(24 * 3600)),

@@ -112,7 +112,8 @@ impl Shared<ServerEnd> {
                 return Err(NotBegun::Cancelled);
             }
             let now = self.task_time_at(now);
-            let task = tasks.create(now, permit.owner.clone(), work, permit.weight).map_err(NotBegun::Refused)?;
+            let owner = permit.owner.clone();
+            let task = tasks.create(now, owner, self.calls.number(), work, permit.weight).map_err(NotBegun::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
                 Ok(()) => {
                     let _ = work.task.set(task);

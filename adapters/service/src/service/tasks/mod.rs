@@ -3,7 +3,9 @@
 
 mod asking;
 mod duty;
+mod nap;
 mod requests;
+mod shares;
 mod store;
 mod time;
 

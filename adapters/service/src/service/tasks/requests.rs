@@ -33,7 +33,7 @@ impl Shared<ServerEnd> {
                 let GetTaskParams { task_id, .. } = params(raw)?;
                 self.answer(asked, move |shared| {
                     let tasks = shared.home.tasks();
-                    Ok(GetTaskResult::from(tasks.show(&*tasks.find(&task_id, owner.as_deref())?)))
+                    Ok(GetTaskResult::from(tasks.fetch(&*tasks.find(&task_id, owner.as_deref())?)))
                 })
             }
             Method::ExtUpdateTask => {

@@ -1,7 +1,9 @@
 //! The tasks of a service.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, HashMap},
+    mem,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicUsize, Ordering},
@@ -19,7 +21,10 @@ use mcp_proto::{
     wire::{ErrorObject, JsonObject},
 };
 
-use super::VERSION;
+use super::{
+    VERSION,
+    shares::{Holder, Share, Shares},
+};
 use crate::{
     CallError, TaskPolicy, clock::Clock, random::Random, reply::Answer, session::Shared, sync::lock, waiter::Waiter,
     work::Work,
@@ -27,8 +32,9 @@ use crate::{
 
 /// The tasks of a service, whoever began them and over whichever connection.
 ///
-/// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. The
-/// lock of a task is taken behind that of the table, and both behind that of a connection.
+/// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. Each
+/// principal has a share of that. Where there is no room, tasks that have ended give way: those first whose result was fetched.
+/// The lock of a task is taken behind that of the table, and both behind that of a connection. No waker is called under them.
 pub(crate) struct Tasks {
     policy: TaskPolicy,
     random: Random,
@@ -44,6 +50,7 @@ struct Table {
     tasks: HashMap<String, Arc<Task>>,
     /// When each has had its time, unless it has all the time there is.
     expiries: BTreeSet<(Timestamp, String)>,
+    shares: Shares,
 }
 
 /// A task.
@@ -55,6 +62,7 @@ pub(crate) struct Task {
     work: Weak<Work>,
     created: Timestamp,
     ttl: Option<Duration>,
+    share: Arc<Share>,
     state: Mutex<State>,
 }
 
@@ -71,6 +79,8 @@ struct State {
     outcome: Option<Answer<JsonObject>>,
     /// Somebody wants it to end.
     cancelled: bool,
+    /// Its client has asked for it since it has ended.
+    fetched: bool,
     weight: usize,
     listeners: Vec<Listener>,
 }
@@ -112,11 +122,16 @@ impl Tasks {
         &self,
         now: Timestamp,
         owner: Option<String>,
+        connection: u64,
         work: &Arc<Work>,
         weight: usize,
     ) -> Answer<Arc<Task>> {
         let mut table = lock(&self.table);
-        if table.tasks.len() >= self.policy.max_shared_tasks || !self.hold(weight) {
+        let holder = owner.clone().map_or(Holder::Connection(connection), Holder::Principal);
+        let share = table.shares.of(holder);
+        let has_room = self.make_room(&mut table, &share, 1, weight) && share.hold(&self.bytes, weight, &self.policy);
+        if !has_room {
+            table.shares.settle(&share);
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let task = self.random.name().map(|id| {
@@ -129,21 +144,24 @@ impl Tasks {
                 questions: 0,
                 outcome: None,
                 cancelled: false,
+                fetched: false,
                 weight,
                 listeners: Vec::new(),
             };
             let (work, ttl) = (Arc::downgrade(work), self.policy.grant(None));
-            Arc::new(Task { id, owner, work, created: now, ttl, state: Mutex::new(state) })
+            Arc::new(Task { id, owner, work, created: now, ttl, share: share.clone(), state: Mutex::new(state) })
         });
         match task {
             Ok(task) if !table.tasks.contains_key(&task.id) => {
+                share.begun();
                 table.tasks.insert(task.id.clone(), task.clone());
                 table.expiries.extend(task.expiry().map(|at| (at, task.id.clone())));
                 Ok(task)
             }
             // A source of randomness that repeats itself is none.
             failed => {
-                self.bytes.fetch_sub(weight, Ordering::Relaxed);
+                share.release(&self.bytes, weight);
+                table.shares.settle(&share);
                 failed.and(Err(ErrorObject::internal("No randomness available")))
             }
         }
@@ -159,8 +177,62 @@ impl Tasks {
             if let Some(at) = task.expiry() {
                 table.expiries.remove(&(at, task.id.clone()));
             }
-            self.reweigh(&mut lock(&task.state), 0);
+            self.release(table, task);
         }
+    }
+
+    /// A task is gone from the table, and takes no room any more.
+    fn release(&self, table: &mut Table, task: &Task) {
+        self.reweigh(task, &mut lock(&task.state), 0);
+        task.share.gone();
+        table.shares.settle(&task.share);
+    }
+
+    /// Sees to it that there is room for so many more tasks and bytes of a holder, if it can be had at the cost of tasks that
+    /// have ended: the holder's own where its share is full, and those of others where there is no room at all. First go tasks
+    /// whose result was fetched, the oldest before the others; then those of the holder who has most. Tasks of holders who have
+    /// less than this one do not give way to it before their result was fetched. If it cannot be had, nothing is removed.
+    fn make_room(&self, table: &mut Table, share: &Arc<Share>, tasks: usize, bytes: usize) -> bool {
+        let policy = &self.policy;
+        // What is there behind what is to come, of the holder and of all.
+        let mut own = (share.tasks() + tasks, share.bytes().saturating_add(bytes));
+        let mut all = (table.tasks.len() + tasks, self.bytes.load(Ordering::Relaxed).saturating_add(bytes));
+        let is_own =
+            |own: (usize, usize)| own.0 > policy.max_tasks_per_principal || own.1 > policy.max_bytes_per_principal;
+        let is_all = |all: (usize, usize)| all.0 > policy.max_shared_tasks || all.1 > policy.max_shared_bytes;
+        if !is_own(own) && !is_all(all) {
+            return true;
+        }
+        let is_crowded = all.0 > policy.max_shared_tasks;
+        let takes = |share: &Share| if is_crowded { share.tasks() } else { share.bytes() };
+        let ended = table.tasks.values().filter_map(|task| {
+            let State { status, fetched, updated, weight, .. } = &*lock(&task.state);
+            let is_ours = Arc::ptr_eq(&task.share, share);
+            let gives_way = status.is_terminal() && (is_ours || *fetched || takes(&task.share) > takes(share));
+            let most = if *fetched { 0 } else { takes(&task.share) };
+            gives_way.then(|| ((!fetched, Reverse(most), *updated), is_ours, *weight, task.clone()))
+        });
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        let mut removed = Vec::new();
+        for only_ours in [true, false] {
+            ended.retain(|(_, is_ours, weight, task)| {
+                let is_lacking = if only_ours { is_own(own) && *is_ours } else { is_all(all) };
+                if is_lacking {
+                    all = (all.0 - 1, all.1.saturating_sub(*weight));
+                    if *is_ours {
+                        own = (own.0 - 1, own.1.saturating_sub(*weight));
+                    }
+                    removed.push(task.clone());
+                }
+                !is_lacking
+            });
+        }
+        let has_room = !is_own(own) && !is_all(all);
+        if has_room {
+            removed.iter().for_each(|task| self.remove(table, task));
+        }
+        has_room
     }
 
     /// The task with this id, for whoever began it.
@@ -176,7 +248,7 @@ impl Tasks {
 
     /// Removes what has had its time. Those that were still worked on have failed, and somebody may want to hear that.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<Arc<Task>> {
-        let mut failed = Vec::new();
+        let (mut failed, mut waiting) = (Vec::new(), Vec::new());
         let mut table = lock(&self.table);
         while let Some((at, id)) = table.expiries.first().cloned().filter(|(at, _)| *at <= now) {
             table.expiries.remove(&(at, id.clone()));
@@ -184,15 +256,16 @@ impl Tasks {
             let mut state = lock(&task.state);
             let had_ended = state.status.is_terminal();
             if !had_ended {
-                state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired")));
+                waiting.extend(state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired"))));
             }
-            self.reweigh(&mut state, 0);
             drop(state);
+            self.release(&mut table, &task);
             if !had_ended {
                 failed.push(task);
             }
         }
         drop(table);
+        give_up(waiting);
         failed.iter().for_each(|task| task.stop());
         failed
     }
@@ -200,6 +273,13 @@ impl Tasks {
     /// How a task stands.
     pub(super) fn show(&self, task: &Task) -> Shown {
         self.picture(task, &lock(&task.state))
+    }
+
+    /// As `show`, for the client: a task that has ended may give way to others from now on.
+    pub(super) fn fetch(&self, task: &Task) -> Shown {
+        let mut state = lock(&task.state);
+        state.fetched |= state.status.is_terminal();
+        self.picture(task, &state)
     }
 
     fn picture(&self, task: &Task, state: &State) -> Shown {
@@ -225,38 +305,51 @@ impl Tasks {
 
     /// The work on a task is done, or given up.
     pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: Answer<CallToolResult>) {
-        let mut state = lock(&task.state);
-        if state.status.is_terminal() {
-            return;
-        }
         let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
-        let said = state.message.as_ref().map_or(0, String::len);
         let outcome = answer.and_then(|result| {
             At(&result, Some(VERSION))
                 .to_json()
                 .and_then(JsonObject::try_from)
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
         });
-        // Whoever wanted it to end has it so, unless it was done all the same.
-        if state.cancelled && failed {
-            state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
-            self.reweigh(&mut state, said);
-            return;
-        }
         let weight = match &outcome {
-            Ok(result) => said + result.get().len(),
+            Ok(result) => result.get().len(),
             // Its message is that of the task, too.
             Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
         };
-        // What it was asked and has asked is of no use any more.
-        self.reweigh(&mut state, 0);
-        let outcome = if self.reweigh(&mut state, weight) {
-            outcome
-        } else {
-            Err(ErrorObject::internal("The results of tasks take too much room"))
+        let more = {
+            let state = lock(&task.state);
+            if state.status.is_terminal() {
+                return;
+            }
+            weight.saturating_sub(state.weight)
         };
-        let status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
-        state.end(now, status, outcome);
+        // The lock of the table is taken before that of a task.
+        self.make_room(&mut lock(&self.table), &task.share, 0, more);
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() {
+            return;
+        }
+        let said = state.message.as_ref().map_or(0, String::len);
+        // Whoever wanted it to end has it so, unless it was done all the same.
+        let waiting = if state.cancelled && failed {
+            let waiting = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
+            self.reweigh(task, &mut state, said);
+            waiting
+        } else {
+            let weight = if outcome.is_ok() { said + weight } else { weight };
+            // What it was asked and has asked is of no use any more.
+            self.reweigh(task, &mut state, 0);
+            let outcome = if self.reweigh(task, &mut state, weight) {
+                outcome
+            } else {
+                Err(ErrorObject::internal("The results of tasks take too much room"))
+            };
+            let status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
+            state.end(now, status, outcome)
+        };
+        drop(state);
+        give_up(waiting);
     }
 
     /// Somebody wants a task to end. It does when its handler does, and perhaps with a result.
@@ -267,9 +360,10 @@ impl Tasks {
         }
         state.cancelled = true;
         // Nobody answers any more, and the handler is told why.
-        state.asked.clear();
+        let asked = mem::take(&mut state.asked);
         state.turn(now, TaskStatus::Working);
         drop(state);
+        drop(asked);
         task.stop();
     }
 
@@ -278,7 +372,7 @@ impl Tasks {
         let mut state = lock(&task.state);
         if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
             let weight = state.weight.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
-            if self.reweigh(&mut state, weight) {
+            if self.reweigh(task, &mut state, weight) {
                 state.message = Some(message.to_owned());
                 state.changed(now);
             }
@@ -300,7 +394,7 @@ impl Tasks {
         }
         let weight = At(&question, Some(VERSION)).to_json().ok()?.get().len();
         let sum = state.weight + weight;
-        if !self.reweigh(&mut state, sum) {
+        if !self.reweigh(task, &mut state, sum) {
             return None;
         }
         // Behind the last point stands a number that no other question of this task has.
@@ -321,7 +415,7 @@ impl Tasks {
         let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
         let asked = state.asked.remove(at);
         let weight = state.weight.saturating_sub(asked.weight);
-        self.reweigh(&mut state, weight);
+        self.reweigh(task, &mut state, weight);
         if !state.asked.is_empty() || !state.turn(now, TaskStatus::Working) {
             state.changed(now);
         }
@@ -382,18 +476,12 @@ impl Tasks {
         }
     }
 
-    /// Takes room for so many more bytes, if there is some.
-    fn hold(&self, bytes: usize) -> bool {
-        let room = |held: usize| held.checked_add(bytes).filter(|sum| *sum <= self.policy.max_shared_bytes);
-        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok()
-    }
-
     /// A task weighs this much from now on, if there is room for it. There is always room for less.
-    fn reweigh(&self, state: &mut State, weight: usize) -> bool {
+    fn reweigh(&self, task: &Task, state: &mut State, weight: usize) -> bool {
         let fits = match weight.checked_sub(state.weight) {
-            Some(more) => self.hold(more),
+            Some(more) => task.share.hold(&self.bytes, more, &self.policy),
             None => {
-                self.bytes.fetch_sub(state.weight - weight, Ordering::Relaxed);
+                task.share.release(&self.bytes, state.weight - weight);
                 true
             }
         };
@@ -406,6 +494,21 @@ impl Tasks {
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize) {
         (lock(&self.table).tasks.len(), self.bytes.load(Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holders(&self) -> usize {
+        lock(&self.table).shares.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_there(&self, id: &str, owner: Option<&str>) -> bool {
+        self.find(id, owner).is_ok()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_ended(&self, id: &str) -> bool {
+        lock(&self.table).tasks.get(id).is_none_or(|task| lock(&task.state).status.is_terminal())
     }
 }
 
@@ -444,15 +547,67 @@ impl State {
         may
     }
 
-    /// It is over. Whoever still waits for an answer of the client does so for nothing.
-    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: Answer<JsonObject>) {
-        for asked in self.asked.drain(..) {
-            asked.waiter.end(Err(CallError::Cancelled));
-        }
+    /// It is over. Those who still wait for an answer of the client do so for nothing: they are to be given up, outside of
+    /// locks.
+    #[must_use]
+    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: Answer<JsonObject>) -> Vec<Asked> {
         if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
             self.message = Some(error.message.to_string());
         }
         self.turn(now, status);
         self.outcome = Some(outcome);
+        mem::take(&mut self.asked)
+    }
+}
+
+/// There will be no answers to these questions. This wakes those who wait for them, and so no lock is held.
+fn give_up(asked: Vec<Asked>) {
+    for Asked { waiter, .. } in asked {
+        waiter.end(Err(CallError::Cancelled));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::waiter::Step;
+    use mcp_proto::schema::ListRootsParams;
+    use std::task::{Context, Poll, Wake, Waker};
+
+    /// Looks when it is woken whether a lock is held.
+    struct Look {
+        tasks: Arc<Tasks>,
+        task: Arc<Task>,
+        woken: AtomicUsize,
+    }
+
+    impl Wake for Look {
+        fn wake(self: Arc<Self>) {
+            assert!(self.tasks.table.try_lock().is_ok() && self.task.state.try_lock().is_ok(), "a lock is held");
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn nobody_is_woken_under_a_lock() {
+        type End = fn(&Tasks, &Task);
+        let ends: [End; 2] = [
+            |tasks, _| drop(tasks.expire(Timestamp::after_zero(Duration::from_secs(7200)))),
+            |tasks, task| tasks.finish(Timestamp::ZERO, task, Err(ErrorObject::internal("no"))),
+        ];
+        for end in ends {
+            let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
+            let work = Work::of_task("x".into(), None);
+            let task = tasks.create(Timestamp::ZERO, None, 1, &work, 100).expect("a task");
+            let question = ListRootsParams::default().into();
+            let (_, waiter) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
+            let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
+            let waker = Waker::from(look.clone());
+            assert!(waiter.poll(&Context::from_waker(&waker)).is_pending());
+            end(&tasks, &task);
+            assert_eq!(look.woken.load(Ordering::Relaxed), 1);
+            let ended = waiter.poll(&Context::from_waker(&waker));
+            assert!(matches!(ended, Poll::Ready(Step::End(Err(CallError::Cancelled)))));
+        }
     }
 }

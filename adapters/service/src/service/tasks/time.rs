@@ -1,16 +1,13 @@
 //! The time of tasks. It is that of the service: connections have clocks of their own, and tasks outlive them.
 
 use std::{
-    future::Future,
-    pin::Pin,
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak},
-    task::{Context, Poll, Wake, Waker},
-    thread,
-    time::{Duration, Instant},
+    sync::{Arc, Mutex, OnceLock, Weak},
+    task::{Wake, Waker},
 };
 
 use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
 
+use super::nap::Naps;
 use crate::{Calls, Link, later::unless, session::Shared, sync::lock};
 
 /// What a connection knows of the time of its service.
@@ -89,72 +86,6 @@ pub(crate) async fn outlast<E: 'static>(link: &Arc<dyn Link<E>>, calls: &Arc<Cal
     if unless(link.sleep_until(until), calls.closed()).await.is_err() {
         // Nobody looks after those who wait for it any more.
         let left = until.saturating_since(link.run(|_, now| now));
-        Nap::new(left).await;
-    }
-}
-
-/// Sleeps where there is no connection whose driver could wake it: a thread does, for as long as it takes.
-struct Nap(Arc<(Mutex<NapState>, Condvar)>);
-
-#[derive(Default)]
-struct NapState {
-    over: bool,
-    waker: Option<Waker>,
-}
-
-impl Nap {
-    fn new(time: Duration) -> Self {
-        let shared = Arc::new((Mutex::new(NapState::default()), Condvar::new()));
-        let nap = Self(shared.clone());
-        let until = Instant::now().checked_add(time);
-        let sleeper = thread::Builder::new().name("mcp-nap".into()).spawn(move || {
-            let (state, changed) = &*shared;
-            let mut state = lock(state);
-            while !state.over {
-                let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
-                if left.is_zero() {
-                    state.over = true;
-                    break;
-                }
-                state = changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-            let waker = state.waker.take();
-            drop(state);
-            if let Some(waker) = waker {
-                waker.wake();
-            }
-        });
-        if sleeper.is_err() {
-            // Better too short than for ever.
-            lock(&nap.0.0).over = true;
-        }
-        nap
-    }
-}
-
-impl Future for Nap {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let mut state = lock(&self.0.0);
-        if state.over {
-            return Poll::Ready(());
-        }
-        let before = state.waker.replace(cx.waker().clone());
-        drop(state);
-        drop(before);
-        Poll::Pending
-    }
-}
-
-impl Drop for Nap {
-    fn drop(&mut self) {
-        let waker = {
-            let mut state = lock(&self.0.0);
-            state.over = true;
-            state.waker.take()
-        };
-        drop(waker);
-        self.0.1.notify_all();
+        Naps::of_process().sleep(left).await;
     }
 }

@@ -1,0 +1,88 @@
+//! How much room the tasks of a service take, and whose they are.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use crate::TaskPolicy;
+
+/// Whose share a task takes up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Holder {
+    /// The principal who began it.
+    Principal(String),
+    /// The connection over which it began, where the binding does not know principals. Over HTTP each request of 2026-07-28 is
+    /// a connection, so there is no share for clients that are not known.
+    Connection(u64),
+}
+
+/// The shares of all holders that have tasks.
+#[derive(Debug, Default)]
+pub(super) struct Shares(HashMap<Holder, Arc<Share>>);
+
+/// What the tasks of one holder take up.
+#[derive(Debug)]
+pub(super) struct Share {
+    holder: Holder,
+    tasks: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Shares {
+    pub(super) fn of(&mut self, holder: Holder) -> Arc<Share> {
+        let new = |holder: &Holder| Share { holder: holder.clone(), tasks: 0.into(), bytes: 0.into() };
+        self.0.entry(holder).or_insert_with_key(|holder| Arc::new(new(holder))).clone()
+    }
+
+    /// Forgets a share that has no tasks.
+    pub(super) fn settle(&mut self, share: &Share) {
+        if share.tasks() == 0 {
+            self.0.remove(&share.holder);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Share {
+    pub(super) fn tasks(&self) -> usize {
+        self.tasks.load(Relaxed)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    pub(super) fn begun(&self) {
+        self.tasks.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn gone(&self) {
+        self.tasks.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes room for so many more bytes, of this share and of the whole, if there is some in both.
+    pub(super) fn hold(&self, all: &AtomicUsize, bytes: usize, policy: &TaskPolicy) -> bool {
+        let within = |most| move |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
+        if self.bytes.fetch_update(Relaxed, Relaxed, within(policy.max_bytes_per_principal)).is_err() {
+            return false;
+        }
+        let fits = all.fetch_update(Relaxed, Relaxed, within(policy.max_shared_bytes)).is_ok();
+        if !fits {
+            self.bytes.fetch_sub(bytes, Relaxed);
+        }
+        fits
+    }
+
+    pub(super) fn release(&self, all: &AtomicUsize, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        all.fetch_sub(bytes, Relaxed);
+    }
+}
