@@ -310,7 +310,6 @@ mod tests {
         for ((what, small), (_, large)) in worst(12_500).into_iter().zip(worst(12_500 * TIMES)) {
             // Both take about as long, so what else the machine does concerns both alike.
             let (small, large) = (time(&small, TIMES), time(&large, 1));
-            println!("{what}: {small:?} {large:?}");
             assert!(large < small * 3, "{what}: {small:?} for {TIMES} small ones, {large:?} for one of their size");
         }
     }
@@ -322,7 +321,6 @@ mod tests {
             let used = allocation_counter::measure(|| {
                 std::hint::black_box(digest(Some(&params)));
             });
-            println!("{what}: {} of {}", used.bytes_max, text.len());
             assert!(used.bytes_max < 12 * text.len() as u64, "{what}: {} of {}", used.bytes_max, text.len());
         }
     }

@@ -213,7 +213,7 @@ impl Tasks {
             gives_way.then(|| ((!fetched, Reverse(most), *updated), is_ours, *weight, task.clone()))
         });
         let mut ended: Vec<_> = ended.collect();
-        ended.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        ended.sort_by_key(|(order, ..)| *order);
         let mut removed = Vec::new();
         for only_ours in [true, false] {
             ended.retain(|(_, is_ours, weight, task)| {
