@@ -9,7 +9,7 @@ use core::{fmt, str::Utf8Error};
 use super::Failure;
 use crate::{
     protocol::{Capability, InvalidHeaderParam, Method, MethodName, ProtocolVersion},
-    wire::{Defect, ErrorObject, RequestId},
+    wire::{Defect, ErrorObject, RequestId, excerpt},
 };
 
 /// You asked for something that is not allowed now. Nothing has changed.
@@ -187,16 +187,16 @@ impl fmt::Display for Violation<'_> {
             Self::Undeclared(capability) => {
                 write!(f, "a request that needs {}, which its sender has not declared", capability.path())
             }
-            Self::NotReady(method) => write!(f, "{method} came before the handshake allows it"),
+            Self::NotReady(method) => write!(f, "{} came before the handshake allows it", excerpt(method.as_str())),
             Self::SecondInitialize => f.write_str("initialize came twice"),
             Self::BatchSize => f.write_str("a batch with too many members, or none"),
             Self::TooManyRequests => f.write_str("too many requests in flight"),
-            Self::UnexpectedRequest(method) => write!(f, "the server asked for {method}"),
+            Self::UnexpectedRequest(method) => write!(f, "the server asked for {}", excerpt(method.as_str())),
             Self::Unacknowledged(method) => write!(f, "{method} came before the subscription was acknowledged"),
             Self::BadMeta => f.write_str("_meta of a request is incomplete"),
             Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
             Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),
-            Self::UnusableTool { tool, why } => write!(f, "the tool {tool:?} cannot be offered: {why}"),
+            Self::UnusableTool { tool, why } => write!(f, "the tool {:?} cannot be offered: {why}", excerpt(tool)),
         }
     }
 }
@@ -213,7 +213,7 @@ pub enum CloseReason {
     Broken,
     /// The transport failed, and this is what is known of it: an error of the system, how a process ended.
     Lost(String),
-    /// The server refused the handshake.
+    /// The server refused the handshake. Of a long message only the beginning is kept, and no data above 4 KiB.
     Refused(ErrorObject),
     /// The answer to `initialize` is not one.
     BadHandshake(String),

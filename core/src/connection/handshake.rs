@@ -14,7 +14,7 @@ use crate::{
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
     rpc::{Lane, Owner, Timestamp},
     schema::{At, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
-    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode, excerpt},
 };
 
 impl Engine {
@@ -50,12 +50,12 @@ impl Engine {
         };
         let served = self.settings().versions.intersection(VersionSet::LEGACY);
         let Some(version) = ProtocolVersion::parse(&result.protocol_version).filter(|v| served.contains(*v)) else {
-            self.end(CloseReason::UnsupportedVersion(result.protocol_version));
+            self.end(CloseReason::UnsupportedVersion(excerpt(&result.protocol_version).into_owned()));
             return None;
         };
         let renewed = self.phase == Phase::Ready;
         if renewed && self.version != Some(version) {
-            self.end(CloseReason::UnsupportedVersion(result.protocol_version));
+            self.end(CloseReason::UnsupportedVersion(excerpt(&result.protocol_version).into_owned()));
             return None;
         }
         self.version = Some(version);
@@ -98,7 +98,7 @@ impl Engine {
         };
         let Some(version) = negotiate(&params.protocol_version, self.settings().versions) else {
             let error = self.names_versions();
-            let data = UnsupportedProtocolVersion::new(self.spoken(), params.protocol_version);
+            let data = UnsupportedProtocolVersion::new(self.spoken(), excerpt(&params.protocol_version).into_owned());
             let error = match At(&data, None).to_json() {
                 Ok(data) => error.with_data(data),
                 Err(_) => error,

@@ -36,6 +36,7 @@ mod send;
 mod splice;
 mod standing;
 mod subscriptions;
+mod task_questions;
 mod tasks;
 
 use alloc::{string::String, sync::Arc, vec::Vec};
@@ -123,7 +124,7 @@ impl Connection<ClientEnd> {
 
     /// Follows a task of the extension whose id is known (2026-07-28), perhaps from an earlier connection. What comes of it
     /// is what comes of a request that becomes a task: its questions, and exactly one [`Event::Response`] with what the
-    /// request would have come to. But a task that is followed by its id does not end with this: whoever does not want to
+    /// request would have come to. A task that is followed more than once says what it says to each call. But a task that is followed by its id does not end with this: whoever does not want to
     /// follow it any more cancels the call, and whoever does not want the task asks for its end, with `tasks/cancel`.
     ///
     /// # Errors

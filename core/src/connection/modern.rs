@@ -23,7 +23,7 @@ use crate::{
         At, ClientCapabilities, DiscoverResult, Encode, Implementation, JsonLine, LoggingLevel,
         MissingRequiredClientCapability, TraceContext, UnsupportedProtocolVersion, keys,
     },
-    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, scan::may_have},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, excerpt, scan::may_have},
 };
 
 /// What a request says of itself in `_meta`, and what its answer has to say.
@@ -104,15 +104,15 @@ impl Modern {
         }
         splice::default(out, start, "resultType", "\"complete\"");
         let result = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default());
-        let kind = result.member("resultType");
-        match kind.as_ref().map(RawJson::get) {
-            Some("\"input_required\"") if !self.may_ask => return Err(SendError::WrongResult),
-            Some("\"task\"") => match self.may_become_task {
+        let kind = result.member("resultType").and_then(RawJson::into_text);
+        match kind.as_deref() {
+            Some("input_required") if !self.may_ask => return Err(SendError::WrongResult),
+            Some("task") => match self.may_become_task {
                 Some(true) => {}
                 Some(false) => return Err(SendError::Undeclared(Capability::TasksExtension)),
                 None => return Err(SendError::WrongResult),
             },
-            Some("\"complete\"") if self.cacheable => {
+            Some("complete") if self.cacheable => {
                 splice::default(out, start, "cacheScope", "\"private\"");
                 splice::default(out, start, "ttlMs", "0");
             }
@@ -230,7 +230,7 @@ impl Engine {
         let Some(version) = ProtocolVersion::parse(&requested)
             .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
         else {
-            let error = self.unsupported_version(requested);
+            let error = self.unsupported_version(&requested);
             return Err(Refused { error, violation: Violation::UnsupportedVersion });
         };
         if let Some(headers) = headers {
@@ -277,9 +277,9 @@ impl Engine {
     }
 
     /// -32022, with the revisions that are served.
-    fn unsupported_version(&self, requested: String) -> ErrorObject {
+    fn unsupported_version(&self, requested: &str) -> ErrorObject {
         let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
-        match At(&UnsupportedProtocolVersion::new(self.spoken(), requested), None).to_json() {
+        match At(&UnsupportedProtocolVersion::new(self.spoken(), excerpt(requested).into_owned()), None).to_json() {
             Ok(data) => error.with_data(data),
             Err(_) => error,
         }

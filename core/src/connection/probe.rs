@@ -15,7 +15,7 @@ use crate::{
     protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
     rpc::{Lane, Timestamp},
     schema::{DiscoverResult, Implementation, InitializeResult, Meta, keys},
-    wire::{ErrorCode, ErrorObject, Json, RawJson},
+    wire::{ErrorCode, ErrorObject, Json, RawJson, excerpt_of_error},
 };
 
 /// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
@@ -103,12 +103,14 @@ impl Engine {
                 let supported = supported(&error).unwrap_or_default();
                 match self.common(&supported, VersionSet::MODERN) {
                     Some(version) if !again => self.probe(now, version, true),
-                    Some(_) => self.end(CloseReason::Refused(error)),
+                    Some(_) => self.end(CloseReason::Refused(error.shortened())),
                     None => self.shake_hands_or_leave(now, &supported),
                 }
             }
             // Only a server of the modern era knows these.
-            ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => self.end(CloseReason::Refused(error)),
+            ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => {
+                self.end(CloseReason::Refused(error.shortened()));
+            }
             // No single code says that a server is old, and no other one says that it is not.
             _ => self.fall_back(now, &error.to_string()),
         }
@@ -134,7 +136,7 @@ impl Engine {
         } else if self.may_fall_back() {
             self.shake_hands(now, None);
         } else {
-            self.end(CloseReason::LegacyServer(why.to_string()));
+            self.end(CloseReason::LegacyServer(excerpt_of_error(why).into_owned()));
         }
     }
 
@@ -142,7 +144,7 @@ impl Engine {
     fn shake_hands_or_leave(&mut self, now: Timestamp, supported: &[String]) {
         match self.common(supported, VersionSet::LEGACY) {
             Some(version) => self.shake_hands(now, Some(version)),
-            None => self.end(CloseReason::UnsupportedVersion(supported.join(", "))),
+            None => self.end(CloseReason::UnsupportedVersion(excerpt_of_error(&supported.join(", ")).into_owned())),
         }
     }
 
@@ -161,15 +163,15 @@ impl Engine {
     pub(super) fn handshake_refused(&mut self, now: Timestamp, error: ErrorObject) {
         if self.phase == Phase::Ready {
             // It was to take the place of a session that is lost.
-            return self.end(CloseReason::Refused(error));
+            return self.end(CloseReason::Refused(error.shortened()));
         }
         let newest = self.newest_modern();
         match (newest, self.begun()) {
             (Some(version), Some(begun)) if begun.may_be_modern() => {
-                begun.refused = Some(error);
+                begun.refused = Some(error.shortened());
                 self.probe(now, version, false);
             }
-            _ => self.end(CloseReason::Refused(error)),
+            _ => self.end(CloseReason::Refused(error.shortened())),
         }
     }
 

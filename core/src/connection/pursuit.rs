@@ -3,6 +3,7 @@
 
 use alloc::{
     boxed::Box,
+    collections::BTreeSet,
     format,
     string::{String, ToString},
     vec::Vec,
@@ -10,14 +11,15 @@ use alloc::{
 use core::time::Duration;
 
 use super::{
-    CancelCause, Event, Outcome, RequestOptions, SendError,
+    Event, Outcome, RequestOptions, SendError,
     engine::{CallTag, Engine, RequestTag, Token},
     receive::Origin,
     rounds::{Asked, Question, questions},
+    task_questions::{Answer, TaskQuestions},
 };
 use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase},
-    rpc::{CallId, Lane, ReplyKey, State, Timestamp},
+    rpc::{CallId, Lane, ReplyKey, Timestamp},
     schema::{TaskStatus, tasks_extension::TaskError},
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
 };
@@ -42,36 +44,12 @@ pub(super) struct Pursuit {
     interval: Option<Duration>,
     /// Looks in a row that came to nothing.
     failures: u32,
-    /// Every question that it has had.
-    asked: Vec<TaskQuestion>,
-    /// How often there were new ones.
-    batches: u32,
-}
-
-#[derive(Clone, Debug)]
-struct TaskQuestion {
-    /// The name, as JSON.
-    name: String,
-    /// The questions that came together are answered together.
-    batch: u32,
-    answer: Answer,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Answer {
-    /// The application has not given it yet.
-    Open,
-    /// It is there.
-    Given(Vec<u8>),
-    /// It is on its way.
-    Sent(Vec<u8>),
-    /// The server has it, or does not want it any more.
-    Done,
+    questions: TaskQuestions,
 }
 
 impl Pursuit {
     fn new(task: String, since: Timestamp) -> Self {
-        Self { task, is_own: true, since, ttl: None, interval: None, failures: 0, asked: Vec::new(), batches: 0 }
+        Self { task, is_own: true, since, ttl: None, interval: None, failures: 0, questions: TaskQuestions::default() }
     }
 
     pub(super) fn task(&self) -> &str {
@@ -79,30 +57,23 @@ impl Pursuit {
     }
 
     pub(super) fn weight(&self) -> usize {
-        let weight = |asked: &TaskQuestion| {
-            let answer = match &asked.answer {
-                Answer::Given(text) | Answer::Sent(text) => text.len(),
-                Answer::Open | Answer::Done => 0,
-            };
-            // A list that grows has room for twice as many.
-            2 * size_of::<TaskQuestion>() + asked.name.len() + answer
-        };
         // It is looked up by its id as well.
-        2 * self.task.len() + self.asked.iter().map(weight).sum::<usize>()
+        2 * self.task.len() + self.questions.weight()
+    }
+
+    /// The questions that the application has and has not answered.
+    pub(super) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
+        self.questions.open().map(|(_, key)| key)
     }
 
     /// Whether the application has questions to answer.
     pub(super) fn is_asking(&self) -> bool {
-        self.asked.iter().any(|asked| asked.answer == Answer::Open)
+        self.questions.is_asking()
     }
 
     /// Whether there are answers that the server does not have.
     fn has_answers(&self) -> bool {
-        self.asked.iter().any(|asked| matches!(asked.answer, Answer::Given(_)) && self.is_complete(asked.batch))
-    }
-
-    fn is_complete(&self, batch: u32) -> bool {
-        !self.asked.iter().any(|asked| asked.batch == batch && asked.answer == Answer::Open)
+        self.questions.has_answers()
     }
 
     /// Writes the params of the next request: answers if there are some, else a look.
@@ -114,34 +85,14 @@ impl Pursuit {
             return Method::ExtGetTask;
         }
         params.extend_from_slice(b",\"inputResponses\":");
-        let mut open = b'{';
-        for at in 0..self.asked.len() {
-            let TaskQuestion { name, batch, answer } = &self.asked[at];
-            let Answer::Given(text) = answer else { continue };
-            if !self.is_complete(*batch) {
-                continue;
-            }
-            params.push(open);
-            open = b',';
-            params.extend_from_slice(name.as_bytes());
-            params.push(b':');
-            params.extend_from_slice(text);
-            self.asked[at].answer = Answer::Sent(text.clone());
-        }
-        params.extend_from_slice(b"}}");
+        self.questions.write_answers(params);
+        params.push(b'}');
         Method::ExtUpdateTask
     }
 
     /// The answers that were on their way have arrived, or have not.
     fn sent(&mut self, arrived: bool) -> bool {
-        let mut any = false;
-        for asked in &mut self.asked {
-            if let Answer::Sent(text) = &mut asked.answer {
-                any = true;
-                asked.answer = if arrived { Answer::Done } else { Answer::Given(core::mem::take(text)) };
-            }
-        }
-        any
+        self.questions.sent(arrived)
     }
 
     /// Whether the server may have forgotten it.
@@ -213,6 +164,11 @@ impl Engine {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         };
+        // The id of a task is unique. What is told of one would else be handed out once for each call that has become it.
+        if self.repeats.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        }
         self.calls.suspend(call);
         if let Some(call) = self.calls.get_mut(call) {
             // Tasks have none.
@@ -362,21 +318,17 @@ impl Engine {
 
     /// Hands what a task asks to the application, as far as it is new.
     fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
-        let questions = questions(requests)?;
         let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
-        if questions.len() > most || !questions.iter().all(|question| self.may_be_asked(question)) {
+        let questions = questions(requests, most)?;
+        if !questions.iter().all(|question| self.may_be_asked(question)) {
             return Err(());
         }
         self.withdraw_questions(call, &questions);
-        let is_new =
-            |pursuit: &Pursuit, question: &Asked| pursuit.asked.iter().all(|asked| asked.name != question.name);
-        let batch = self.change_pursuit(call, |pursuit| {
-            pursuit.batches = pursuit.batches.saturating_add(1);
-            pursuit.batches
-        });
+        self.change_pursuit(call, |pursuit| pursuit.questions.begin_batch());
         for question in questions {
-            let Some(pursuit) = self.pursuit(call).filter(|pursuit| is_new(pursuit, &question)) else { continue };
-            let index = pursuit.asked.len();
+            let is_new = |pursuit: &&Pursuit| !pursuit.questions.has(&question.name);
+            let Some(pursuit) = self.pursuit(call).filter(is_new) else { continue };
+            let index = pursuit.questions.len();
             if index >= most_ever {
                 return Err(());
             }
@@ -386,10 +338,7 @@ impl Engine {
             let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
             // If there is no room for it now, it is new again at the next look.
             let Ok(key) = self.admit(id, tag, origin) else { break };
-            self.change_pursuit(call, |pursuit| {
-                let batch = batch.unwrap_or_default();
-                pursuit.asked.push(TaskQuestion { name: question.name, batch, answer: Answer::Open });
-            });
+            self.change_pursuit(call, |pursuit| pursuit.questions.ask(question.name, key));
             let method = MethodName::Known(question.method);
             self.events.push_back(Event::Request { key, method, params: question.params });
         }
@@ -398,24 +347,13 @@ impl Engine {
 
     /// Nobody waits any more for the answers to questions of a task that are not among these.
     fn withdraw_questions(&mut self, call: CallId, outstanding: &[Asked]) {
-        if !self.pursuit(call).is_some_and(Pursuit::is_asking) {
-            return;
-        }
-        for key in self.requests.keys(State::Open) {
-            let asked = self.requests.get(key).and_then(|(entry, _)| entry.tag.question);
-            let Some(Question { index, .. }) = asked.filter(|question| question.call == call) else { continue };
-            let withdrawn = self.change_pursuit(call, |pursuit| {
-                let asked = pursuit.asked.get_mut(index)?;
-                if asked.answer != Answer::Open || outstanding.iter().any(|question| question.name == asked.name) {
-                    return None;
-                }
-                asked.answer = Answer::Done;
-                Some(())
-            });
-            if withdrawn.flatten().is_some() {
-                self.cancel_request(key);
-                self.events.push_back(Event::Cancelled { key, cause: CancelCause::Peer(None) });
-            }
+        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.is_asking()) else { return };
+        let wanted: BTreeSet<&str> = outstanding.iter().map(|question| &*question.name).collect();
+        let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(pursuit.questions.name(*index));
+        let gone: Vec<_> = pursuit.questions.open().filter(gone).collect();
+        for (index, key) in gone {
+            self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Done));
+            self.withdraw(key);
         }
     }
 
@@ -425,11 +363,7 @@ impl Engine {
         let Question { call, index } = question;
         let outcome = match answer {
             Ok(text) => {
-                self.change_pursuit(call, |pursuit| {
-                    if let Some(asked) = pursuit.asked.get_mut(index) {
-                        asked.answer = Answer::Given(text);
-                    }
-                });
+                self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Given(text)));
                 if self.repeats.bytes() <= self.limits().call_bytes {
                     return self.send_answers(call);
                 }
@@ -450,7 +384,7 @@ impl Engine {
             // The server has to be left in peace; it gets them with the next request.
             return;
         }
-        if pursuit.asked.iter().any(|asked| matches!(asked.answer, Answer::Sent(_))) {
+        if pursuit.questions.is_sending() {
             return;
         }
         if !waits {
@@ -491,7 +425,7 @@ impl Engine {
     /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task, this is
     /// only what it has heard before.
     pub(super) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
-        let is_task = || result.member("resultType").is_some_and(|kind| kind.get() == "\"task\"");
+        let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
         let declared = self.local.contains(Capability::TasksExtension);
         if self.is_modern_client()
             && declared

@@ -475,21 +475,22 @@ impl Engine {
         let Some(number) = token.as_u64().filter(|number| self.calls.was_issued(*number, FIRST_ID)) else {
             return self.violation(Violation::UnknownProgress);
         };
-        let call = self.calls.by_wire(number).unwrap_or(CallId::from_raw(number));
-        match self.calls.get(call) {
-            Some(entry) if entry.progress && entry.sent => self.calls.touch(now, call),
-            Some(entry) if entry.waits => {
-                self.stats.late += 1;
-                return None;
-            }
-            None if self.followed.contains(call) => {}
-            // It was asked for once, and the call has ended: it crossed the end.
-            None => {
+        // A token is good for as long as the request under that id: what comes for an earlier one is late.
+        let call = match self.calls.find(number) {
+            Some((call, entry)) if entry.progress && entry.sent => call,
+            Some((_, entry)) if entry.waits => {
                 self.stats.late += 1;
                 return None;
             }
             Some(_) => return self.violation(Violation::UnknownProgress),
-        }
+            None if self.followed.contains(CallId::from_raw(number)) => CallId::from_raw(number),
+            // It was asked for once, and the call has ended or goes on under another id: it crossed that.
+            None => {
+                self.stats.late += 1;
+                return None;
+            }
+        };
+        self.calls.touch(now, call);
         let total = params.member("total").and_then(|total| total.decode().ok());
         let message = params.member("message").and_then(|message| message.decode().ok()).map(Cow::Owned);
         Some(Event::Progress { call, progress: Progress { progress, total, message } })

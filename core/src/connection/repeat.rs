@@ -21,7 +21,7 @@ use super::{
 use crate::{
     cache::{Asked, CacheKey},
     protocol::MethodName,
-    rpc::{CallId, Empty, InARow, Lane, Owner, Timestamp},
+    rpc::{CallId, Empty, InARow, Lane, Owner, ReplyKey, Timestamp},
     wire::{ErrorObject, encode},
 };
 
@@ -59,6 +59,12 @@ impl Kept {
             + self.asked.as_ref().map_or(0, |(_, key)| key.len())
             + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
+    }
+
+    /// The questions that the application has and has not answered.
+    pub(super) fn open_questions(&self) -> Vec<ReplyKey> {
+        let pursuit = self.pursuit.iter().flat_map(|pursuit| pursuit.open_questions());
+        self.round.open_questions().chain(pursuit).collect()
     }
 
     /// Whether the application has questions to answer.

@@ -2,6 +2,7 @@
 //! request is sent again with the answers. For the application it stays one call.
 
 use alloc::{
+    collections::BTreeSet,
     format,
     string::{String, ToString},
     vec::Vec,
@@ -17,8 +18,8 @@ use crate::{
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, State},
     wire::{
-        ErrorObject, RawJson, RequestId,
-        scan::{MAX_DEPTH, Scanner},
+        ErrorObject, RawJson, RequestId, encode,
+        scan::{MAX_DEPTH, Scanner, StringToken},
     },
 };
 
@@ -31,15 +32,35 @@ pub(super) struct Round {
     put_off: u32,
     /// The state that the latest result came with, as JSON.
     state: Option<String>,
-    /// The questions of the latest result: their names as JSON, and the answers that are there.
-    answers: Vec<(String, Option<Vec<u8>>)>,
+    /// The questions of the latest result: their names as JSON, and how they stand.
+    answers: Vec<(String, Answer)>,
+}
+
+/// How a question of a round stands.
+#[derive(Clone, Debug)]
+enum Answer {
+    /// The application was not asked.
+    Unasked,
+    /// The application has the question, and has not answered it.
+    Open(ReplyKey),
+    /// The answer, as JSON.
+    Given(Vec<u8>),
+}
+
+impl Answer {
+    fn text(&self) -> &[u8] {
+        if let Self::Given(text) = self { text } else { &[] }
+    }
+
+    const fn is_given(&self) -> bool {
+        matches!(self, Self::Given(_))
+    }
 }
 
 impl Round {
     pub(super) fn weight(&self) -> usize {
-        let answer = |(name, answer): &(String, Option<Vec<u8>>)| {
-            size_of::<(String, Option<Vec<u8>>)>() + name.len() + answer.as_ref().map_or(0, Vec::len)
-        };
+        let answer =
+            |(name, answer): &(String, Answer)| size_of::<(String, Answer)>() + name.len() + answer.text().len();
         self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
     }
 
@@ -47,9 +68,14 @@ impl Round {
         self.count > 0
     }
 
+    /// The questions that the application has and has not answered.
+    pub(super) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
+        self.answers.iter().filter_map(|(_, answer)| if let Answer::Open(key) = answer { Some(*key) } else { None })
+    }
+
     /// Whether answers are waited for.
     pub(super) fn is_open(&self) -> bool {
-        self.answers.iter().any(|(_, answer)| answer.is_none())
+        self.answers.iter().any(|(_, answer)| !answer.is_given())
     }
 
     /// Adds what belongs to the latest result to the params of the next request.
@@ -65,7 +91,7 @@ impl Round {
             answers.push(if answers.is_empty() { b'{' } else { b',' });
             answers.extend_from_slice(name.as_bytes());
             answers.push(b':');
-            answers.extend_from_slice(answer.as_deref().unwrap_or_default());
+            answers.extend_from_slice(answer.text());
         }
         answers.push(b'}');
         splice::set(params, 0, "inputResponses", core::str::from_utf8(&answers).unwrap_or("{}"));
@@ -123,7 +149,12 @@ impl Engine {
     /// Hands the questions of a result to the application.
     fn ask(&mut self, call: CallId, result: &RawJson<'_>) -> Result<(), ()> {
         let state = result.member("requestState");
-        let questions = result.member("inputRequests").as_ref().map_or_else(|| Ok(Vec::new()), questions)?;
+        let limits = self.limits();
+        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
+        let questions = match result.member("inputRequests") {
+            Some(requests) => questions(&requests, most_questions)?,
+            None => Vec::new(),
+        };
         if state.as_ref().map_or(questions.is_empty(), |state| !state.get().starts_with('"')) {
             return Err(());
         }
@@ -131,17 +162,12 @@ impl Engine {
         if !questions.iter().all(|question| self.may_be_asked(question)) {
             return Err(());
         }
-        let limits = self.limits();
-        let (most_rounds, most_questions, most_bytes) = (limits.rounds, limits.questions, limits.call_bytes);
-        if questions.len() > most_questions {
-            return Err(());
-        }
         let round = self.repeats.change(call, |kept| {
             let round = &mut kept.round;
             round.count += 1;
             round.put_off = if questions.is_empty() { round.put_off + 1 } else { 0 };
             round.state = state.map(|state| state.get().to_string());
-            round.answers = questions.iter().map(|question| (question.name.clone(), None)).collect();
+            round.answers = questions.iter().map(|question| (question.name.clone(), Answer::Unasked)).collect();
             (round.count, round.put_off)
         });
         let (count, put_off) = round.ok_or(())?;
@@ -154,19 +180,28 @@ impl Engine {
             return Ok(());
         }
         self.calls.suspend(call);
+        let mut keys = Vec::with_capacity(questions.len());
+        let most = questions.len();
         for (index, question) in questions.into_iter().enumerate() {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
             let origin =
                 Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
             let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
-            let key = self.admit(id, tag, origin).map_err(|_| ())?;
+            let Ok(key) = self.admit(id, tag, origin) else { break };
+            keys.push(key);
             self.events.push_back(Event::Request {
                 key,
                 method: MethodName::Known(question.method),
                 params: question.params,
             });
         }
-        Ok(())
+        let all = keys.len() == most;
+        self.repeats.change(call, |kept| {
+            for ((_, answer), key) in kept.round.answers.iter_mut().zip(keys) {
+                *answer = Answer::Open(key);
+            }
+        });
+        if all { Ok(()) } else { Err(()) }
     }
 
     /// Whether this client has declared that it can be asked this.
@@ -187,9 +222,9 @@ impl Engine {
                 let complete = self.repeats.change(question.call, |kept| {
                     let answers = &mut kept.round.answers;
                     if let Some((_, answer)) = answers.get_mut(question.index) {
-                        *answer = Some(text);
+                        *answer = Answer::Given(text);
                     }
-                    answers.iter().all(|(_, answer)| answer.is_some())
+                    answers.iter().all(|(_, answer)| answer.is_given())
                 });
                 let fits = self.repeats.bytes() <= self.limits().call_bytes;
                 match complete {
@@ -209,15 +244,17 @@ impl Engine {
 
     /// Nobody waits for the answers to a call's questions any more.
     pub(super) fn drop_questions(&mut self, call: CallId) {
-        if self.repeats.get(call).is_none_or(|kept| !kept.is_asking()) {
-            return;
+        let Some(kept) = self.repeats.get(call).filter(|kept| kept.is_asking()) else { return };
+        for key in kept.open_questions() {
+            self.withdraw(key);
         }
-        for key in self.requests.keys(State::Open) {
-            let asked = self.requests.get(key).and_then(|(entry, _)| entry.tag.question);
-            if asked.is_some_and(|question| question.call == call) {
-                self.cancel_request(key);
-                self.events.push_back(Event::Cancelled { key, cause: CancelCause::Peer(None) });
-            }
+    }
+
+    /// Takes a question back from the application.
+    pub(super) fn withdraw(&mut self, key: ReplyKey) {
+        if matches!(self.requests.get(key), Some((_, State::Open))) {
+            self.cancel_request(key);
+            self.events.push_back(Event::Cancelled { key, cause: CancelCause::Peer(None) });
         }
     }
 }
@@ -230,23 +267,39 @@ pub(super) struct Asked {
     pub(super) params: Option<RawJson<'static>>,
 }
 
-/// The members of `inputRequests`.
-pub(super) fn questions(requests: &RawJson<'_>) -> Result<Vec<Asked>, ()> {
+/// Reads the members of `inputRequests`. Nothing is read behind the first one that is more than `most`.
+pub(super) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<Asked>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
-    let mut asked = Vec::new();
+    let (mut asked, mut names) = (Vec::new(), BTreeSet::new());
     while let Some(name) = scanner.next_member(asked.is_empty()).map_err(|_| ())? {
+        if asked.len() >= most {
+            return Err(());
+        }
         let request = RawJson::trusted(scanner.value(1).map_err(|_| ())?);
         let method: String = request.member("method").and_then(|method| method.decode().ok()).ok_or(())?;
         let method = Method::parse(&method)
             .filter(|method| matches!(method, Method::Elicit | Method::CreateMessage | Method::ListRoots))
             .ok_or(())?;
         let params = request.member("params").map(RawJson::into_owned);
-        let name = format!("\"{}\"", name.written());
-        if asked.iter().any(|asked: &Asked| asked.name == name) {
+        let name = name_of(name);
+        if !names.insert(name.clone()) {
             return Err(());
         }
         asked.push(Asked { name, method, params });
     }
     Ok(asked)
+}
+
+/// The name of a question, as JSON: names that are equal are written alike.
+fn name_of(name: StringToken<'_>) -> String {
+    // An escape that stands for no character has no other spelling.
+    match name.is_escaped().then(|| name.text()).flatten() {
+        Some(text) => {
+            let mut json = Vec::new();
+            encode::text(&mut json, &text);
+            String::from_utf8(json).unwrap_or_default()
+        }
+        None => format!("\"{}\"", name.written()),
+    }
 }

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     protocol::ProtocolVersion,
-    wire::{Json, reader::Reader},
+    wire::{Json, excerpt, reader::Reader},
 };
 
 /// How severe a log message is, as in RFC 5424. The set is closed, and ordered from the least to the most severe.
@@ -98,7 +98,7 @@ impl<'de> Deserialize<'de> for LoggingLevel {
 impl Member for LoggingLevel {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let word = reader.string()?;
-        Self::parse(&word).ok_or_else(|| Error::custom(format_args!("`{word}` is not a logging level")))
+        Self::parse(&word).ok_or_else(|| Error::custom(format_args!("`{}` is not a logging level", excerpt(&word))))
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::{borrow::Cow, string::String};
 use core::fmt;
 
-use super::Json;
+use super::{Json, excerpt, excerpt_of_error};
 
 /// A JSON-RPC error code, open for codes that nobody has defined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,6 +65,16 @@ impl ErrorObject {
         self
     }
 
+    /// The same error, for what is kept of it: without most of a long message, and without data that are large.
+    pub(crate) fn shortened(self) -> Self {
+        const DATA: usize = 4 << 10;
+        let message = match excerpt_of_error(&self.message) {
+            Cow::Owned(message) => Cow::Owned(message),
+            Cow::Borrowed(_) => self.message,
+        };
+        Self { message, data: self.data.filter(|data| data.get().len() <= DATA), ..self }
+    }
+
     /// -32602.
     #[must_use]
     pub fn invalid_params(message: impl Into<Cow<'static, str>>) -> Self {
@@ -77,10 +87,10 @@ impl ErrorObject {
         Self::new(ErrorCode::INTERNAL_ERROR, message)
     }
 
-    /// -32601.
+    /// -32601. Of a long name only the beginning is repeated.
     #[must_use]
     pub fn method_not_found(method: &str) -> Self {
-        Self::new(ErrorCode::METHOD_NOT_FOUND, String::from("Method not found: ") + method)
+        Self::new(ErrorCode::METHOD_NOT_FOUND, String::from("Method not found: ") + &excerpt(method))
     }
 }
 

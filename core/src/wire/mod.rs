@@ -5,6 +5,7 @@ pub(crate) mod dice;
 pub(crate) mod encode;
 mod error;
 mod escape;
+mod excerpt;
 mod id;
 pub(crate) mod index;
 mod json;
@@ -21,6 +22,7 @@ mod unescape;
 mod writer;
 
 pub use error::{ErrorCode, ErrorObject};
+pub(crate) use excerpt::{excerpt, excerpt_of_error};
 pub use id::RequestId;
 pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};

@@ -51,6 +51,11 @@ impl<'a> StringToken<'a> {
         &self.whole[start..start + self.inner.len()]
     }
 
+    /// Whether there are escapes in it.
+    pub(crate) const fn is_escaped(self) -> bool {
+        self.escaped
+    }
+
     /// The text that the token stands for; `None` if an escape in it stands for no character, which makes it equal to no text.
     #[inline]
     pub(crate) fn text(self) -> Option<Cow<'a, str>> {

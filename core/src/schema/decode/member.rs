@@ -172,11 +172,9 @@ pub(crate) mod lenient {
         name: &str,
         reader: &mut Reader<'_>,
     ) -> Result<(), Error> {
-        let before = reader.clone();
-        if let Ok(value) = T::read(reader) {
+        if let Some(value) = reader.attempt(T::read) {
             return fill(slot, Some(value));
         }
-        *reader = before;
         extra.push(name, reader.raw()?);
         fill(slot, None)
     }

@@ -14,7 +14,7 @@ use super::Extra;
 use crate::{
     protocol::VersionSet,
     wire::{
-        Json,
+        Json, excerpt,
         reader::{Reader, read_all},
     },
 };
@@ -82,7 +82,11 @@ pub(crate) fn tag(seen: &mut bool, kind: &str, reader: &mut Reader<'_>) -> Resul
         return Ok(());
     }
     let found = reader.string()?;
-    if found == kind { Ok(()) } else { Err(Error::custom(format_args!("`{found}` where `{kind}` was expected"))) }
+    let found = match &*found {
+        found if found == kind => return Ok(()),
+        found => excerpt(found),
+    };
+    Err(Error::custom(format_args!("`{found}` where `{kind}` was expected")))
 }
 
 /// Checks that the member read by [`tag`] was there.
@@ -106,7 +110,7 @@ pub(crate) fn missing(owner: &str, name: &str) -> Error {
 /// `error`, with the member in which it happened.
 #[cold]
 pub(crate) fn inside(owner: &str, name: &str, error: &Error) -> Error {
-    Error::custom(format_args!("{owner}.{name}: {error}"))
+    Error::custom(format_args!("{owner}.{}: {error}", excerpt(name)))
 }
 
 /// Finds one member of an object that is not read yet.

@@ -3,7 +3,7 @@
 //! Text that came in a frame has been scanned already, and texts are most of it. So strings are found and unescaped by blocks,
 //! raw values are copied but not read again, and what is seldom asked for is left to serde_json, value by value.
 
-use alloc::{borrow::Cow, format};
+use alloc::{borrow::Cow, format, string::ToString};
 use core::{fmt, iter};
 
 use serde_core::{
@@ -20,6 +20,7 @@ pub(crate) use own::{deep, read_all, read_from};
 pub(crate) use text::{Name, RawText};
 
 use super::{
+    excerpt::{excerpt, excerpt_of_error},
     scan::{MAX_DEPTH, ScanError, Scanner},
     unescape::unescape,
 };
@@ -41,6 +42,8 @@ pub(crate) struct Reader<'de> {
     scanner: Scanner<'de>,
     /// How many brackets may still be opened.
     depth: u32,
+    /// Errors are dropped, so they need not say what is wrong.
+    quiet: bool,
 }
 
 impl<'de> Reader<'de> {
@@ -49,7 +52,7 @@ impl<'de> Reader<'de> {
         let mut scanner = Scanner::new(text, MAX_DEPTH);
         scanner.skip_white_space();
         // As many as serde_json admits.
-        Self { scanner, depth: MAX_DEPTH - 1 }
+        Self { scanner, depth: MAX_DEPTH - 1, quiet: false }
     }
 
     /// An error with its place. serde_json takes it out of the message.
@@ -59,6 +62,17 @@ impl<'de> Reader<'de> {
         let line = before.matches('\n').count() + 1;
         let column = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
         Error::custom(format!("{error} at line {line} column {column}"))
+    }
+
+    /// An error of what was read, with its place, and without most of a long text that it repeats.
+    #[cold]
+    fn told(&self, error: Error) -> Error {
+        let text = error.to_string();
+        match (excerpt_of_error(&text), error.line()) {
+            (text, 0) => self.located(&text),
+            (Cow::Borrowed(_), _) => error,
+            (Cow::Owned(text), _) => self.located(&text),
+        }
     }
 
     /// The value that comes next, as serde_json reads it.
@@ -84,18 +98,30 @@ impl<'de> Reader<'de> {
     /// The value that comes next is not what was asked for.
     #[cold]
     pub(crate) fn unexpected(&mut self, expected: &dyn de::Expected) -> Error {
+        if self.quiet {
+            return Error::custom("something else was expected");
+        }
         match self.scanner.peek() {
             Some(b'{') => Error::invalid_type(Unexpected::Map, expected),
             Some(b'[') => Error::invalid_type(Unexpected::Seq, expected),
             Some(b'n') => Error::invalid_type(Unexpected::Unit, expected),
             Some(b't') => Error::invalid_type(Unexpected::Bool(true), expected),
             Some(b'f') => Error::invalid_type(Unexpected::Bool(false), expected),
-            Some(b'"') => match self.text() {
-                Ok(text) => Error::invalid_type(Unexpected::Str(&text), expected),
+            Some(b'"') => match self.scanner.text().map_err(syntax) {
+                // What is longer is shown as it is written, up to where it is cut.
+                Ok((written, escaped)) => match excerpt(written) {
+                    Cow::Borrowed(_) if escaped => match unescape(written) {
+                        Some(text) => Error::invalid_type(Unexpected::Str(&text), expected),
+                        None => Error::custom("lone surrogate in an escape"),
+                    },
+                    text => Error::invalid_type(Unexpected::Str(&text), expected),
+                },
                 Err(error) => error,
             },
             _ => match self.raw() {
-                Ok(number) => Error::invalid_type(Unexpected::Other(&format!("number `{number}`")), expected),
+                Ok(number) => {
+                    Error::invalid_type(Unexpected::Other(&format!("number `{}`", excerpt(number))), expected)
+                }
                 Err(error) => error,
             },
         }

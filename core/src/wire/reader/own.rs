@@ -31,8 +31,7 @@ pub(crate) fn read_all<'de, T>(
     match value(&mut reader) {
         Ok(value) if reader.scanner.expect_end().is_ok() => Ok(value),
         Ok(_) => Err(reader.located(&"trailing characters")),
-        Err(error) if error.line() == 0 => Err(reader.located(&error)),
-        Err(error) => Err(error),
+        Err(error) => Err(reader.told(error)),
     }
 }
 
@@ -71,6 +70,18 @@ impl<'de> Reader<'de> {
     /// What `look` finds in what comes next, which is still to be read.
     pub(crate) fn look_ahead<T>(&self, look: impl FnOnce(&mut Self) -> T) -> T {
         look(&mut self.clone())
+    }
+
+    /// What `read` reads, or nothing: then the reader stands where it stood, and no text is made of what is wrong.
+    pub(crate) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Option<T> {
+        let before = self.clone();
+        self.quiet = true;
+        let value = read(self);
+        self.quiet = before.quiet;
+        if value.is_err() {
+            *self = before;
+        }
+        value.ok()
     }
 
     /// All of the text, of which nothing is left then.

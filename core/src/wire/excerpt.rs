@@ -1,0 +1,43 @@
+//! The beginning of a text of the peer, for errors and logs.
+
+use alloc::{borrow::Cow, format};
+
+/// The most bytes of a text that are repeated. Written as Rust writes it in quotes, one byte becomes up to six.
+const MOST: usize = 96;
+
+/// The most bytes of an error about what a peer has sent.
+const MOST_OF_ERROR: usize = 768;
+
+/// Returns `text`, or its first bytes and an ellipsis if it is longer than what is to be repeated of a peer.
+pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    cut(text, MOST)
+}
+
+/// Returns `text`, which may repeat more than one text of a peer, or its beginning.
+pub(crate) fn excerpt_of_error(text: &str) -> Cow<'_, str> {
+    cut(text, MOST_OF_ERROR)
+}
+
+fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    if text.len() <= most {
+        return Cow::Borrowed(text);
+    }
+    let end = (0..=most).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    Cow::Owned(format!("{}...", &text[..end]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(excerpt("short"), "short");
+        assert_eq!(excerpt(&"x".repeat(MOST)), "x".repeat(MOST));
+        for character in ["x", "\u{e9}", "\u{200b}", "\u{1f980}"] {
+            let cut = excerpt(&character.repeat(MOST)).replace(character, "");
+            assert!(cut == "..." || character == "x" && cut.is_empty(), "{cut}");
+            assert!(excerpt_of_error(&character.repeat(1 << 12)).len() <= MOST_OF_ERROR + 3);
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! What a message that comes in may cost.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, CloseReason, Event, Outcome, RequestOptions, Violation},
+    protocol::{Capability, Method, ProtocolVersion, VersionSet},
+    rpc::CallId,
+    schema::CallToolResult,
+    wire::{Json, RawJson},
+};
+use mcp_tests::{
+    message::{progress, result},
+    solo::{Solo, full_client, full_server},
+};
+use serde_json::{Value, json};
+
+use super::{allocated, members};
+
+type Client = Solo<ClientEnd>;
+
+/// A client of a server of 2026-07-28 that has tasks.
+fn client() -> Client {
+    let mut config = full_client();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    let mut client = Solo::client(config);
+    let probe = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": probe["id"], "result": {
+        "resultType": "complete", "supportedVersions": ["2026-07-28"],
+        "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}}));
+    assert_eq!(client.take_events(), [Event::Ready]);
+    client
+}
+
+fn call(client: &mut Client) -> CallId {
+    let params = Json::new(&json!({"name": "t"})).expect("it is JSON");
+    let params = RawJson::from(&params);
+    let call = client.conn.request_raw(client.now, "tools/call", Some(&params), RequestOptions::default());
+    client.sent();
+    call.expect("it may be asked")
+}
+
+fn task(id: &str, status: &str, more: &Value) -> Value {
+    let mut task = json!({"resultType": "task", "taskId": id, "status": status, "ttlMs": null,
+        "createdAt": "2026-08-01T10:00:00Z", "lastUpdatedAt": "2026-08-01T10:00:00Z"});
+    task.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+    task
+}
+
+#[test]
+fn questions_beyond_the_limit_are_not_looked_at() {
+    let questions = members(40_000, r#"{"method":"roots/list"}"#);
+    let mut client = client();
+    let (asked, became_task) = (call(&mut client), call(&mut client));
+    client.feed(&result(became_task.as_u64(), task("t", "working", &json!({}))));
+    client.take_events();
+    let answer = format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","requestState":"s","inputRequests":{questions}}}}}"#,
+        asked.as_u64(),
+    );
+    let told = format!(
+        r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{questions}}}}}"#,
+    );
+    let taken = allocated(|| client.feed_text(&answer));
+    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+    assert!(taken < 64 << 10, "{taken} bytes for an answer of {}", answer.len());
+    let taken = allocated(|| client.feed_text(&told));
+    let events = client.take_events();
+    assert_eq!(events[0], Event::Response { call: became_task, outcome: Outcome::Malformed });
+    // The notification itself is handed on, in a copy since it waits behind the other event.
+    assert!(taken < (64 << 10) + told.len() as u64 * 2, "{taken} bytes for a notification of {}", told.len());
+}
+
+#[test]
+fn a_question_may_be_spelled_with_escapes_and_is_the_same() {
+    let mut client = client();
+    let asked = call(&mut client);
+    let twice = json!({"method": "roots/list"}).to_string();
+    client.feed_text(&format!(
+        r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","inputRequests":{{"a":{twice},"\u0061":{twice}}}}}}}"#,
+        asked.as_u64(),
+    ));
+    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+
+    // A task that spells it anew at each look asks it once.
+    let pursues = call(&mut client);
+    client.feed(&result(pursues.as_u64(), task("t", "working", &json!({}))));
+    client.take_events();
+    for name in ["a", "\\u0061", "a", "\\u0061"] {
+        client.feed_text(&format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{{"{name}":{twice}}}}}}}"#,
+        ));
+    }
+    let asked = client.take_events().into_iter().filter(|event| matches!(event, Event::Request { .. }));
+    assert_eq!(asked.count(), 1);
+}
+
+#[test]
+fn a_task_belongs_to_one_call() {
+    let mut client = client();
+    let calls: Vec<_> = (0..100).map(|_| call(&mut client)).collect();
+    let before = client.conn.stats().violations;
+    for call in &calls {
+        client.feed(&result(call.as_u64(), task("t", "working", &json!({}))));
+    }
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Task { call, .. } if call == calls[0]), "{events:?}");
+    for (event, call) in events[1..].iter().zip(&calls[1..]) {
+        assert_eq!(*event, Event::Response { call: *call, outcome: Outcome::Malformed });
+    }
+    assert_eq!((events.len(), client.conn.stats().violations - before), (100, 99));
+    // What is told of it is handed out once.
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/tasks",
+        "params": task("t", "working", &json!({"statusMessage": "x".repeat(100_000)}))});
+    let told = told.to_string();
+    let taken = allocated(|| client.feed_text(&told));
+    assert_eq!(client.take_events().len(), 2);
+    assert!(taken < 4 * told.len() as u64, "{taken} bytes for a notification of {}", told.len());
+    // The one that goes on ends with it.
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/tasks",
+        "params": task("t", "completed", &json!({"result": {}}))}));
+    assert!(
+        matches!(client.take_events()[0], Event::Response { call, outcome: Outcome::Result(_) } if call == calls[0])
+    );
+}
+
+// req: M-PROG-009
+#[test]
+fn progress_of_a_round_that_was_answered_moves_no_deadline() {
+    let mut client = client();
+    let call = call(&mut client);
+    let ask = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+    client.feed(&result(call.as_u64(), ask));
+    let events = client.take_events();
+    let [Event::Request { key, .. }] = &events[..] else { panic!("{events:?}") };
+    client.answer(*key, &json!({"roots": []}));
+    let second = client.sent_one();
+    assert_eq!(second["params"]["_meta"]["progressToken"], second["id"]);
+    let deadline = client.conn.poll_timeout().map(|deadline| deadline.at);
+    client.advance(Duration::from_secs(30));
+    let late = client.conn.stats().late;
+    client.feed(&progress(call.as_u64(), 1));
+    assert_eq!((client.take_events(), client.conn.stats().late - late), (vec![], 1));
+    assert_eq!(client.conn.poll_timeout().map(|deadline| deadline.at), deadline);
+    // That of the round under way does.
+    client.feed(&progress(second["id"].clone(), 1));
+    assert!(matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call));
+    assert!(client.conn.poll_timeout().map(|deadline| deadline.at) > deadline);
+}
+
+#[test]
+fn an_error_shows_the_beginning_of_what_is_wrong() {
+    for character in ["\u{7f}", "x", "\u{200b}", "\\u0001", "\u{1f600}"] {
+        let text = character.repeat(1 << 18);
+        let initialize = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-06-18","capabilities":{{}},"clientInfo":"{text}"}}}}"#
+        );
+        let mut server = Solo::server(full_server());
+        let taken = allocated(|| server.feed_text(&initialize));
+        assert_eq!(server.take_events(), [Event::Violation(Violation::BadParams(Method::Initialize))]);
+        let sent = server.sent_text();
+        assert!(sent[0].len() < 2000 && sent[0].contains("InitializeParams.clientInfo"), "{}", sent[0].len());
+        assert!(taken < 64 << 10, "{taken} bytes for {} of {character:?}", text.len());
+    }
+    // A number may be long as well, a word that is not known, and a name.
+    let long = "1".repeat(1 << 20);
+    for params in [
+        format!(r#"{{"protocolVersion":{long}}}"#),
+        format!(
+            r#"{{"protocolVersion":"2025-06-18","capabilities":{{}},"clientInfo":{{"name":"c","version":{long}}}}}"#
+        ),
+    ] {
+        let mut server = Solo::server(full_server());
+        server.feed_text(&format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#));
+        assert!(server.sent_text()[0].len() < 2000);
+    }
+}
+
+#[test]
+fn what_is_set_aside_makes_no_text() {
+    for value in ["\u{200b}".repeat(1 << 18), "\\u200b".repeat(1 << 17)] {
+        let text = format!(r#"{{"content":[],"isError":"{value}"}}"#);
+        let json = Json::parse(text.clone()).expect("it is JSON");
+        let taken = allocated(|| {
+            let result: CallToolResult = json.decode().expect("it is kept");
+            assert!(result.extra.get("isError").is_some());
+        });
+        assert!(taken < 4 * text.len() as u64, "{taken} bytes for {}", text.len());
+    }
+}
+
+#[test]
+fn a_revision_that_is_none_is_not_repeated_whole() {
+    let long = "\u{7f}".repeat(1 << 20);
+    let mut server = Solo::modern_server();
+    server.feed(&mcp_tests::message::modern_with(
+        1,
+        "tools/list",
+        json!({}),
+        json!({mcp_tests::message::VERSION: long}),
+    ));
+    let sent = server.sent_text();
+    assert!(sent[0].contains("-32022") && sent[0].len() < 2000, "{}", sent[0].len());
+}
+
+#[test]
+fn the_reason_of_the_end_is_short_for_each_call_that_ends_with_it() {
+    let long = "x".repeat(1 << 20);
+    let mut client = Solo::client(full_client());
+    let id = client.sent_one()["id"].clone();
+    client.feed(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -1, "message": long, "data": long}}));
+    let events = client.take_events();
+    let [Event::Closed(reason @ CloseReason::Refused(_))] = &events[..] else { panic!("no end") };
+    assert!(reason.to_string().len() < 2000, "{}", reason.to_string().len());
+
+    let mut client = Solo::client(full_client());
+    let id = client.sent_one()["id"].clone();
+    client.feed(&result(
+        id,
+        json!({"protocolVersion": long, "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}),
+    ));
+    let events = client.take_events();
+    let [Event::Closed(reason @ CloseReason::UnsupportedVersion(_))] = &events[..] else { panic!("no end") };
+    assert!(reason.to_string().len() < 2000, "{}", reason.to_string().len());
+}

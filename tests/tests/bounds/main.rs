@@ -1,0 +1,23 @@
+//! What one message of a peer may cost: limits are checked before the work, and in bytes.
+
+mod inbound;
+
+use std::fmt::Write as _;
+
+use allocation_counter::measure;
+
+/// The bytes that `f` takes from the allocator, given back or not.
+fn allocated(f: impl FnOnce()) -> u64 {
+    measure(f).bytes_total
+}
+
+/// An object of `count` members with names of seven digits and this value.
+fn members(count: usize, value: &str) -> String {
+    let mut text = String::from("{");
+    for number in 0..count {
+        let comma = if number == 0 { "" } else { "," };
+        write!(text, "{comma}\"{number:07}\":{value}").expect("a string takes it");
+    }
+    text.push('}');
+    text
+}
