@@ -9,7 +9,10 @@ use mcp_proto::{
     schema::{CallToolParams, GetPromptParams, tasks_extension::Task},
     wire::{ErrorObject, RawJson},
 };
-use mcp_tests::solo::{Solo, full_client};
+use mcp_tests::{
+    message::progress,
+    solo::{Solo, full_client},
+};
 use serde_json::{Value, json};
 
 type Client = Solo<ClientEnd>;
@@ -763,8 +766,11 @@ fn questions_can_come_before_the_task() {
     client.answer(key, &json!({"roots": []}));
     let update = one(client.sent());
     assert_eq!(update["params"].get("requestState"), None);
-    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": call.as_u64(), "progress": 1}}));
+    client.feed(&progress(update["id"].clone(), 1));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownProgress)]), "tasks have none");
+    let late = client.conn.stats().late;
+    client.feed(&progress(call.as_u64(), 1));
+    assert_eq!((client.take_events(), client.conn.stats().late - late), (vec![], 1), "the token of a round is over");
     answer(&mut client, &update, "complete", json!({}));
     let look = look_after(&mut client, millis(100));
     answer(&mut client, &look, "complete", completed());
