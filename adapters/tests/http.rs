@@ -270,7 +270,7 @@ fn whoever_has_no_business_here_is_refused() {
             (post("host: evil.example\r\n", body), 403),
             (post("host: localhost\r\norigin: http://evil.example\r\n", body), 403),
             (post("host: localhost\r\nmcp-session-id: guessed\r\n", body), 404),
-            (post("", body), 403),
+            (post("", body), 400),
             (post("host: localhost\r\nhost: localhost\r\n", body), 400),
             (post(&format!("host: localhost\r\nx: {}\r\n", "x".repeat(100_000)), body), 431),
             (post("host: localhost\r\n", body).replace("content-length: ", "content-length: 99999"), 413),

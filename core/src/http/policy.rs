@@ -111,7 +111,8 @@ impl Policy {
             (Some(target), Some(named)) if target != named => {
                 return Err((StatusCode::BAD_REQUEST, "Host differs from the authority of the target"));
             }
-            (target, named) => target.or(named).ok_or(forbidden("Host is missing"))?,
+            // RFC 9112, section 3.2: such a request is malformed, whatever the policy says.
+            (target, named) => target.or(named).ok_or((StatusCode::BAD_REQUEST, "Host is missing"))?,
         };
         let is_ours = match &self.hosts {
             Hosts::Loopback => is_loopback(&host.host),
@@ -249,7 +250,7 @@ mod tests {
         for (host, expected) in table {
             assert_eq!(status(&Policy::loopback(), "/mcp", &[("host", host)]), expected, "{host:?}");
         }
-        assert_eq!(status(&Policy::loopback(), "/mcp", &[]), 403);
+        assert_eq!(status(&Policy::loopback(), "/mcp", &[]), 400);
         assert_eq!(status(&Policy::loopback(), "/mcp", &[("host", "localhost"), ("host", "localhost")]), 400);
     }
 

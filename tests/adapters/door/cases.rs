@@ -52,14 +52,14 @@ pub(crate) fn rebinding() -> Vec<Case> {
         ] {
             cases.push(case(format!("{way} at {host:?}"), &request.clone().set("host", host), 403));
         }
-        cases.push(case(format!("{way} nowhere"), &request.clone().without("host"), 403));
+        cases.push(case(format!("{way} nowhere"), &request.clone().without("host"), 400));
         cases.push(case(format!("{way} in two places"), &request.add("host", "localhost"), 400));
     }
     let absolute = |target: &str| Raw::initialize().line(&format!("POST http://{target}/mcp HTTP/1.1"));
     cases.push(case("a target elsewhere", &absolute("evil.example").set("host", "evil.example"), 403));
     cases.push(case("a target that Host differs from", &absolute("localhost").set("host", "evil.example"), 400));
     cases.push(case("Host that the target differs from", &absolute("evil.example"), 400));
-    cases.push(case("no name in HTTP/1.0", &Raw::initialize().without("host").line("POST /mcp HTTP/1.0"), 403));
+    cases.push(case("no name in HTTP/1.0", &Raw::initialize().without("host").line("POST /mcp HTTP/1.0"), 400));
     cases
 }
 

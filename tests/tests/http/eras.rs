@@ -59,7 +59,13 @@ fn a_session_names_a_revision_that_is_served_or_none() {
                 let request =
                     mcp_tests::web::get("/mcp").header("mcp-session-id", &id).header("mcp-protocol-version", version);
                 assert_eq!(outcome(&mut web, request.body(Vec::new()).expect("a request")).0, 400, "{version:?}");
+                let request = http::Request::delete("/mcp")
+                    .header(http::header::HOST, "localhost")
+                    .header("mcp-session-id", &id)
+                    .header("mcp-protocol-version", version);
+                assert_eq!(outcome(&mut web, request.body(Vec::new()).expect("a request")).0, 400, "{version:?}");
             }
+            assert_eq!(web.endpoint.len(), 1, "the session goes on");
         }
     }
 }

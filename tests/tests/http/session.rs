@@ -48,7 +48,8 @@ fn a_session_that_is_over_is_not_found() {
             assert_eq!(web.delete(id).status(), 404, "{id:?}");
         }
         let bare = post("/mcp").body(ping.to_string().into_bytes()).expect("a request");
-        assert_eq!(web.ask(bare).status(), 400);
+        let reply = web.ask(bare);
+        assert_eq!((reply.status(), &reply.json()["id"]), (400, &json!(1)), "the error names the request");
     }
 }
 
@@ -138,6 +139,23 @@ fn a_session_belongs_to_who_began_it() {
         assert_eq!(context.principal.map(|principal| &*principal.id), Some("ada"));
         web.answer((session, key), &json!({"tools": []}));
         assert_eq!(web.reply(asked).status(), 200);
+    }
+}
+
+// req: SEC-003
+#[test]
+fn an_anonymous_session_is_not_open_to_a_known_principal() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut web = Web::new(full_server());
+        let id = web.begin(version);
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+        web.come_from("eve");
+        assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 404);
+        let asked = web.listen(&id, None);
+        assert_eq!(web.reply(asked).status(), 404);
+        assert_eq!(web.delete(&id).status(), 404);
+        web.caller = mcp_proto::http::server::Caller::Anybody;
+        assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 200);
     }
 }
 

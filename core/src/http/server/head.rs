@@ -16,6 +16,7 @@ use crate::{
         session_id::{PARAMETER, parameter},
     },
     protocol::{Era, Mirrored, ProtocolVersion, Said, VersionSet},
+    wire::{ErrorCode, ErrorObject, RequestId},
 };
 
 /// The revision that the header of a request names.
@@ -72,7 +73,7 @@ impl Purpose {
             (Surface::Mcp, &Verb::POST) => post(head, fields, config)?,
             (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
             (Surface::Mcp, &Verb::DELETE) if legacy => {
-                let id = session(fields.session)?.ok_or_else(missing_session)?;
+                let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
                 supported(&Declared::by(fields.version), config)?;
                 Self::Bare(Work::End(id))
             }
@@ -86,7 +87,7 @@ impl Purpose {
             (Surface::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
             (Surface::OldMessages, &Verb::POST) => {
                 json_body(&head.headers, fields, config)?;
-                let id = parameter(head.uri.query(), PARAMETER).ok_or_else(missing_session)?;
+                let id = parameter(head.uri.query(), PARAMETER).ok_or_else(|| missing_session(None))?;
                 Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(answer::no_session()))?)
             }
             (Surface::OldMessages, _) => return Err(Box::new(answer::not_allowed("POST"))),
@@ -161,8 +162,10 @@ pub(super) fn too_large<T>() -> Result<T, Box<Answer>> {
     refuse(StatusCode::PAYLOAD_TOO_LARGE, "The body is larger than the limit")
 }
 
-pub(super) fn missing_session() -> Box<Answer> {
-    Box::new(refusal(StatusCode::BAD_REQUEST, "Mcp-Session-Id is missing: a session begins with initialize"))
+/// 400, with the id of the request in the body, if that was read and has one.
+pub(super) fn missing_session(id: Option<&RequestId>) -> Box<Answer> {
+    let why = "Mcp-Session-Id is missing: a session begins with initialize";
+    Box::new(answer::error(StatusCode::BAD_REQUEST, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why)))
 }
 
 fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
@@ -245,7 +248,7 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purp
 
 fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Work, Box<Answer>> {
     accepts(&head.headers, [EVENTS])?;
-    let id = session(fields.session)?.ok_or_else(missing_session)?;
+    let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
     supported(&Declared::by(fields.version), config)?;
     let Ok(last) = fields.last_event.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");

@@ -109,7 +109,7 @@ impl Parsed {
             None if self.is_initialize => {
                 self.fail(StatusCode::OK, &ErrorObject::invalid_params("Invalid params: these do not open a session"))
             }
-            None => Err(missing_session()),
+            None => Err(missing_session(self.outline.as_ref().and_then(Outline::id))),
         }
     }
 
