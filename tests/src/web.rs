@@ -1,6 +1,10 @@
 //! An HTTP server in memory, under a virtual clock, asked by hand: whole requests in, answers as far as they have come out.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use http::{HeaderValue, Request, StatusCode, header, request::Builder};
 use mcp_proto::{
@@ -35,6 +39,16 @@ pub struct Reply {
 }
 
 impl Reply {
+    #[track_caller]
+    fn take(&mut self, output: Output) {
+        assert!(!self.ended, "nothing follows the end");
+        match output {
+            Output::Head(head) => assert!(self.head.replace(head).is_none(), "there is one head"),
+            Output::Data(len) => assert!(len > 0 && self.head.is_some(), "the head comes first"),
+            Output::End => self.ended = true,
+        }
+    }
+
     /// The status.
     #[must_use]
     #[track_caller]
@@ -95,8 +109,14 @@ pub struct Web {
     pub caller: Caller,
     /// What the applications of the sessions hear.
     pub events: Vec<(usize, Event<'static>)>,
+    /// Whether clients read what comes in answer to what is sent next.
+    pub reads: bool,
     next: usize,
     replies: BTreeMap<Asked, Reply>,
+    /// Which request each exchange of a session belongs to.
+    asked: BTreeMap<(usize, ExchangeId), Asked>,
+    /// Answers that are not read.
+    unread: BTreeSet<Asked>,
 }
 
 /// A POST of a message as a client sends it that does everything right, headers of its revision aside.
@@ -153,8 +173,11 @@ impl Web {
             now: Timestamp::ZERO,
             caller: Caller::Anybody,
             events: Vec::new(),
+            reads: true,
             next: 0,
             replies: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            unread: BTreeSet::new(),
         }
     }
 
@@ -167,6 +190,10 @@ impl Web {
             Ok((session, exchange)) => {
                 let asked = Asked { session, exchange: Some(exchange), ..asked };
                 self.replies.insert(asked, Reply::default());
+                self.asked.insert((session, exchange), asked);
+                if !self.reads {
+                    self.unread.insert(asked);
+                }
                 self.settle();
                 asked
             }
@@ -206,18 +233,14 @@ impl Web {
                 self.events.push((*index, event));
             }
             while let Some(exchange) = session.poll_ready() {
-                let asked =
-                    self.replies.keys().find(|it| it.session == *index && it.exchange == Some(exchange)).copied();
-                let reply = asked.and_then(|asked| self.replies.get_mut(&asked));
+                let asked = self.asked.get(&(*index, exchange)).copied();
+                if asked.is_some_and(|asked| self.unread.contains(&asked)) {
+                    continue;
+                }
                 let mut lost = Reply::default();
-                let reply = reply.unwrap_or(&mut lost);
+                let reply = asked.and_then(|asked| self.replies.get_mut(&asked)).unwrap_or(&mut lost);
                 while let Some(output) = session.poll_output(exchange, &mut reply.body) {
-                    assert!(!reply.ended, "nothing follows the end");
-                    match output {
-                        Output::Head(head) => assert!(reply.head.replace(head).is_none(), "there is one head"),
-                        Output::Data(len) => assert!(len > 0 && reply.head.is_some(), "the head comes first"),
-                        Output::End => reply.ended = true,
-                    }
+                    reply.take(output);
                 }
             }
         }
@@ -227,6 +250,29 @@ impl Web {
             assert_eq!(session.poll_timeout(), None, "what is over waits for nothing");
             session.id().map(|id| self.endpoint.forget(id));
         }
+    }
+
+    /// From now on the client reads an answer, or does not.
+    pub fn read(&mut self, asked: Asked, reads: bool) {
+        if !reads {
+            self.unread.insert(asked);
+            return;
+        }
+        self.unread.remove(&asked);
+        while self.read_once(asked) {}
+        self.settle();
+    }
+
+    /// The client reads the next piece of an answer; whether there was one.
+    pub fn read_once(&mut self, asked: Asked) -> bool {
+        let (Some(session), Some(exchange)) = (self.sessions.get_mut(&asked.session), asked.exchange) else {
+            return false;
+        };
+        let Some(reply) = self.replies.get_mut(&asked) else { return false };
+        let output = session.poll_output(exchange, &mut reply.body);
+        let is_some = output.is_some();
+        output.into_iter().for_each(|output| reply.take(output));
+        is_some
     }
 
     /// What has come in answer to a request.

@@ -107,7 +107,8 @@ impl Engine {
     /// A batch in which nobody is owed anything leaves nothing.
     fn tidy_batch(&mut self, slot: usize) {
         if self.batches.get(slot).is_some_and(|batch| batch.is_complete() && batch.parts.is_empty()) {
-            self.batches.remove(slot);
+            let stream = self.batches.remove(slot).stream;
+            self.unanswered.extend(stream);
         }
     }
 

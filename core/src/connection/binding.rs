@@ -1,15 +1,15 @@
 //! What a binding with several streams asks of a connection, and a pipe does not.
 
-use alloc::{collections::BTreeSet, string::ToString, sync::Arc};
+use alloc::{string::ToString, sync::Arc};
 use core::{marker::PhantomData, time::Duration};
 
 use super::{
     ClientConfig, ClientEnd, CloseReason, Connection, Event, Failure, Opening, Outcome, RequestOptions, ServerEnd,
-    engine::{CallTag, Engine, Side},
+    engine::{CallTag, Downstream, Engine, Side},
 };
 use crate::{
     protocol::{Era, Method, Phase},
-    rpc::{CallId, Lane, ReplyKey, State, Timestamp},
+    rpc::{CallId, Lane, ReplyKey, Timestamp},
     wire::encode,
 };
 
@@ -29,14 +29,14 @@ impl Connection<ServerEnd> {
         self.engine.requests.len() > 0
     }
 
-    /// Whether an answer to anything that came in on this stream is still to be sent.
-    pub(crate) fn owes(&self, stream: u64) -> bool {
-        self.engine.owed().any(|owed| owed == stream)
+    /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is `full`.
+    pub(crate) fn hold(&mut self, bytes: usize, full: bool) {
+        self.engine.downstream = Downstream { bytes, full };
     }
 
-    /// Every stream on which an answer is still to be sent.
-    pub(crate) fn owed(&self) -> BTreeSet<u64> {
-        self.engine.owed().collect()
+    /// Whether a request of ours is still to be answered.
+    pub(crate) fn asks(&self, call: CallId) -> bool {
+        self.engine.calls.get(call).is_some()
     }
 }
 
@@ -116,11 +116,6 @@ impl<E> Connection<E> {
 }
 
 impl Engine {
-    fn owed(&self) -> impl Iterator<Item = u64> {
-        let owed = [State::Open, State::Answered].into_iter().flat_map(|state| self.requests.keys(state));
-        owed.filter_map(|key| self.requests.get(key)?.0.tag.stream())
-    }
-
     fn fail(&mut self, call: CallId, failure: Failure) {
         let now = self.clock;
         if self.calls.get(call).is_some() && self.pursues(call) {

@@ -217,6 +217,13 @@ impl Side {
     }
 }
 
+/// What a binding holds of what it has taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Downstream {
+    pub(super) bytes: usize,
+    pub(super) full: bool,
+}
+
 /// Requests whose streams the binding is to close for now, and when the peer may come back.
 type LetGo = VecDeque<(ReplyKey, Option<Duration>)>;
 
@@ -250,6 +257,10 @@ pub(super) struct Engine {
     /// How the frame that is being taken in has come.
     pub(super) arrival: Option<Arc<Arrival>>,
     pub(super) let_go: Rare<LetGo>,
+    /// Streams on which no answer follows, as everything asked there was cancelled.
+    pub(super) unanswered: Rare<VecDeque<u64>>,
+    /// Bytes that a binding has taken and not written yet, and whether it has no room for more.
+    pub(super) downstream: Downstream,
     /// The end began before the handshake was over.
     pub(super) aborted: bool,
     /// The client has said that it is ready before it has begun (servers).
@@ -302,6 +313,8 @@ impl Engine {
             drain: None,
             arrival: None,
             let_go: Rare::default(),
+            unanswered: Rare::default(),
+            downstream: Downstream::default(),
             aborted: false,
             initialized_early: false,
             noise: 0,
@@ -360,7 +373,11 @@ impl Engine {
     }
 
     pub(super) fn has_output(&self) -> bool {
-        self.outbox.frames() > 0 || self.has_batch() || !self.changes.is_empty() || !self.let_go.is_empty()
+        self.outbox.frames() > 0
+            || self.has_batch()
+            || !self.changes.is_empty()
+            || !self.let_go.is_empty()
+            || !self.unanswered.is_empty()
     }
 
     fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<(Route, Option<u64>)> {
@@ -374,6 +391,9 @@ impl Engine {
             if let Some((entry, State::Open)) = self.requests.get(key) {
                 return Some((Route::LetGo { key, retry }, entry.tag.stream()));
             }
+        }
+        if let Some(stream) = self.unanswered.made().and_then(VecDeque::pop_front) {
+            return Some((Route::Unanswered, Some(stream)));
         }
         let owner = self.outbox.pop(Lane::Request, out)?;
         Some(self.left(owner))

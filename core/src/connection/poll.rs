@@ -39,6 +39,9 @@ pub enum Route {
         /// When the peer should come back.
         retry: Option<Duration>,
     },
+    /// Nothing was appended: the peer has cancelled all that it asked on this stream, and no answer follows there. A batch
+    /// without requests has none from the start. Only where [`Arrival::stream`](super::Arrival::stream) was given.
+    Unanswered,
 }
 
 /// When to wake up, and why.

@@ -375,7 +375,7 @@ impl Engine {
         if state == State::Cancelled {
             return;
         }
-        let batch = entry.tag.batch;
+        let (batch, stream) = (entry.tag.batch, entry.tag.stream());
         if entry.tag.queued > 0 {
             self.outbox.take_back(
                 Lane::Control,
@@ -384,6 +384,8 @@ impl Engine {
         }
         if let Some(batch) = batch {
             self.batch_cancel(batch, key);
+        } else if let Some(stream) = stream {
+            self.unanswered.push_back(stream);
         }
         match state {
             State::Open => self.requests.cancel(key),

@@ -54,7 +54,8 @@ impl Engine {
 
     /// Whether there is room for another message of the application.
     pub(super) fn has_room(&self) -> Result<(), SendError> {
-        if self.pending_bytes() >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
+        let waiting = self.pending_bytes().saturating_add(self.downstream.bytes);
+        if self.downstream.full || waiting >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
     }
 
     /// Whether there is room for another request of the application.

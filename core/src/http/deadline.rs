@@ -23,6 +23,8 @@ pub enum Wake {
     Quiet,
     /// What was kept for a client that comes back has been kept for long enough.
     Replay,
+    /// Clients of a session that refuses messages as busy have not read for too long.
+    Stalled,
     /// Nobody uses the session.
     Idle,
     /// A stream that was lost is to be taken up again.

@@ -8,8 +8,10 @@ use super::{MemoryReplay, Replay};
 /// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
 /// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message.
-/// A session holds at most what its connection may hold, [`queued_bytes`](Self::queued_bytes) and one message,
-/// [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes) and one message.
+/// A session holds at most what its connection may hold, [`waiting_bytes`](Self::waiting_bytes), and
+/// [`replay_bytes`](Self::replay_bytes) and one message. What waits to be written on its exchanges counts as part of the
+/// connection's [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request
+/// of 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -28,9 +30,16 @@ pub struct Limits {
     /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
     /// that it has lost without anybody noticing. Beyond it, new ones are refused with 409.
     pub streams: usize,
-    /// Bytes of one session that wait to be written. Beyond it, nothing more is taken from its connection, which then
-    /// refuses new messages as busy. Default 4 MiB.
+    /// Bytes of one session that wait to be written, beyond which new messages are refused as busy. Default 4 MiB.
+    ///
+    /// Where a session has several exchanges, each of them counts with at most a quarter of this: one client connection that
+    /// is not read does not hold up the others. All bytes together are bounded by
+    /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes).
     pub queued_bytes: usize,
+    /// How long a session waits for clients that do not read, once it refuses messages as busy. After that, each exchange of
+    /// which nothing was taken for so long is ended, and what waits on it is dropped. Its stream goes on as after a
+    /// disconnection: what is kept of it is sent to a client that comes back. Default 10 seconds.
+    pub stalled: Duration,
     /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is given up.
     pub waiting: usize,
     /// Their bytes. Default 1 MiB.
@@ -72,6 +81,7 @@ impl Default for Limits {
             exchanges: 1024,
             streams: 8,
             queued_bytes: 4 << 20,
+            stalled: Duration::from_secs(10),
             waiting: 256,
             waiting_bytes: 1 << 20,
             replay: 1024,

@@ -10,6 +10,7 @@ mod laws;
 mod listening;
 mod mirroring;
 mod old;
+mod pressure;
 mod recovery;
 mod resumption;
 mod session;

@@ -7,14 +7,14 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Session,
-    exchange::{Exchange, Form, MESSAGE},
+    exchange::MESSAGE,
     session::{SPARE, Way},
 };
 use crate::{
     codec::SseText,
     connection::{Failure, Route, Transmit},
-    http::{Answer, answer},
-    protocol::ProtocolVersion,
+    http::{Answer, Deadline, Wake, answer},
+    protocol::{Phase, ProtocolVersion},
     rpc::CallId,
     wire::{ErrorCode, Message},
 };
@@ -28,12 +28,14 @@ impl Session {
         let last = match route {
             Route::Reply { last, .. } => last,
             Route::Connection => stream.is_some(),
-            Route::Call(_) | Route::LetGo { .. } => false,
+            Route::Call(_) | Route::LetGo { .. } | Route::Unanswered => false,
         };
         match &mut self.kind {
             Way::Modern { .. } => {
                 let only = self.exchanges.iter().next().map(|(id, _)| ExchangeId(id));
-                if let (Some(id), false) = (only, matches!(route, Route::Call(_) | Route::LetGo { .. })) {
+                if let (Some(id), false) =
+                    (only, matches!(route, Route::Call(_) | Route::LetGo { .. } | Route::Unanswered))
+                {
                     self.send(id, frame, last);
                     if last {
                         self.conn.close(self.clock);
@@ -41,7 +43,7 @@ impl Session {
                 }
             }
             Way::Old { stream: carrier, .. } => {
-                if let (Some(id), false) = (*carrier, matches!(route, Route::LetGo { .. })) {
+                if let (Some(id), false) = (*carrier, matches!(route, Route::LetGo { .. } | Route::Unanswered)) {
                     self.send(id, frame, false);
                 }
             }
@@ -49,8 +51,10 @@ impl Session {
                 let known = stream.filter(|stream| streams.all.contains(*stream));
                 match (route, known) {
                     (Route::LetGo { retry, .. }, Some(stream)) => self.let_go(stream, retry),
-                    (Route::LetGo { .. }, None) => {}
-                    (_, Some(stream)) => self.send_on(stream, frame, last),
+                    (Route::Unanswered, Some(stream)) => self.stays_unanswered(stream),
+                    (Route::LetGo { .. } | Route::Unanswered, None) => {}
+                    (Route::Call(call), Some(stream)) => self.send_on(stream, Some(call), frame, false),
+                    (_, Some(stream)) => self.send_on(stream, None, frame, last),
                     (Route::Call(call), None) => self.send_to_anybody(Some(call), frame),
                     (Route::Connection, None) if stream.is_none() => self.send_to_anybody(None, frame),
                     // It belongs to a request that was sent on an exchange that is lost, and cannot be resumed.
@@ -61,7 +65,7 @@ impl Session {
     }
 
     /// Sends a message on a stream, whether anything carries that now or not.
-    fn send_on(&mut self, stream: u64, frame: &mut Vec<u8>, last: bool) {
+    fn send_on(&mut self, stream: u64, call: Option<CallId>, frame: &mut Vec<u8>, last: bool) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
         let Some(known) = streams.all.get_mut(stream) else { return };
         let carrier = known.exchange;
@@ -76,11 +80,16 @@ impl Session {
             self.open_stream(id, stream);
         }
         let Way::Streams { streams, .. } = &mut self.kind else { return };
-        let event = streams.keep(self.clock, stream, frame).text();
+        let event = streams.keep(self.clock, stream, call, frame).text();
         if last {
             streams.done(stream);
+        } else if call.is_some() {
+            let conn = &self.conn;
+            streams.tidy_calls(stream, |call| conn.asks(call));
         }
-        if let Some(id) = carrier {
+        // Where what came before is still to be read, it comes behind that.
+        let is_ahead = |id: &ExchangeId| self.exchanges.get(id.0).is_some_and(|exchange| exchange.behind.is_none());
+        if let Some(id) = carrier.filter(is_ahead) {
             self.write(id, &SseText { id: Some(&event), data: Some(frame), ..MESSAGE });
             if last {
                 self.end(id);
@@ -110,7 +119,7 @@ impl Session {
     fn send_to_anybody(&mut self, call: Option<CallId>, frame: &mut Vec<u8>) {
         let Way::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(stream) = streams.listener() {
-            return self.send_on(stream, frame, false);
+            return self.send_on(stream, call, frame, false);
         }
         for given_up in streams.wait(&self.options.limits, call, frame) {
             if let Some(call) = given_up.call {
@@ -122,9 +131,37 @@ impl Session {
     /// Sends what waits for a stream.
     pub(super) fn send_waiting(&mut self, stream: u64) {
         while let Way::Streams { streams, .. } = &mut self.kind
-            && let Some(mut message) = streams.next_waiting()
+            && let Some((call, mut message)) = streams.next_waiting()
         {
-            self.send_on(stream, &mut message, false);
+            self.send_on(stream, call, &mut message, false);
+        }
+    }
+
+    /// Nothing follows on a stream: all that was asked there was cancelled, or nothing was.
+    fn stays_unanswered(&mut self, stream: u64) {
+        if self.conn.phase() == Phase::Closed {
+            return;
+        }
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let carrier = streams.all.get(stream).and_then(|known| known.exchange);
+        streams.done(stream);
+        match carrier.and_then(|id| Some((id, self.exchanges.get_mut(id.0)?))) {
+            Some((id, exchange)) if exchange.is_open() && self.taking == Some(id) => {
+                self.answer(id, answer::empty(StatusCode::ACCEPTED));
+            }
+            Some((id, exchange)) => {
+                if exchange.is_open() {
+                    exchange.stream();
+                }
+                if exchange.behind.is_none() {
+                    self.end(id);
+                }
+            }
+            None => {}
+        }
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.forget_if_over(stream);
+            streams.tidy_sometimes();
         }
     }
 
@@ -233,37 +270,15 @@ impl Session {
         }
     }
 
-    /// Ends exchanges whose requests were cancelled: there will be no answer.
-    pub(super) fn sweep(&mut self) {
-        if !matches!(self.kind, Way::Streams { .. }) {
-            return;
-        }
-        let owed = self.conn.owed();
-        let waits = |it: &Exchange| it.form != Form::Whole && !it.is_ended();
-        let over: Vec<_> =
-            self.exchanges.iter().filter(|(_, it)| waits(it)).map(|(id, it)| (ExchangeId(id), it.stream)).collect();
-        for (id, stream) in over {
-            let (Some(stream), Way::Streams { streams, .. }) = (stream, &mut self.kind) else { continue };
-            let Some(known) = streams.all.get(stream) else { continue };
-            if known.listens || owed.contains(&stream) {
-                continue;
-            }
-            streams.done(stream);
-            if let Some(exchange) = self.exchanges.get_mut(id.0).filter(|exchange| exchange.is_open()) {
-                exchange.stream();
-            }
-            self.end(id);
-        }
-    }
-
     // ---- what changes an exchange ----
 
     /// Gives a whole answer.
     pub(super) fn answer(&mut self, id: ExchangeId, answer: Answer) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
-        self.queued += answer.body().len();
-        let stream = exchange.stream;
+        let (before, after, stream) = (exchange.waiting(), answer.body().len(), exchange.stream);
         exchange.answer(answer);
+        exchange.read_in = self.watch;
+        self.weigh(before, after);
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, stream) {
             streams.all.remove(stream);
         }
@@ -279,8 +294,14 @@ impl Session {
     /// So many bytes were added to what waits to be written.
     pub(super) fn wrote(&mut self, id: ExchangeId, bytes: usize) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
-        self.queued += bytes;
-        exchange.quiet = Some(self.clock + self.options.limits.keepalive);
+        let (after, at) = (exchange.waiting(), self.clock + self.options.limits.keepalive);
+        exchange.quiet = Some(at);
+        if after == bytes {
+            // All that came before was read.
+            exchange.read_in = self.watch;
+        }
+        self.weigh(after - bytes, after);
+        self.look_at(Deadline { at, wake: Wake::Quiet });
         self.announce(id);
     }
 

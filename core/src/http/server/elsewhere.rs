@@ -1,9 +1,18 @@
 //! Streams of a session that were sent elsewhere: by another process that takes part in it.
 
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
 
-use super::{ExchangeId, Session, exchange::MESSAGE, session::Way};
-use crate::{codec::SseText, http::session_id::EventId, rpc::Timestamp};
+use super::{
+    ExchangeId, Session,
+    exchange::{Exchange, MESSAGE},
+    resume::FEED,
+    session::Way,
+};
+use crate::{
+    codec::SseText,
+    http::{row::Row, session_id::EventId},
+    rpc::Timestamp,
+};
 
 /// Somebody has come back here for a stream that was sent elsewhere: what was kept of it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +48,11 @@ struct Following {
     asked: bool,
 }
 
+/// Whether what waits on an exchange is little enough to look for more.
+fn has_room(exchanges: &Row<Box<Exchange>>, id: ExchangeId) -> bool {
+    exchanges.get(id.0).is_some_and(|exchange| exchange.waiting() < FEED)
+}
+
 impl Followed {
     pub(super) fn forget(&mut self, id: ExchangeId) {
         self.0.remove(&id);
@@ -52,7 +66,9 @@ impl Session {
     /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
     /// [`handle_fetched`](Self::handle_fetched).
     pub fn poll_fetch(&mut self) -> Option<Fetch> {
-        let (exchange, following) = self.followed.0.iter_mut().find(|(_, following)| !following.asked)?;
+        let Self { followed, exchanges, .. } = self;
+        let wants = |id: &ExchangeId, it: &Following| !it.asked && has_room(exchanges, *id);
+        let (exchange, following) = followed.0.iter_mut().find(|(id, following)| wants(id, following))?;
         following.asked = true;
         let EventId { listens, stream, seq } = following.at;
         Some(Fetch { exchange: *exchange, stream, after: seq, waits: !listens })
@@ -61,7 +77,7 @@ impl Session {
     /// Whether [`poll_fetch`](Self::poll_fetch) has something.
     #[must_use]
     pub fn has_fetch(&self) -> bool {
-        self.followed.0.values().any(|following| !following.asked)
+        self.followed.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
     }
 
     /// Whether an exchange still carries a stream that is sent elsewhere.
@@ -107,6 +123,9 @@ impl Session {
 
     /// Takes up a stream that was sent elsewhere.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
+        // Whoever comes back twice for a stream has lost it twice.
+        let before = self.followed.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
+        before.into_iter().for_each(|before| self.cut(before));
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream();
         let bytes = exchange.comment();

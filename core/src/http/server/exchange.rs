@@ -4,10 +4,12 @@ use alloc::vec::Vec;
 
 use http::{HeaderValue, Response, header, response::Parts};
 
+use super::resume::FEED;
+
 use crate::{
     codec::SseText,
     http::{
-        Answer,
+        Answer, Deadline, Wake,
         names::{ACCEL_BUFFERING, EVENTS},
     },
     rpc::Timestamp,
@@ -68,6 +70,10 @@ pub(super) struct Exchange {
     pub(super) quiet: Option<Timestamp>,
     /// It is among those that have something to write.
     pub(super) announced: bool,
+    /// Messages of its stream behind this one are kept, and written once there is room for them.
+    pub(super) behind: Option<u64>,
+    /// In which [watch](super::pressure) something was taken last, or nothing waited.
+    pub(super) read_in: u32,
 }
 
 impl Exchange {
@@ -82,6 +88,8 @@ impl Exchange {
             ended: false,
             quiet: None,
             announced: false,
+            behind: None,
+            read_in: 0,
         }
     }
 
@@ -125,6 +133,23 @@ impl Exchange {
         self.body.len() - before
     }
 
+    /// Writes a comment of so many messages that are not kept any more; how many bytes that are.
+    pub(super) fn remark(&mut self, missing: u64) -> usize {
+        let before = self.body.len();
+        let messages = if missing == 1 { "message is" } else { "messages are" };
+        self.body.extend_from_slice(alloc::format!(": {missing} {messages} not kept any more\n\n").as_bytes());
+        self.body.len() - before
+    }
+
+    /// Nothing follows, and what waits is dropped.
+    pub(super) fn cut(&mut self) {
+        (self.body, self.taken, self.behind) = (Vec::new(), 0, None);
+        if self.is_open() {
+            self.stream();
+        }
+        self.end();
+    }
+
     /// Nothing follows.
     pub(super) fn end(&mut self) {
         self.ended = true;
@@ -137,6 +162,21 @@ impl Exchange {
 
     pub(super) const fn is_ended(&self) -> bool {
         self.ended
+    }
+
+    /// When something is to be done, if nothing happens until then.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        match self.form {
+            // Over the old transport nothing is opened for it.
+            Form::Open { until } => self.stream.map(|_| Deadline { at: until, wake: Wake::Patience }),
+            Form::Stream => self.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
+            Form::Whole => None,
+        }
+    }
+
+    /// Whether it takes up a stream and has room for more of it.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.behind.is_some() && self.waiting() < FEED
     }
 
     /// Bytes that wait to be taken.

@@ -134,7 +134,9 @@ mod exchange;
 mod head;
 mod intake;
 mod message;
+mod pressure;
 mod receive;
+mod resume;
 mod session;
 mod streams;
 

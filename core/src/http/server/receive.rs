@@ -8,7 +8,6 @@ use super::{
     ExchangeId, Request, Session,
     intake::{Kind, Work},
     session::Way,
-    streams::Lost,
 };
 use crate::{
     codec::{Frame, SseText},
@@ -16,7 +15,7 @@ use crate::{
     http::{
         Answer,
         answer::{self, refusal},
-        session_id::{EventId, message_uri},
+        session_id::message_uri,
     },
     protocol::Mirrored,
 };
@@ -82,7 +81,9 @@ impl Session {
             }
             event => event,
         };
+        self.taking = Some(id);
         self.pump();
+        self.taking = None;
         // Over the old transport, answers travel elsewhere.
         if !asks || stream.is_none() {
             self.accept(id, stream, request.kind, refusal);
@@ -93,69 +94,16 @@ impl Session {
     /// Answers a message that the application is not to answer, if the connection has not done so.
     fn accept(&mut self, id: ExchangeId, stream: Option<u64>, kind: Kind, refusal: Option<Answer>) {
         let is_open = self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open());
-        let waits = match kind {
-            Kind::Request | Kind::Batch => stream.is_some_and(|stream| self.conn.owes(stream)),
-            Kind::Nothing | Kind::Notification | Kind::Response => false,
-        };
+        // A request is owed an answer, also where the connection has given it itself. That none will come is said by the
+        // connection.
+        let waits = matches!(kind, Kind::Request | Kind::Batch) && stream.is_some();
         if !is_open || waits {
             return;
         }
         let refusal = refusal.filter(|_| matches!(kind, Kind::Notification | Kind::Response));
         self.answer(id, refusal.unwrap_or_else(|| answer::empty(StatusCode::ACCEPTED)));
-        if kind == Kind::Notification {
-            // It may have been the cancellation of something that waited.
-            self.sweep();
-        }
         if matches!(self.kind, Way::Modern { .. }) {
             self.conn.close(self.clock);
-        }
-    }
-
-    /// Opens a stream that belongs to no request, or takes one up again.
-    fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
-        let found = last.map(|last| streams.find(last));
-        match found {
-            Some(Ok(from)) => self.resume(id, from),
-            Some(Err(Lost::Elsewhere(from))) => self.follow(id, from),
-            Some(Err(Lost::Never | Lost::Gone)) => {
-                self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
-            }
-            None | Some(Err(Lost::Listener)) => {
-                if streams.listening() >= self.options.limits.streams {
-                    return self
-                        .answer(id, refusal(StatusCode::CONFLICT, "There are too many streams in this session"));
-                }
-                let stream = streams.begin(id, true);
-                self.open_stream(id, stream);
-                self.send_waiting(stream);
-            }
-        }
-    }
-
-    /// Takes up a stream behind an event that was received.
-    fn resume(&mut self, id: ExchangeId, from: EventId) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
-        let Some(stream) = streams.all.get_mut(from.stream) else { return };
-        let (before, done, listens) = (stream.exchange.replace(id), stream.done, stream.listens);
-        if let Some(before) = before {
-            // Its client has lost it before anybody here has noticed.
-            self.end(before);
-        }
-        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
-            return;
-        };
-        exchange.stream = Some(from.stream);
-        exchange.stream();
-        let bytes = match streams.repeat(from, exchange) {
-            0 => exchange.comment(),
-            bytes => bytes,
-        };
-        self.wrote(id, bytes);
-        if done {
-            self.end(id);
-        } else if listens {
-            self.send_waiting(from.stream);
         }
     }
 

@@ -57,6 +57,16 @@ pub struct Session {
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
     pub(super) queued: usize,
+    /// What they count, where there are several.
+    pub(super) counted: usize,
+    /// When clients that do not read are given up, while new messages are refused.
+    pub(super) held: Option<Timestamp>,
+    /// Which time of refusing this is.
+    pub(super) watch: u32,
+    /// When one of the exchanges may have something to do, at the earliest.
+    pub(super) next: Option<Deadline>,
+    /// The exchange whose message is being brought to the connection.
+    pub(super) taking: Option<ExchangeId>,
     /// Since when nothing is going on.
     idle: Option<Timestamp>,
     /// It has tables and buffers that are kept for what is asked next.
@@ -122,6 +132,11 @@ impl Session {
             next_exchange: 1,
             ready: VecDeque::new(),
             queued: 0,
+            counted: 0,
+            held: None,
+            watch: 0,
+            next: None,
+            taking: None,
             idle: Some(now),
             warm: false,
             came_back: false,
@@ -201,7 +216,9 @@ impl Session {
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let full = self.exchanges.len() >= self.options.limits.exchanges;
-        self.exchanges.insert(id.0, Box::new(Exchange::new(self.clock + self.options.limits.patience)));
+        let until = self.clock + self.options.limits.patience;
+        self.exchanges.insert(id.0, Box::new(Exchange::new(until)));
+        self.look_at(Deadline { at: until, wake: Wake::Patience });
         self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
         let event = if self.conn.phase() == Phase::Closed {
             self.answer(id, answer::no_session());
@@ -246,21 +263,11 @@ impl Session {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
         self.pump();
-        let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
-        for id in ids {
-            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
-            match exchange.form {
-                Form::Open { until } if until <= now => {
-                    if let Some(stream) = exchange.stream {
-                        self.open_stream(id, stream);
-                    }
-                }
-                Form::Stream if exchange.quiet.is_some_and(|at| at <= now) => {
-                    let bytes = exchange.comment();
-                    self.wrote(id, bytes);
-                }
-                _ => {}
-            }
+        if self.next.is_some_and(|next| next.at <= now) {
+            self.look(now);
+        }
+        if self.held.is_some_and(|at| at <= now) {
+            self.give_up_readers();
         }
         if let Way::Streams { streams, .. } = &mut self.kind
             && streams.replay.expiry().is_some_and(|at| at <= now)
@@ -318,9 +325,8 @@ impl Session {
         self.pump();
         self.conn.close(now);
         if let Way::Streams { streams, .. } = &self.kind {
-            let listening =
-                streams.all.iter().filter(|(_, stream)| stream.listens).filter_map(|(_, stream)| stream.exchange);
-            for id in listening.collect::<Vec<_>>() {
+            let carriers = streams.listeners().iter().filter_map(|stream| streams.all.get(*stream)?.exchange);
+            for id in carriers.collect::<Vec<_>>() {
                 self.say_when(id, None);
                 self.end(id);
             }
@@ -353,10 +359,17 @@ impl Session {
     /// after [`Output::End`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
-        let output = self.exchanges.get_mut(id.0)?.take(out)?;
+        if self.exchanges.get(id.0)?.is_hungry() {
+            self.feed(id);
+        }
+        let exchange = self.exchanges.get_mut(id.0)?;
+        let before = exchange.waiting();
+        let output = exchange.take(out)?;
+        let after = exchange.waiting();
+        exchange.read_in = self.watch;
         match output {
             Output::Head(_) => {}
-            Output::Data(len) => self.queued -= len,
+            Output::Data(_) => self.weigh(before, after),
             Output::End => {
                 self.remove(id);
                 self.pump();
@@ -378,18 +391,15 @@ impl Session {
             return None;
         }
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
-        let exchanges = self.exchanges.iter().filter_map(|(_, exchange)| match exchange.form {
-            Form::Open { until } => Some(Deadline { at: until, wake: Wake::Patience }),
-            Form::Stream => exchange.quiet.map(|at| Deadline { at, wake: Wake::Quiet }),
-            Form::Whole => None,
-        });
+        let stalled = self.held.map(|at| Deadline { at, wake: Wake::Stalled });
         let replay = match &self.kind {
             Way::Streams { streams, .. } => streams.replay.expiry().map(|at| Deadline { at, wake: Wake::Replay }),
             Way::Modern { .. } | Way::Old { .. } => None,
         };
         let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
         let cools = self.cools().map(|at| Deadline { at, wake: Wake::Idle });
-        exchanges.chain(connection).chain(replay).chain(idle).chain(cools).min_by_key(|deadline| deadline.at)
+        let all = [self.next, connection, stalled, replay, idle, cools];
+        all.into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
     // ---- how it is ----
@@ -463,7 +473,8 @@ impl Session {
             while let Some(event) = self.conn.poll_event() {
                 self.events.push_back(event);
             }
-            if self.queued >= self.options.limits.queued_bytes {
+            // Where there is one exchange, what it has no room for waits in the connection.
+            if !matches!(self.kind, Way::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
                 return self.settle();
             }
             if !self.conn.has_output() {
@@ -492,12 +503,45 @@ impl Session {
     /// Forgets an exchange. The stream that it carried, if any, is carried by nothing.
     fn remove(&mut self, id: ExchangeId) -> Option<Box<Exchange>> {
         let exchange = self.exchanges.remove(id.0)?;
-        self.queued -= exchange.waiting();
+        self.weigh(exchange.waiting(), 0);
+        if self.exchanges.is_empty() {
+            self.next = None;
+        }
         self.followed.forget(id);
         if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
             streams.leave(stream, id);
         }
         Some(exchange)
+    }
+
+    /// One of the exchanges has something to do then.
+    pub(super) fn look_at(&mut self, deadline: Deadline) {
+        if self.next.is_none_or(|next| deadline.at < next.at) {
+            self.next = Some(deadline);
+        }
+    }
+
+    /// Does what is due on exchanges.
+    fn look(&mut self, now: Timestamp) {
+        self.next = None;
+        let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
+        for id in ids {
+            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
+            match exchange.form {
+                Form::Open { until } if until <= now => {
+                    if let Some(stream) = exchange.stream {
+                        self.open_stream(id, stream);
+                    }
+                }
+                Form::Stream if exchange.quiet.is_some_and(|at| at <= now) => {
+                    let bytes = exchange.comment();
+                    self.wrote(id, bytes);
+                }
+                _ => {}
+            }
+            let deadline = self.exchanges.get(id.0).and_then(|exchange| exchange.deadline());
+            deadline.into_iter().for_each(|deadline| self.look_at(deadline));
+        }
     }
 
     /// When a session that nobody uses ends.

@@ -17,12 +17,25 @@ use crate::{
 pub(super) struct Stream {
     /// The exchange that carries it now.
     pub(super) exchange: Option<ExchangeId>,
+    /// The exchange that carried it last, which may not have been read to its end.
+    unread: Option<ExchangeId>,
     /// It was opened with GET and belongs to no request.
     pub(super) listens: bool,
     /// The number of its latest message.
     seq: u64,
     /// The answer was sent on it, and nothing follows.
     pub(super) done: bool,
+    /// Requests of ours that were sent on it, with their numbers there.
+    calls: Vec<(u64, CallId)>,
+}
+
+/// What is missing of a stream behind a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Missing {
+    /// How many messages are not kept.
+    pub(super) messages: u64,
+    /// None of what follows is kept either.
+    pub(super) rest: bool,
 }
 
 /// A message that waits for a stream.
@@ -50,6 +63,8 @@ pub(super) enum Lost {
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) all: Row<Stream>,
+    /// Those that belong to no request and are carried. There are few.
+    listeners: Vec<u64>,
     next: u64,
     /// Which part of a shared session this is: the upper half of the numbers of its streams.
     part: u32,
@@ -69,6 +84,7 @@ impl Streams {
     pub(super) fn new(replay: Box<dyn Replay>, part: u32) -> Self {
         Self {
             all: Row::new(),
+            listeners: Vec::new(),
             next: Self::first(part) + 1,
             part,
             shared: part > 0,
@@ -89,20 +105,38 @@ impl Streams {
     pub(super) fn begin(&mut self, exchange: ExchangeId, listens: bool) -> u64 {
         let stream = self.next;
         self.next += 1;
-        self.all.insert(stream, Stream { exchange: Some(exchange), listens, seq: 0, done: false });
+        let exchange = Some(exchange);
+        self.all.insert(stream, Stream { exchange, unread: None, listens, seq: 0, done: false, calls: Vec::new() });
+        if listens {
+            self.listeners.push(stream);
+        }
         stream
     }
 
+    /// Has an exchange carry a stream from now on. Returns the one that did before, which may have ended.
+    pub(super) fn carry(&mut self, stream: u64, exchange: ExchangeId) -> Option<ExchangeId> {
+        let known = self.all.get_mut(stream)?;
+        let before = known.exchange.replace(exchange);
+        if known.listens && before.is_none() {
+            self.listeners.push(stream);
+        }
+        before.or(known.unread)
+    }
+
     /// How many streams are open that belong to no request.
-    pub(super) fn listening(&self) -> usize {
-        self.all.iter().filter(|(_, stream)| stream.listens && stream.exchange.is_some()).count()
+    pub(super) const fn listening(&self) -> usize {
+        self.listeners.len()
+    }
+
+    /// Streams that are open and belong to no request.
+    pub(super) fn listeners(&self) -> &[u64] {
+        &self.listeners
     }
 
     /// The stream for messages that belong to no request: the one that was opened last, which is the one that is most
     /// likely alive.
     pub(super) fn listener(&self) -> Option<u64> {
-        let mut listening = self.all.iter().filter(|(_, stream)| stream.listens && stream.exchange.is_some());
-        listening.next_back().map(|(id, _)| id)
+        self.listeners.iter().copied().max()
     }
 
     fn id(&self, stream: u64, seq: u64) -> EventId {
@@ -116,14 +150,49 @@ impl Streams {
         exchange.event(&SseText { id: Some(&id), data: Some(b""), ..SseText::default() })
     }
 
-    /// The id of the next message on a stream, which is kept under it.
-    pub(super) fn keep(&mut self, now: Timestamp, stream: u64, message: &[u8]) -> EventId {
+    /// The id of the next message on a stream, which is kept under it. `call` is the request of ours that it is.
+    pub(super) fn keep(&mut self, now: Timestamp, stream: u64, call: Option<CallId>, message: &[u8]) -> EventId {
         let (listens, seq) = self.all.get_mut(stream).map_or((false, 0), |stream| {
             stream.seq += 1;
+            stream.calls.extend(call.map(|call| (stream.seq, call)));
             (stream.listens, stream.seq)
         });
         self.replay.keep(now, stream, seq, message);
         EventId { listens, stream, seq }
+    }
+
+    /// Forgets the requests of ours on a stream that are not in flight, when there are many.
+    pub(super) fn tidy_calls(&mut self, stream: u64, asks: impl Fn(CallId) -> bool) {
+        if let Some(known) = self.all.get_mut(stream)
+            && known.calls.len() >= FEW
+            && known.calls.len().is_power_of_two()
+        {
+            known.calls.retain(|(_, call)| asks(*call));
+        }
+    }
+
+    /// Takes the requests of ours that were sent on a stream between two messages.
+    pub(super) fn lost_calls(&mut self, stream: u64, (after, before): (u64, u64)) -> Vec<CallId> {
+        let Some(known) = self.all.get_mut(stream) else { return Vec::new() };
+        let is_lost = |seq: u64| seq > after && seq < before;
+        let lost = known.calls.iter().filter(|(seq, _)| is_lost(*seq)).map(|(_, call)| *call).collect();
+        known.calls.retain(|(seq, _)| !is_lost(*seq));
+        lost
+    }
+
+    /// The number of the latest message of a stream.
+    pub(super) fn latest(&self, stream: u64) -> u64 {
+        self.all.get(stream).map_or(0, |stream| stream.seq)
+    }
+
+    /// What is not kept of a stream behind a message.
+    pub(super) fn missing(&self, EventId { stream, seq, .. }: EventId) -> Option<Missing> {
+        let latest = self.latest(stream);
+        let mut first = None;
+        self.replay.after(stream, seq, &mut |seq, _| first = first.or(Some(seq)));
+        let next = first.unwrap_or(latest + 1);
+        let messages = next.saturating_sub(seq + 1);
+        (messages > 0).then_some(Missing { messages, rest: first.is_none() })
     }
 
     /// Nothing follows on a stream.
@@ -146,15 +215,18 @@ impl Streams {
         }
     }
 
-    /// Writes what a client has missed of a stream; how many bytes that are.
-    pub(super) fn repeat(&mut self, id: EventId, exchange: &mut Exchange) -> usize {
-        self.replay.received(id.stream, id.seq);
-        let mut bytes = 0;
-        self.replay.after(id.stream, id.seq, &mut |seq, message| {
-            let id = EventId { seq, ..id }.text();
-            bytes += exchange.event(&SseText { id: Some(&id), data: Some(message), ..MESSAGE });
+    /// Writes what is kept of a stream behind a message, until so many bytes wait on the exchange: how many bytes that are,
+    /// and the number of the last message that was written.
+    pub(super) fn repeat(&self, from: EventId, exchange: &mut Exchange, most: usize) -> (usize, u64) {
+        let (mut bytes, mut at) = (0, from.seq);
+        self.replay.after(from.stream, from.seq, &mut |seq, message| {
+            if exchange.waiting() < most && seq == at + 1 {
+                let id = EventId { seq, ..from }.text();
+                bytes += exchange.event(&SseText { id: Some(&id), data: Some(message), ..MESSAGE });
+                at = seq;
+            }
         });
-        bytes
+        (bytes, at)
     }
 
     /// A message has to wait for a stream. Returns what is given up for it.
@@ -171,16 +243,25 @@ impl Streams {
     }
 
     /// The message that has waited longest.
-    pub(super) fn next_waiting(&mut self) -> Option<Vec<u8>> {
-        let Waiting { message, .. } = self.waiting.pop_front()?;
+    pub(super) fn next_waiting(&mut self) -> Option<(Option<CallId>, Vec<u8>)> {
+        let Waiting { call, message } = self.waiting.pop_front()?;
         self.waiting_bytes -= message.len();
-        Some(message)
+        Some((call, message))
     }
 
     /// An exchange does not carry a stream any more.
     pub(super) fn leave(&mut self, stream: u64, exchange: ExchangeId) {
         if let Some(known) = self.all.get_mut(stream).filter(|known| known.exchange == Some(exchange)) {
-            known.exchange = None;
+            known.unread = known.exchange.take();
+            self.listeners.retain(|listener| *listener != stream);
+        }
+    }
+
+    /// Forgets a stream on which nothing follows, unless a client can come back for something of it.
+    pub(super) fn forget_if_over(&mut self, stream: u64) {
+        let over = self.all.get(stream).is_some_and(|known| known.done && known.exchange.is_none());
+        if over && !self.replay.has(stream) {
+            self.all.remove(stream);
         }
     }
 

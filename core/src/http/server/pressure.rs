@@ -1,0 +1,63 @@
+//! What waits to be written in a session, and what becomes of clients that do not read.
+
+use super::{ExchangeId, Session, exchange::Exchange, session::Way};
+use crate::http::Limits;
+
+/// Each exchange of a session with several counts with at most this part of [`Limits::queued_bytes`].
+const SHARE: usize = 4;
+
+impl Limits {
+    /// What an exchange with so many bytes counts.
+    fn counted(&self, bytes: usize) -> usize {
+        bytes.min(self.queued_bytes / SHARE)
+    }
+}
+
+impl Session {
+    /// What waits on an exchange has changed from so many bytes to so many.
+    pub(super) fn weigh(&mut self, before: usize, after: usize) {
+        let limits = &self.options.limits;
+        self.queued = self.queued + after - before;
+        if !matches!(self.kind, Way::Streams { .. }) {
+            return;
+        }
+        self.counted = self.counted + limits.counted(after) - limits.counted(before);
+        let full = self.counted >= limits.queued_bytes;
+        self.conn.hold(self.queued, full);
+        let full = full || !self.conn.has_room();
+        match self.held {
+            Some(_) if !full => self.held = None,
+            None if full => self.watch_readers(),
+            _ => {}
+        }
+    }
+
+    /// From now on, and for so long, clients have to read something.
+    fn watch_readers(&mut self) {
+        self.watch = self.watch.wrapping_add(1);
+        self.held = Some(self.clock + self.options.limits.stalled);
+    }
+
+    /// Ends the exchanges of clients that have read nothing since messages are refused.
+    pub(super) fn give_up_readers(&mut self) {
+        let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
+        let stalled: alloc::vec::Vec<_> =
+            self.exchanges.iter().filter(|(_, it)| stalls(it)).map(|(id, _)| ExchangeId(id)).collect();
+        for id in stalled {
+            self.cut(id);
+        }
+        if self.held.is_some() {
+            self.watch_readers();
+        }
+    }
+
+    /// Ends an exchange whose client does not read it. What waits there is dropped, and its stream goes on without it.
+    pub(super) fn cut(&mut self, id: ExchangeId) {
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
+        let before = exchange.waiting();
+        exchange.cut();
+        self.weigh(before, 0);
+        self.followed.forget(id);
+        self.end(id);
+    }
+}

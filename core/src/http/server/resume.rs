@@ -1,0 +1,100 @@
+//! Streams that clients open, and take up again behind the last event that they have received.
+
+use http::StatusCode;
+
+use super::{
+    ExchangeId, Session,
+    session::Way,
+    streams::{Lost, Missing},
+};
+use crate::{
+    connection::Failure,
+    http::{
+        answer::{self, refusal},
+        session_id::EventId,
+    },
+};
+
+/// While fewer bytes than this wait on an exchange, the next message of a replay is written to it.
+pub(super) const FEED: usize = 64 << 10;
+
+impl Session {
+    /// Opens a stream that belongs to no request, or takes one up again.
+    pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
+        let found = last.map(|last| streams.find(last));
+        match found {
+            Some(Ok(from)) => self.resume(id, from),
+            Some(Err(Lost::Elsewhere(from))) => self.follow(id, from),
+            Some(Err(Lost::Never | Lost::Gone)) => self.nothing_to_resume(id),
+            None | Some(Err(Lost::Listener)) => {
+                if streams.listening() >= self.options.limits.streams {
+                    return self
+                        .answer(id, refusal(StatusCode::CONFLICT, "There are too many streams in this session"));
+                }
+                let stream = streams.begin(id, true);
+                self.open_stream(id, stream);
+                self.send_waiting(stream);
+            }
+        }
+    }
+
+    fn nothing_to_resume(&mut self, id: ExchangeId) {
+        self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: there is nothing to come back to"));
+    }
+
+    /// Takes up a stream behind an event that was received.
+    fn resume(&mut self, id: ExchangeId, from: EventId) {
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        streams.replay.received(from.stream, from.seq);
+        let Some((done, listens)) = streams.all.get(from.stream).map(|known| (known.done, known.listens)) else {
+            return;
+        };
+        if done && streams.missing(from).is_some_and(|missing| missing.rest) {
+            // The answer is not kept.
+            return self.nothing_to_resume(id);
+        }
+        if let Some(before) = streams.carry(from.stream, id) {
+            // Its client has lost it before that was noticed here, and what waits there is in the replay.
+            self.cut(before);
+        }
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
+        exchange.stream = Some(from.stream);
+        exchange.behind = Some(from.seq);
+        exchange.stream();
+        let bytes = exchange.comment();
+        self.wrote(id, bytes);
+        self.feed(id);
+        if listens {
+            self.send_waiting(from.stream);
+        }
+    }
+
+    /// Writes the next messages of a stream that is taken up, as far as there is room on the exchange.
+    pub(super) fn feed(&mut self, id: ExchangeId) {
+        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
+            return;
+        };
+        let (Some(mut seq), Some(stream)) = (exchange.behind, exchange.stream) else { return };
+        let listens = streams.all.get(stream).is_some_and(|known| known.listens);
+        let missing = streams.missing(EventId { listens, stream, seq });
+        let (mut bytes, mut lost) = (0, (seq, seq));
+        if let Some(Missing { messages, .. }) = missing {
+            bytes += exchange.remark(messages);
+            lost.1 = seq + messages + 1;
+            seq += messages;
+        }
+        let (written, seq) = streams.repeat(EventId { listens, stream, seq }, exchange, FEED);
+        let caught_up = seq >= streams.latest(stream);
+        exchange.behind = (!caught_up).then_some(seq);
+        let done = streams.all.get(stream).is_some_and(|known| known.done);
+        let lost = if missing.is_some() { streams.lost_calls(stream, lost) } else { Default::default() };
+        self.wrote(id, bytes + written);
+        for call in lost {
+            self.conn.fail(call, Failure::NoStream);
+        }
+        if caught_up && done {
+            self.end(id);
+        }
+    }
+}
