@@ -2,7 +2,7 @@
 //!
 //! Spec: [sampling](https://modelcontextprotocol.io/specification/2025-11-25/client/sampling)
 
-use alloc::{string::String, vec::Vec};
+use alloc::{collections::BTreeSet, string::String, vec::Vec};
 use core::fmt;
 
 use serde_json::Number;
@@ -296,6 +296,11 @@ impl fmt::Display for ToolResultFault {
 
 impl core::error::Error for ToolResultFault {}
 
+/// The id of the tool use whose result this is.
+fn result_of(content: &SamplingContent) -> Option<&str> {
+    if let SamplingContent::ToolResult(result) = content { Some(&result.tool_use_id) } else { None }
+}
+
 /// Checks that each use of a tool is followed by its result, and that results come alone.
 ///
 /// # Errors
@@ -312,15 +317,16 @@ pub fn check_tool_results(messages: &[SamplingMessage]) -> Result<(), ToolResult
         }
         let answers = messages.get(at + 1).filter(|next| next.role == Role::User);
         let answers = answers.map_or(&[][..], |next| next.content.as_slice());
+        // There may be very many of both.
+        let mut known: Option<(BTreeSet<&str>, bool)> = None;
         for used in content {
             let SamplingContent::ToolUse(used) = used else { continue };
-            let answered = answers
-                .iter()
-                .any(|answer| matches!(answer, SamplingContent::ToolResult(result) if result.tool_use_id == used.id));
-            if !answered {
+            let read = || (answers.iter().filter_map(result_of).collect(), !answers.iter().all(is_result));
+            let (ids, are_mixed) = known.get_or_insert_with(read);
+            if !ids.contains(used.id.as_str()) {
                 return Err(ToolResultFault::Missing(at));
             }
-            if !answers.iter().all(is_result) {
+            if *are_mixed {
                 return Err(ToolResultFault::Mixed(at + 1));
             }
         }

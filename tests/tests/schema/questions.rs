@@ -351,3 +351,19 @@ fn pages_that_have_to_be_opened_first() {
     fails::<UrlElicitationRequired>(json!({"elicitations": [{"mode": "form", "message": "m"}]}));
     assert_eq!(value(&encode(&read, None).expect("text"))["elicitations"][0]["mode"], "url");
 }
+
+/// A peer may send as many as fit into a message: they are not compared each with each.
+#[test]
+fn very_many_results_of_tools_are_checked_in_one_go() {
+    const MANY: usize = 50_000;
+    let uses = (0..MANY).map(|id| json!({"type": "tool_use", "id": id.to_string(), "name": "t", "input": {}}));
+    let result = |id: usize| json!({"type": "tool_result", "toolUseId": id.to_string(), "content": []});
+    let messages = |results: Vec<Value>| {
+        is::<Vec<SamplingMessage>>(json!([
+            {"role": "assistant", "content": uses.clone().collect::<Vec<_>>()},
+            {"role": "user", "content": results},
+        ]))
+    };
+    assert_eq!(check_tool_results(&messages((0..MANY).rev().map(result).collect())), Ok(()));
+    assert_eq!(check_tool_results(&messages((1..MANY).map(result).collect())), Err(ToolResultFault::Missing(0)));
+}
