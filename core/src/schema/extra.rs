@@ -16,6 +16,7 @@ use crate::{
         Json, RawJson, encode,
         index::place,
         reader::{Reader, read},
+        scan::StringToken,
     },
 };
 
@@ -23,9 +24,12 @@ use crate::{
 ///
 /// They are one text, and cost nothing if there are none. Looking one up walks over all of them. If a peer wrote a name
 /// twice, both members are kept and the later one is found.
+///
+/// A name with half of a surrogate pair stands for no text. Such a member is kept and written again as it came, but found under no
+/// name; where its name is shown, U+FFFD is in the place of the half. A serializer of others, which takes names as text, refuses it.
 #[derive(Clone, Default)]
 pub struct Extra {
-    /// An object; empty if it has no members. Every name in it stands for a text.
+    /// An object; empty if it has no members.
     text: String,
 }
 
@@ -75,7 +79,8 @@ impl Extra {
     pub fn remove(&mut self, name: &str) -> Option<Json> {
         let former = self.find(name).map(Json::trusted)?;
         let mut others = Self::new();
-        self.members().filter(|(known, _)| known != name).for_each(|(known, value)| others.push(&known, value));
+        let kept = self.members().filter(|(known, _)| !known.is(name));
+        kept.for_each(|(known, value)| others.push_written(known.written(), value));
         *self = others;
         Some(former)
     }
@@ -90,21 +95,37 @@ impl Extra {
 
     /// Adds a member behind the others, without a look at their names. `value` is one JSON value.
     pub(crate) fn push(&mut self, name: &str, value: &str) {
+        self.separate();
+        push_string(&mut self.text, name);
+        self.end_with(value);
+    }
+
+    /// As [`push`](Self::push), with a name as it is written between its quotes.
+    pub(crate) fn push_written(&mut self, name: &str, value: &str) {
+        self.separate();
+        self.text.extend(["\"", name, "\""]);
+        self.end_with(value);
+    }
+
+    fn separate(&mut self) {
         let separator = if self.text.pop().is_some() { ',' } else { '{' };
         self.text.push(separator);
-        push_string(&mut self.text, name);
+    }
+
+    fn end_with(&mut self, value: &str) {
         self.text.push(':');
         self.text.push_str(value);
         self.text.push('}');
     }
 
-    fn members(&self) -> impl Iterator<Item = (Cow<'_, str>, &str)> {
+    /// The members in their order, their names as they are written.
+    pub(crate) fn members(&self) -> impl Iterator<Item = (StringToken<'_>, &str)> {
         let mut members = self.iter();
         core::iter::from_fn(move || members.step())
     }
 
     fn find(&self, name: &str) -> Option<&str> {
-        self.members().filter(|(known, _)| known == name).last().map(|(_, value)| value)
+        self.members().filter(|(known, _)| known.is(name)).last().map(|(_, value)| value)
     }
 }
 
@@ -117,7 +138,7 @@ pub struct ExtraIter<'a> {
 }
 
 impl<'a> ExtraIter<'a> {
-    fn step(&mut self) -> Option<(Cow<'a, str>, &'a str)> {
+    fn step(&mut self) -> Option<(StringToken<'a>, &'a str)> {
         if self.over {
             return None;
         }
@@ -131,7 +152,7 @@ impl<'a> Iterator for ExtraIter<'a> {
     type Item = (Cow<'a, str>, RawJson<'a>);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().map(|(name, value)| (name, RawJson::trusted(value)))
+        self.step().map(|(name, value)| (name.shown(), RawJson::trusted(value)))
     }
 }
 
@@ -165,9 +186,22 @@ impl<K: AsRef<str>, const N: usize> From<[(K, Json); N]> for Extra {
 }
 
 impl PartialEq for Extra {
-    /// The same members in the same order, their values as equal texts.
+    /// Whether the same members are there in the same order. Names are compared as texts, values as they are written: `1.0` and
+    /// `1`, or the same object with other white space, are not equal.
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text || self.members().eq(other.members())
+        self.text == other.text || self.members().map(Spelled).eq(other.members().map(Spelled))
+    }
+}
+
+/// A member. Two names are equal if they stand for the same text; those that stand for none, if they are spelled alike.
+struct Spelled<'a>((StringToken<'a>, &'a str));
+
+impl PartialEq for Spelled<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        let (Self((name, value)), Self((other_name, other_value))) = (self, other);
+        let same_name = name.written() == other_name.written()
+            || name.text().is_some_and(|name| other_name.text().is_some_and(|other| name == other));
+        same_name && value == other_value
     }
 }
 
@@ -182,7 +216,7 @@ impl fmt::Debug for Extra {
 impl Extra {
     fn write<O: Output>(&self, _version: Option<ProtocolVersion>, out: O) -> Result<O::Done, O::Error> {
         let mut object = out.object()?;
-        self.iter().try_for_each(|(name, value)| object.kept(&name, &value))?;
+        self.members().try_for_each(|(name, value)| object.kept(name, &RawJson::trusted(value)))?;
         object.end()
     }
 }
@@ -201,9 +235,6 @@ impl Member for Extra {
             return Err(reader.unexpected(&"an object"));
         }
         let text = reader.raw()?;
-        if text.contains('\\') {
-            check_names(text)?;
-        }
         let is_empty = text[1..].trim_ascii_start().len() == 1;
         Ok(Self { text: if is_empty { String::new() } else { text.into() } })
     }
@@ -217,20 +248,10 @@ fn push_string(text: &mut String, content: &str) {
     text.push_str(core::str::from_utf8(&quoted).unwrap_or("\"\""));
 }
 
-/// Checks that the names in an object stand for texts: one that was written with escapes may not.
-#[cold]
-fn check_names(object: &str) -> Result<(), Error> {
-    let mut reader = Reader::new(object);
-    let mut members = reader.members(&"an object")?;
-    while members.next()?.is_some() {
-        members.value().raw()?;
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::{Encode, JsonLine};
     use alloc::{format, string::ToString};
 
     fn json(text: &str) -> Json {
@@ -280,8 +301,33 @@ mod tests {
         for empty in ["{}", "{ \n}", " {\t} "] {
             assert_eq!((read(empty), read(empty).is_empty(), read(empty).len()), (Extra::new(), true, 0));
         }
-        for none in ["[]", "null", "\"{}\"", "7", r#"{"\ud800":1}"#, r#"{"a":1"#] {
+        for none in ["[]", "null", "\"{}\"", "7", r#"{"a":1"#] {
             assert!(serde_json::from_str::<Extra>(none).is_err(), "{none}");
         }
+    }
+
+    #[test]
+    fn names_that_stand_for_no_text_are_kept_as_they_came() {
+        let text = r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"":4,"\ud83d\ude80":5}"#;
+        let read = |text: &str| serde_json::from_str::<Extra>(text).expect(text);
+        let mut extra = read(text);
+        let written = |extra: &Extra| {
+            let mut out = Vec::new();
+            extra.append_at(None, &mut JsonLine::new(&mut out)).expect("it is written");
+            String::from_utf8(out).expect("text")
+        };
+        assert_eq!(written(&extra), text);
+        assert_eq!(
+            extra.iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()[..3],
+            ["\u{fffd}", "\u{fffd}", "a\n\u{fffd}"]
+        );
+        assert_eq!((extra.get("\u{fffd}"), extra.decode("")), (None, Some(4)));
+        // Serde has no other way to say a name than as text.
+        assert!(serde_json::to_string(&extra).is_err());
+        assert_eq!((extra.remove(""), extra.remove("\u{fffd}")), (Some(json("4")), None));
+        assert_eq!(written(&extra), r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"\ud83d\ude80":5}"#);
+        assert_ne!(read(r#"{"\ud800":1}"#), read(r#"{"\udc00":1}"#));
+        assert_ne!(read(r#"{"\ud800":1}"#), read(r#"{"\ufffd":1}"#));
+        assert_eq!(read(r#"{"\ud800" :1}"#), read(r#"{"\ud800":1}"#));
     }
 }

@@ -177,7 +177,7 @@ macro_rules! object {
                         $($tag => decode::tag(&mut slots.tagged, $kind, reader),)?
                         $($first_wire => decode::$mode::optional(&mut slots.$first, &mut slots.extra, name, reader),)?
                         $($wire => decode::$mode::$presence(&mut slots.$field, &mut slots.extra, name, reader),)*
-                        _ => decode::unknown(&mut slots.extra, name, reader),
+                        _ => decode::unknown(&mut slots.extra, reader),
                     }
                 }
 

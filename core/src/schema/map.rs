@@ -164,7 +164,7 @@ impl<V: Member> Member for Map<V> {
     fn read(reader: &mut Reader<'_>) -> Result<Self, Error> {
         let mut map = Self::new();
         let mut members = reader.members(&"an object")?;
-        while let Some(name) = members.next()? {
+        while let Some(name) = members.next_text()? {
             map.push(name, V::read(members.value())?);
         }
         Ok(map)

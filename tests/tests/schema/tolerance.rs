@@ -6,7 +6,7 @@ use mcp_proto::{
     protocol::{Method, ProtocolVersion},
     schema::{
         ArbitraryAt, CallToolParams, CallToolResult, ClientNotification, ClientRequest, ClientResult, ContentBlock,
-        CreateMessageResult, ElicitResult, Encode, GetTaskPayloadResult, ServerNotification, ServerRequest,
+        CreateMessageResult, ElicitResult, Encode, GetTaskPayloadResult, JsonLine, ServerNotification, ServerRequest,
         ServerResult, Tool,
     },
     wire::{Json, JsonObject},
@@ -538,5 +538,63 @@ fn deep_and_broken_input_is_an_error_or_kept_and_never_a_panic() {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             assert!((message.decode)(message.method, &text[..end]).is_err(), "{}", &text[..end]);
         }
+    }
+}
+
+/// JSON can say half of a surrogate pair, and text cannot. What stays JSON is kept and written again as it came; where a type asks
+/// for text, it is refused.
+#[test]
+fn half_of_a_surrogate_pair_is_kept_where_json_stays_json() {
+    // The unknown members of objects of all kinds: results, blocks of content, capabilities, `_meta`.
+    let kept = [
+        r#"{"content":[],"\ud800":1}"#,
+        r#"{"\ud800":{"\udc00":2},"content":[]}"#,
+        r#"{"content":[],"x":"\ud800","a\n\udfff":[]}"#,
+        r#"{"content":[{"type":"text","text":"t","\ud800":1}]}"#,
+        r#"{"content":[{"\ud800":1,"type":"text","text":"t"}]}"#,
+        r#"{"content":[{"type":"other","\ud800":1}]}"#,
+        r#"{"_meta":{"\ud800":1,"a/\udc00":"\ud800"},"content":[]}"#,
+        r#"{"content":[],"structuredContent":{"\ud800":"\udc00"}}"#,
+        r#"{"content":[],"\ud800":1,"\ud800":2,"\udc00":3}"#,
+    ];
+    for text in kept {
+        let read: CallToolResult = Json::parse(text).expect("JSON").decode().expect(text);
+        let mut written = Vec::new();
+        read.append_at(None, &mut JsonLine::new(&mut written)).expect(text);
+        let written = String::from_utf8(written).expect("text");
+        let again: CallToolResult = Json::parse(written.as_str()).expect("JSON").decode().expect(text);
+        assert_eq!(read, again, "{written}");
+        for half in ["\\ud800", "\\udc00", "\\udfff"] {
+            assert_eq!(written.matches(half).count(), text.matches(half).count(), "{written}");
+        }
+    }
+    for text in [r#"{"content":[{"type":"text","text":"\ud800"}]}"#, r#"{"content":[{"type":"\ud800"}]}"#] {
+        assert!(Json::parse(text).expect("JSON").decode::<CallToolResult>().is_err(), "{text}");
+    }
+    let names = r#"{"action":"accept","content":{"\ud800":"x"}}"#;
+    let read = Json::parse(names).expect("JSON").decode::<ElicitResult>();
+    assert!(read.is_err() || read.is_ok_and(|read| read.content.is_none()), "the keys of a map are texts");
+}
+
+/// However its name is spelled, a member is the one that it is.
+#[test]
+fn names_with_escapes_are_the_names_that_they_stand_for() {
+    let read = |text: &str| Json::parse(text).expect("JSON").decode::<CallToolResult>();
+    let plain = read(r#"{"content":[],"isError":true,"x\ny":1}"#).expect("a result");
+    for text in [
+        r#"{"c\u006fntent":[],"\u0069sError":true,"x\u000ay":1}"#,
+        r#"{"\u0063\u006F\u006e\u0074\u0065\u006e\u0074":[],"isErro\u0072":true,"\u0078\n\u0079":1}"#,
+        "{ \"c\\u006fntent\" :\n[] , \"isError\" : true , \"x\\ny\"\t:\n1 }",
+    ] {
+        assert_eq!(read(text).expect(text), plain, "{text}");
+    }
+    for twice in [r#"{"content":[],"c\u006fntent":[]}"#, r#"{"c\u006fntent":[],"content":[]}"#] {
+        assert!(read(twice).is_err(), "{twice}");
+    }
+    // Those are others.
+    for text in [r#"{"content":[],"\"isError\"":true}"#, r#"{"content":[],"isErro\\u0072":true}"#] {
+        let other = read(text).expect(text);
+        assert_eq!((other.is_error, other.extra.len()), (None, 1), "{text}");
+        assert_same(&encode(&other, ProtocolVersion::V2025_11_25).expect(text), text);
     }
 }

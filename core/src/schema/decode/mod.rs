@@ -96,8 +96,9 @@ pub(crate) fn tagged(seen: bool, owner: &str, tag: &str) -> Result<(), Error> {
 
 /// Keeps a member that the object does not have.
 #[cold]
-pub(crate) fn unknown(extra: &mut Extra, name: &str, reader: &mut Reader<'_>) -> Result<(), Error> {
-    extra.push(name, reader.raw()?);
+pub(crate) fn unknown(extra: &mut Extra, reader: &mut Reader<'_>) -> Result<(), Error> {
+    let name = reader.written_name();
+    extra.push_written(name, reader.raw()?);
     Ok(())
 }
 

@@ -8,6 +8,7 @@ use super::{Encode, Entries, Name, Output, Rule, Word, absent, unfit};
 use crate::{
     protocol::ProtocolVersion,
     schema::{Extra, decode::Object},
+    wire::RawJson,
 };
 
 /// An object while it is written.
@@ -90,7 +91,9 @@ impl<E: Entries> Members<E> {
 
     #[cold]
     fn others(&mut self, extra: &Extra, is_free: &dyn Fn(&str) -> bool) -> Result<(), E::Error> {
-        extra.iter().filter(|(name, _)| is_free(name)).try_for_each(|(name, value)| self.entries.kept(&name, &value))
+        let free = extra.members().filter(|(name, _)| is_free(&name.comparable()));
+        free.map(|(name, value)| (name, RawJson::trusted(value)))
+            .try_for_each(|(name, value)| self.entries.kept(name, &value))
     }
 
     /// Writes what a member stands for that is missing.

@@ -4,14 +4,14 @@ use core::fmt;
 
 use serde_core::{
     Serializer,
-    ser::{self, SerializeMap},
+    ser::{self, Error as _, SerializeMap},
 };
 use serde_json::Error;
 
 use super::{At, Encode, JsonLine};
 use crate::{
     protocol::ProtocolVersion,
-    wire::{RawJson, encode},
+    wire::{RawJson, encode, scan::StringToken},
 };
 
 /// Where a value is written. What a type looks like is said once, for both ways.
@@ -55,7 +55,7 @@ pub(crate) trait Entries {
     ) -> Result<(), Self::Error>;
 
     /// Writes a member as it came in.
-    fn kept(&mut self, name: &str, value: &RawJson<'_>) -> Result<(), Self::Error>;
+    fn kept(&mut self, name: StringToken<'_>, value: &RawJson<'_>) -> Result<(), Self::Error>;
 
     /// Closes the object.
     fn end(self) -> Result<Self::Done, Self::Error>;
@@ -156,8 +156,11 @@ impl<M: SerializeMap> Entries for M {
         self.serialize_entry(name, &At(value, version))
     }
 
-    fn kept(&mut self, name: &str, value: &RawJson<'_>) -> Result<(), M::Error> {
-        self.serialize_entry(name, value)
+    fn kept(&mut self, name: StringToken<'_>, value: &RawJson<'_>) -> Result<(), M::Error> {
+        match name.text() {
+            Some(name) => self.serialize_entry(&*name, value),
+            None => Err(M::Error::custom("the name of a member has half of a surrogate pair")),
+        }
     }
 
     fn end(self) -> Result<M::Ok, M::Error> {
@@ -234,8 +237,13 @@ impl Entries for ObjectText<'_, '_> {
         value.append_at(version, self.line)
     }
 
-    fn kept(&mut self, name: &str, value: &RawJson<'_>) -> Result<(), Error> {
-        self.name(name);
+    fn kept(&mut self, name: StringToken<'_>, value: &RawJson<'_>) -> Result<(), Error> {
+        match name.ready() {
+            Some(name) => {
+                [",\"", name, "\":"].into_iter().for_each(|part| self.line.0.extend_from_slice(part.as_bytes()))
+            }
+            None => self.name(&name.shown()),
+        }
         encode::raw(self.line.0, value.get());
         Ok(())
     }

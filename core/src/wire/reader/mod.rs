@@ -21,7 +21,7 @@ pub(crate) use text::{Name, RawText};
 
 use super::{
     excerpt::{excerpt, excerpt_of_error},
-    scan::{MAX_DEPTH, ScanError, Scanner},
+    scan::{MAX_DEPTH, ScanError, Scanner, StringToken},
     unescape::unescape,
 };
 
@@ -388,12 +388,7 @@ impl<'de> MapAccess<'de> for &mut Inside<'_, 'de> {
             self.over = true;
             return Ok(None);
         };
-        if name.escaped {
-            let text = unescape(name.written()).ok_or_else(|| Error::custom("lone surrogate in an escape"))?;
-            seed.deserialize(MemberName(Cow::Owned(text))).map(Some)
-        } else {
-            seed.deserialize(MemberName(Cow::Borrowed(name.written()))).map(Some)
-        }
+        seed.deserialize(MemberName(name)).map(Some)
     }
 
     fn next_value_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<T::Value, Error> {
@@ -402,12 +397,16 @@ impl<'de> MapAccess<'de> for &mut Inside<'_, 'de> {
 }
 
 /// The name of a member, which may also be what it says.
-struct MemberName<'de>(Cow<'de, str>);
+struct MemberName<'de>(StringToken<'de>);
 
 impl<'de> MemberName<'de> {
+    fn text(&self) -> Result<Cow<'de, str>, Error> {
+        self.0.text().ok_or_else(|| Error::custom("lone surrogate in an escape"))
+    }
+
     /// The number that it says, as serde_json reads it.
     fn number<T>(self, read: impl FnOnce(&mut Other<'de>) -> Result<T, Error>) -> Result<T, Error> {
-        match self.0 {
+        match self.text()? {
             Cow::Borrowed(text)
                 if text.starts_with(|first: char| first == '-' || first.is_ascii_digit())
                     && text.ends_with(|last: char| last.is_ascii_digit()) =>
@@ -433,7 +432,7 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        visit_text(self.0, visitor)
+        visit_text(self.text()?, visitor)
     }
 
     numbers_in_quotes! {
@@ -443,7 +442,7 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match &*self.0 {
+        match &*self.text()? {
             "true" => visitor.visit_bool(true),
             "false" => visitor.visit_bool(false),
             text => Err(Error::invalid_type(Unexpected::Str(text), &visitor)),
@@ -451,7 +450,7 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
     }
 
     fn deserialize_bytes<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        match self.0 {
+        match self.text()? {
             Cow::Borrowed(text) => visitor.visit_borrowed_bytes(text.as_bytes()),
             Cow::Owned(text) => visitor.visit_byte_buf(text.into_bytes()),
         }
@@ -465,8 +464,12 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
         visitor.visit_some(self)
     }
 
-    fn deserialize_newtype_struct<V: Visitor<'de>>(self, _: &'static str, visitor: V) -> Result<V::Value, Error> {
-        visitor.visit_newtype_struct(self)
+    fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
+        match text::raw_name() {
+            // The text of a name has its quotes.
+            Some(raw) if raw == name => Given(self.0.quoted()).deserialize_any(visitor),
+            _ => visitor.visit_newtype_struct(self),
+        }
     }
 
     fn deserialize_enum<V: Visitor<'de>>(
@@ -475,7 +478,7 @@ impl<'de> Deserializer<'de> for MemberName<'de> {
         _: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Error> {
-        visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(&*self.0))
+        visitor.visit_enum(IntoDeserializer::<Error>::into_deserializer(&*self.text()?))
     }
 
     forward_to_deserialize_any! {

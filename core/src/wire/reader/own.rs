@@ -9,8 +9,8 @@ use serde_core::{
 };
 use serde_json::{Error, value::RawValue};
 
-use super::{RawText, Reader, ScanError, Scanner, syntax, unescape};
-use crate::wire::escape;
+use super::{RawText, Reader, ScanError, Scanner, syntax};
+use crate::wire::{escape, scan::StringToken};
 
 /// How a type of our own is read.
 pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
@@ -122,12 +122,22 @@ impl<'de> Reader<'de> {
     }
 
     /// The name of the next member of the object that the reader is in; `None` behind its closing brace.
-    pub(crate) fn next_name(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
-        match self.scanner.next_member(first) {
-            Ok(Some(name)) if name.escaped => unescaped(name.written()).map(Some),
-            Ok(name) => Ok(name.map(|name| Cow::Borrowed(name.written()))),
-            Err(error) => Err(syntax(error)),
-        }
+    pub(crate) fn next_name(&mut self, first: bool) -> Result<Option<StringToken<'de>>, Error> {
+        self.scanner.next_member(first).map_err(syntax)
+    }
+
+    /// The name of the member whose value comes next, as it is written between its quotes.
+    pub(crate) fn written_name(&self) -> &'de str {
+        let before = self.scanner.since(0).trim_ascii_end();
+        let name = before.strip_suffix(':').map_or("", str::trim_ascii_end);
+        let name = name.strip_suffix('"').unwrap_or_default();
+        // Quotes in it stand behind an odd number of backslashes.
+        let is_free = |quote: &usize| {
+            let backslashes = name.as_bytes()[..*quote].iter().rev().take_while(|byte| **byte == b'\\');
+            backslashes.count() % 2 == 0
+        };
+        let quote = memchr::memrchr_iter(b'"', name.as_bytes()).find(is_free);
+        quote.map_or("", |quote| &name[quote + 1..])
     }
 
     /// Reads the elements of the array that comes next.
@@ -162,9 +172,26 @@ pub(crate) struct Members<'a, 'de> {
 }
 
 impl<'de> Members<'_, 'de> {
-    /// The name of the next member, whose value is to be read then; `None` behind the closing brace.
+    /// The name of the next member, whose value is to be read then, for those who compare it with names of their own;
+    /// `None` behind the closing brace. It is the text of the name if that has only letters and digits of ASCII.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
+        Ok(self.step()?.map(StringToken::comparable))
+    }
+
+    /// The name of the next member, for those who keep it as text.
+    ///
+    /// # Errors
+    /// If half of a surrogate pair is in it, as well.
+    pub(crate) fn next_text(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
+        match self.step()? {
+            Some(name) => name.text().map(Some).ok_or_else(|| Error::custom("lone surrogate in an escape")),
+            None => Ok(None),
+        }
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<Option<StringToken<'de>>, Error> {
         let name = self.reader.next_name(core::mem::replace(&mut self.first, false))?;
         self.reader.depth += u32::from(name.is_none());
         Ok(name)
@@ -191,9 +218,4 @@ pub(crate) fn deep<'de>(scanner: &mut Scanner<'de>, start: usize) -> Result<&'de
     let value = values.next().unwrap_or_else(|| Err(syntax(ScanError)))?;
     scanner.go_to(start + values.byte_offset());
     Ok(value.get())
-}
-
-#[cold]
-fn unescaped<'de>(written: &str) -> Result<Cow<'de, str>, Error> {
-    unescape(written).map(Cow::Owned).ok_or_else(|| Error::custom("lone surrogate in an escape"))
 }

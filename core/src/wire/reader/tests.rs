@@ -279,3 +279,39 @@ fn errors_say_where() {
     assert_eq!(error("{\"a\":\"x\"}"), "invalid type: string \"x\", expected u8 at line 1 column 8");
     assert_eq!(error("{\n \"a\":\"x\"}"), "invalid type: string \"x\", expected u8 at line 2 column 8");
 }
+
+#[test]
+fn names_can_stay_text() {
+    /// The names of an object, as they are written.
+    struct Names<'a>(Vec<&'a RawValue>);
+
+    impl<'de> Deserialize<'de> for Names<'de> {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Members;
+
+            impl<'de> serde::de::Visitor<'de> for Members {
+                type Value = Names<'de>;
+
+                fn expecting(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                    f.write_str("an object")
+                }
+
+                fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Names<'de>, A::Error> {
+                    let mut names = Vec::new();
+                    while let Some((name, _)) = map.next_entry::<&RawValue, IgnoredAny>()? {
+                        names.push(name);
+                    }
+                    Ok(Names(names))
+                }
+            }
+
+            deserializer.deserialize_map(Members)
+        }
+    }
+
+    let text = r#"{"a":1,"b\n\u00e9" : 2,"":3,"大":{"x":4}}"#;
+    let ours: Vec<_> = read::<Names<'_>>(text).expect("an object").0.iter().map(|name| name.get()).collect();
+    let theirs = serde_json::from_str::<Names<'_>>(text).expect("an object").0;
+    assert_eq!(ours, theirs.iter().map(|name| name.get()).collect::<Vec<_>>());
+    assert_eq!(ours, ["\"a\"", "\"b\\n\\u00e9\"", "\"\"", "\"大\""]);
+}
