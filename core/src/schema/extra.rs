@@ -316,7 +316,7 @@ mod tests {
             extra.append_at(None, &mut JsonLine::new(&mut out)).expect("it is written");
             String::from_utf8(out).expect("text")
         };
-        assert_eq!(written(&extra), text);
+        assert_eq!(written(&extra), text.replace("\\ud83d\\ude80", "\u{1f680}"));
         assert_eq!(
             extra.iter().map(|(name, _)| name.into_owned()).collect::<Vec<_>>()[..3],
             ["\u{fffd}", "\u{fffd}", "a\n\u{fffd}"]
@@ -325,7 +325,7 @@ mod tests {
         // Serde has no other way to say a name than as text.
         assert!(serde_json::to_string(&extra).is_err());
         assert_eq!((extra.remove(""), extra.remove("\u{fffd}")), (Some(json("4")), None));
-        assert_eq!(written(&extra), r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"\ud83d\ude80":5}"#);
+        assert_eq!(written(&extra), r#"{"\ud800":1,"\uDC00":2,"a\n\ud800":3,"🚀":5}"#);
         assert_ne!(read(r#"{"\ud800":1}"#), read(r#"{"\udc00":1}"#));
         assert_ne!(read(r#"{"\ud800":1}"#), read(r#"{"\ufffd":1}"#));
         assert_eq!(read(r#"{"\ud800" :1}"#), read(r#"{"\ud800":1}"#));
