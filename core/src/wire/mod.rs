@@ -18,6 +18,7 @@ pub(crate) mod reader;
 pub(crate) mod scan;
 mod sole;
 mod text;
+mod token;
 mod unescape;
 mod writer;
 

@@ -1,11 +1,8 @@
 //! A JSON scanner: checks the syntax and finds where values end. It builds nothing and never recurses.
 
-use alloc::borrow::Cow;
+pub(crate) use super::token::StringToken;
 
-use super::{
-    plain,
-    unescape::{unescape, unescape_lossy},
-};
+use super::plain;
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -24,93 +21,6 @@ pub(crate) struct Scanner<'a> {
     rest: &'a [u8],
     max_depth: u32,
     too_deep: bool,
-}
-
-/// A string token: the text between the quotes.
-#[derive(Clone, Copy)]
-pub(crate) struct StringToken<'a> {
-    /// The text that it is in.
-    whole: &'a str,
-    /// How much of that is behind what is between the quotes.
-    pub(super) behind: usize,
-    pub(super) inner: &'a [u8],
-    pub(super) escaped: bool,
-}
-
-impl<'a> StringToken<'a> {
-    /// Whether it stands for this text.
-    #[inline(always)]
-    pub(crate) fn is(self, text: &str) -> bool {
-        if self.escaped { self.text().is_some_and(|this| this == text) } else { self.inner == text.as_bytes() }
-    }
-
-    /// The text between the quotes, as it is written.
-    #[inline]
-    pub(crate) fn written(self) -> &'a str {
-        let start = self.whole.len() - self.behind - self.inner.len();
-        &self.whole[start..start + self.inner.len()]
-    }
-
-    /// Whether there are escapes in it.
-    pub(crate) const fn is_escaped(self) -> bool {
-        self.escaped
-    }
-
-    /// The text between the quotes, if it is escaped as it would be written here, or stands for no text, which could not be
-    /// written in another way.
-    pub(crate) fn ready(self) -> Option<&'a str> {
-        let is_ready = !self.escaped || self.has_plain_escapes() || self.text().is_none();
-        is_ready.then(|| self.written())
-    }
-
-    /// Whether each escape is one that is written here as well.
-    fn has_plain_escapes(self) -> bool {
-        let mut second = None;
-        memchr::memchr_iter(b'\\', self.inner).all(|at| {
-            if second == Some(at) {
-                return true;
-            }
-            second = Some(at + 1);
-            match &self.inner[at + 1..] {
-                [b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't', ..] => true,
-                [b'u', b'0', b'0', b'0', digit, ..] => matches!(digit, b'0'..=b'7' | b'b' | b'e' | b'f'),
-                [b'u', b'0', b'0', b'1', digit, ..] => matches!(digit, b'0'..=b'9' | b'a'..=b'f'),
-                _ => false,
-            }
-        })
-    }
-
-    /// The token as it is written, with its quotes.
-    pub(super) fn quoted(self) -> &'a str {
-        let start = self.whole.len() - self.behind - self.inner.len();
-        &self.whole[start - 1..start + self.inner.len() + 1]
-    }
-
-    /// What can be compared with names that have only letters and digits of ASCII: the text, or something else that is equal to
-    /// none of them. Nothing is unescaped that is surely another name.
-    #[inline]
-    pub(crate) fn comparable(self) -> Cow<'a, str> {
-        if self.escaped && self.may_be_ascii() { self.shown() } else { Cow::Borrowed(self.written()) }
-    }
-
-    /// Whether each escape could stand for a letter or a digit of ASCII: it begins with `\u00`.
-    fn may_be_ascii(self) -> bool {
-        memchr::memchr_iter(b'\\', self.inner).all(|at| self.inner[at + 1..].starts_with(b"u00"))
-    }
-
-    /// The text that the token stands for; `None` if an escape in it stands for no character, which makes it equal to no text.
-    #[inline]
-    pub(crate) fn text(self) -> Option<Cow<'a, str>> {
-        let written = self.written();
-        if self.escaped { unescape(written).map(Cow::Owned) } else { Some(Cow::Borrowed(written)) }
-    }
-
-    /// The text that the token stands for, for those who only show it: U+FFFD stands for an escape that stands for no character.
-    #[inline]
-    pub(crate) fn shown(self) -> Cow<'a, str> {
-        let written = self.written();
-        if self.escaped { Cow::Owned(unescape_lossy(written)) } else { Cow::Borrowed(written) }
-    }
 }
 
 impl<'a> Scanner<'a> {
@@ -535,7 +445,7 @@ pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::{borrow::ToOwned, format, string::String};
+    use alloc::{format, string::String};
     use serde_json::value::RawValue;
 
     fn accepts(text: &str) -> bool {
@@ -607,28 +517,6 @@ mod tests {
             valid += usize::from(expected);
         }
         assert!(valid > 1000, "the sample has too few valid texts: {valid}");
-    }
-
-    #[test]
-    fn a_name_is_ready_if_it_would_be_written_so() {
-        let texts = (0..0x80).chain([0xe9, 0x20ac, 0xd7ff, 0xd800, 0xdc00, 0xfffd]);
-        let escapes = texts.flat_map(|unit| [format!("\\u{unit:04x}"), format!("\\u{unit:04X}")]);
-        let short = ["\\\"", "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\ud83d\\ude80"].map(String::from);
-        for escape in escapes.chain(short) {
-            for written in [escape.clone(), format!("x{escape}\\\\{escape}"), format!("\\\\\\\\{escape}y\\n")] {
-                let object = format!("{{\"{written}\":1}}");
-                let mut scanner = Scanner::new(&object, MAX_DEPTH);
-                assert!(scanner.eat(b'{'));
-                let Ok(Some(name)) = scanner.next_member(true) else { panic!("{object}") };
-                let would_be = name.text().map(|text| {
-                    let quoted = serde_json::to_string(&text).expect("text");
-                    quoted[1..quoted.len() - 1].to_owned()
-                });
-                let is_ready = would_be.is_none_or(|would_be| would_be == written);
-                assert_eq!(name.ready(), is_ready.then_some(&*written), "{written}");
-                assert_eq!((name.quoted(), name.written()), (&*format!("\"{written}\""), &*written));
-            }
-        }
     }
 
     #[test]
