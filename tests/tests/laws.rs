@@ -19,7 +19,13 @@ use mcp_tests::{
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-use laws_support::{How, Op, Play, eras, lines::line, link, op, who};
+use laws_support::{
+    How, Op, Play, eras,
+    lines::line,
+    link, op,
+    room::{Cramped, press},
+    who,
+};
 
 /// What left a client: ids that come once, in a session an answer to each request at most, and without one nothing but
 /// requests that say everything of themselves, and cancellations.
@@ -118,6 +124,16 @@ proptest! {
         prop_assert_eq!(play.unanswered(), Vec::new());
     }
 
+    /// Law 5, where there is little room: whoever is told that there is none has something to poll, and then there is room.
+    #[test]
+    fn where_there_is_no_room_there_is_output(is_modern in any::<bool>(), steps in vec(press(), 0..150)) {
+        let mut cramped = Cramped::new(is_modern);
+        for step in &steps {
+            cramped.step(step);
+        }
+        cramped.finish();
+    }
+
     /// Law 2: the same inputs give the same outputs, byte for byte.
     #[test]
     fn the_same_inputs_give_the_same_outputs(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
@@ -149,6 +165,23 @@ fn the_plays_mix_the_eras() {
         mixed += usize::from(play.monitor.results.iter().all(|results| *results > 0));
     }
     assert!(questions > 20 && news > 100 && mixed > 25, "{questions} {news} {mixed}");
+}
+
+/// There is no room often enough to say something about it.
+#[test]
+fn there_is_little_room() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+
+    let mut runner = TestRunner::deterministic();
+    let mut busy = [0; 2];
+    for plan in 0..40 {
+        let steps = vec(press(), 150).new_tree(&mut runner).expect("a plan").current();
+        let mut cramped = Cramped::new(plan % 2 == 0);
+        steps.iter().for_each(|step| cramped.step(step));
+        busy[plan % 2] += cramped.busy;
+        cramped.finish();
+    }
+    assert!(busy.iter().all(|busy| *busy > 20), "{busy:?}");
 }
 
 type Seen = (Vec<Event<'static>>, Vec<String>);

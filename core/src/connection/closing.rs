@@ -31,7 +31,6 @@ impl Engine {
         self.end(reason);
         self.outbox.clear();
         self.batches = Rare::default();
-        self.batch_bytes = 0;
         for key in self.requests.keys(State::Answered) {
             self.release(key);
         }

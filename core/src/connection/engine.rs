@@ -6,7 +6,7 @@ use core::{fmt, time::Duration};
 use super::{
     Arrival, ClientConfig, CloseReason, Deadline, Event, Limits, Outcome, Route, ServerConfig, Settings, Stats,
     Transmit, Usage, Wake,
-    batch::Batch,
+    batch::Batches,
     changes::Changes,
     client::Steps,
     keepalive::Pings,
@@ -22,7 +22,7 @@ use super::{
 use crate::{
     cache::Cache,
     protocol::{CapabilitySet, Era, Method, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Empty, Entry, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, Slots, State, Timestamp},
+    rpc::{CallId, Empty, Entry, Incoming, Lane, Number, Outbox, Outgoing, Owner, Rare, ReplyKey, State, Timestamp},
     schema::{At, Implementation, InitializeParams, InitializeResult, LoggingLevel, TraceContext, keys},
     wire::{RawJson, RequestId},
 };
@@ -85,6 +85,8 @@ pub(super) struct RequestTag {
     pub(super) last_progress: Option<f64>,
     /// Frames that belong to it and wait to be written.
     pub(super) queued: u32,
+    /// The last of them.
+    pub(super) last_queued: Number,
     /// The batch that its answer goes into.
     pub(super) batch: Option<u32>,
     /// The size of its frame.
@@ -108,6 +110,7 @@ impl RequestTag {
             token,
             last_progress: None,
             queued: 0,
+            last_queued: 0,
             batch,
             bytes,
             level: None,
@@ -239,8 +242,7 @@ pub(super) struct Engine {
     pub(super) requests: Incoming<RequestTag>,
     pub(super) request_bytes: usize,
     pub(super) outbox: Outbox,
-    pub(super) batches: Rare<Slots<Batch>>,
-    pub(super) batch_bytes: usize,
+    pub(super) batches: Rare<Batches>,
     pub(super) events: VecDeque<Event<'static>>,
     /// Why it has ended, until the application knows. It comes behind all other events.
     pub(super) ended: Option<Box<CloseReason>>,
@@ -299,7 +301,6 @@ impl Engine {
             request_bytes: 0,
             outbox: Outbox::default(),
             batches: Rare::default(),
-            batch_bytes: 0,
             events: VecDeque::new(),
             ended: None,
             changes: Changes::default(),
@@ -374,7 +375,7 @@ impl Engine {
 
     pub(super) fn has_output(&self) -> bool {
         self.outbox.frames() > 0
-            || self.has_batch()
+            || self.batches.has_complete()
             || !self.changes.is_empty()
             || !self.let_go.is_empty()
             || !self.unanswered.is_empty()
@@ -509,9 +510,14 @@ impl Engine {
         self.phase == Phase::Closed && self.pending_bytes() == 0 && told
     }
 
-    /// What waits to be written, and what will as soon as it is polled.
+    /// What waits to be written: all of it leaves as soon as it is polled.
+    pub(super) fn leaving_bytes(&self) -> usize {
+        self.outbox.weight() + self.batches.ready()
+    }
+
+    /// What waits to be written, or for the answers that it is to be written with.
     pub(super) fn pending_bytes(&self) -> usize {
-        self.outbox.weight() + self.batch_bytes + self.batches.len() * Batch::WEIGHT
+        self.leaving_bytes() + self.batches.held()
     }
 
     pub(super) fn usage(&self) -> Usage {

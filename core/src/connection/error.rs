@@ -33,9 +33,12 @@ pub enum SendError {
     },
     /// The peer has not declared the capability to answer this, or this side has not declared the one to send it.
     Undeclared(Capability),
-    /// Too much is in flight or waits to be written. Try again when some of it has left.
+    /// Too much is in flight or waits to be written. Try again when some of it has left: there is something to poll, or, for
+    /// a request, there are others in flight.
     Busy,
-    /// The message is larger than [`Limits::frame_bytes`](super::Limits::frame_bytes).
+    /// The message is larger than [`Limits::frame_bytes`](super::Limits::frame_bytes), or it is one that can never be within
+    /// [`Limits::outbox_bytes`](super::Limits::outbox_bytes): with the other answers of its batch (2025-03-26), or once for
+    /// each subscription that asks for it (2026-07-28).
     TooLarge,
     /// The value has no form in the negotiated revision, or no JSON form at all.
     Encode(String),

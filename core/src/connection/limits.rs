@@ -29,7 +29,9 @@ pub struct Limits {
     /// it can do, what it wants to hear of). Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of ours are refused. The entry of a message in the queue
-    /// counts, too, so that many small ones take no more room than a few large ones. Default 64 MiB.
+    /// counts, too, so that many small ones take no more room than a few large ones. What is written once for each
+    /// subscription counts that often. The answers of batches (2025-03-26) that wait for the rest of their batch are bounded
+    /// by as much again. Default 64 MiB.
     pub outbox_bytes: usize,
     /// What the core's own answers (to pings, to bad requests) may add to that. A peer that makes it necessary and
     /// does not read is disconnected. Default 1 MiB.
@@ -83,11 +85,12 @@ impl Limits {
     /// - what waits to be written, four times: [`outbox_bytes`](Self::outbox_bytes),
     ///   [`control_bytes`](Self::control_bytes) and one message. Its buffers grow by doubling, and hold what has left until
     ///   that is more than what has not;
+    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for answers that wait for the rest of their batch (2025-03-26);
     /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and [`call_bytes`](Self::call_bytes)
     ///   twice;
     /// - ten messages: in the line decoder, in events, in what the peer says of itself, in requests of ours beyond
     ///   `call_bytes`, and on the way from one to the other;
-    /// - 1 KiB for each of [`requests`](Self::requests), [`calls`](Self::calls), [`batch_members`](Self::batch_members),
+    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls), [`batch_members`](Self::batch_members),
     ///   [`tasks`](Self::tasks), [`questions`](Self::questions), [`subscriptions`](Self::subscriptions) and
     ///   [`cache_entries`](Self::cache_entries);
     /// - and 256 KiB of small buffers for the next request.
@@ -97,10 +100,10 @@ impl Limits {
         const SPARE: usize = 256 << 10;
         let sum = |parts: &[usize]| parts.iter().fold(0usize, |sum, part| sum.saturating_add(*part));
         let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
-        let held = sum(&[self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
+        let held = sum(&[self.outbox_bytes, self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
         let messages = self.described_bytes().saturating_mul(10);
         let entries = sum(&[
-            self.requests,
+            self.requests.saturating_mul(2),
             self.calls,
             self.batch_members,
             self.tasks,

@@ -423,10 +423,36 @@ impl<E> Connection<E> {
     /// Answers a request. After the peer's cancellation the answer is swallowed.
     ///
     /// # Errors
-    /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one.
+    /// If it has been answered before, or cannot be encoded or queued now. In the latter cases it is still owed one: see
+    /// [`respond_or_error`](Self::respond_or_error).
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
         self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
+    }
+
+    /// Answers a request, with an internal error if `result` cannot be sent: the peer is owed an answer in any case.
+    ///
+    /// Returns `None` if the result was queued, else why it was not and the error was queued in its place.
+    ///
+    /// # Errors
+    /// [`SendError::Busy`] if there is no room now and [`SendError::Answered`] if it has been answered before, as for
+    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`] is too small for any answer. It is still
+    /// owed one then, unless it has been answered.
+    pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
+        let version = self.engine.version_of(key);
+        self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
+    }
+
+    /// As [`respond_or_error`](Self::respond_or_error), with a result that is already text: a JSON object.
+    ///
+    /// # Errors
+    /// As [`respond_or_error`](Self::respond_or_error).
+    pub fn respond_raw_or_error(
+        &mut self,
+        key: ReplyKey,
+        result: &RawJson<'_>,
+    ) -> Result<Option<SendError>, SendError> {
+        self.engine.respond_or_error(key, Ok(&|out| raw_object(out, result)))
     }
 
     /// Answers a request with a result that is already text: a JSON object.

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     codec::{Frame, FrameEnd},
     protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
-    rpc::{CallId, Inserted, Lane, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, Inserted, Owner, ReplyKey, State, Timestamp},
     schema::{SetLevelParams, TraceContext, keys},
     wire::{
         self, Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
@@ -322,6 +322,7 @@ impl Engine {
         let limits = self.limits();
         if self.requests.len() >= limits.requests
             || self.request_bytes.saturating_add(origin.bytes) > limits.request_bytes
+            || origin.batch.is_some() && !self.has_room_in_batches()
         {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many requests in flight"));
             return Err(Violation::TooManyRequests);
@@ -377,10 +378,7 @@ impl Engine {
         }
         let (batch, stream) = (entry.tag.batch, entry.tag.stream());
         if entry.tag.queued > 0 {
-            self.outbox.take_back(
-                Lane::Control,
-                |owner| matches!(owner, Owner::Reply { key: queued, .. } | Owner::Behind(queued) if queued == key),
-            );
+            self.outbox.take_back_joined(entry.tag.last_queued, entry.tag.queued);
         }
         if let Some(batch) = batch {
             self.batch_cancel(batch, key);
@@ -438,6 +436,14 @@ impl Engine {
         }
     }
 
+    /// Takes back an answer of the connection's own that waits to be written; whether there was one.
+    fn take_back_own_answer(&mut self, id: &RequestId) -> bool {
+        let Self { outbox, requests, .. } = self;
+        let Some(stream) = outbox.take_back_answer(id, |id| requests.hash_of(id)) else { return false };
+        self.nothing_follows(stream);
+        true
+    }
+
     fn receive_cancelled<'a>(&mut self, params: RawJson<'a>) -> Option<Event<'a>> {
         // Unknown, finished and unreadable ids are ignored: the cancellation may have crossed the answer.
         let id = id_in(&params, "requestId")?;
@@ -450,7 +456,7 @@ impl Engine {
             };
         }
         let Some(key) = self.requests.find(&id).or_else(|| self.requests.find(&id.retyped()?)) else {
-            let taken_back = self.outbox.take_back_answer(&id) || self.batch_take_back(&id);
+            let taken_back = self.take_back_own_answer(&id) || self.batch_take_back(&id);
             self.stats.cancelled += u64::from(taken_back);
             return None;
         };

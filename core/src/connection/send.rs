@@ -4,17 +4,20 @@ use alloc::{boxed::Box, vec::Vec};
 
 use super::{
     CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress,
-    batch::Part,
+    batch::{Part, PartOf},
     engine::{CallTag, Engine},
     listening::Listening,
     remarks::{Extra, Remarks},
 };
 use crate::{
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
-    rpc::{CallId, Lane, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, Entry, Lane, Owner, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
-    wire::{ErrorCode, ErrorObject, RequestId, encode},
+    wire::{ErrorCode, ErrorObject, Message, RequestId, encode},
 };
+
+/// An answer that is no longer than this beside its id has room in its batch, so that there is one for every request.
+const SMALL: usize = 512;
 
 /// What comes of appending the text of params or of a result.
 pub(super) type Encoded = Result<(), serde_json::Error>;
@@ -54,7 +57,8 @@ impl Engine {
 
     /// Whether there is room for another message of the application.
     pub(super) fn has_room(&self) -> Result<(), SendError> {
-        let waiting = self.pending_bytes().saturating_add(self.downstream.bytes);
+        // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold up.
+        let waiting = self.leaving_bytes().saturating_add(self.downstream.bytes);
         if self.downstream.full || waiting >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
     }
 
@@ -309,9 +313,30 @@ impl Engine {
         self.put_answer(key, answer)
     }
 
+    /// Answers a request with a result, or with an error if that cannot be sent: then it says why.
+    pub(super) fn respond_or_error(
+        &mut self,
+        key: ReplyKey,
+        result: Answer<'_>,
+    ) -> Result<Option<SendError>, SendError> {
+        let why = match self.respond(key, result) {
+            Err(
+                why @ (SendError::TooLarge | SendError::Encode(_) | SendError::WrongResult | SendError::Undeclared(_)),
+            ) => why,
+            other => return other.map(|()| None),
+        };
+        let message = match why {
+            SendError::TooLarge => "Internal error: the result is larger than the limit",
+            _ => "Internal error: the result cannot be sent",
+        };
+        self.respond(key, Err(&ErrorObject::internal(message)))?;
+        Ok(Some(why))
+    }
+
     /// Queues the answer of an open request, whether there is room or not.
     pub(super) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let max_len = self.limits().frame_bytes;
+        let room_in_batches = self.limits().outbox_bytes.saturating_sub(self.batches.held());
         let Self { requests, outbox, side, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
         let encode = |out: &mut Vec<u8>| {
@@ -338,19 +363,20 @@ impl Engine {
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
             encode(&mut text)?;
-            if text.len() > max_len {
+            let fits =
+                Part::weight_of(text.len()) <= room_in_batches || text.len() <= entry.id.as_bytes().len() + SMALL;
+            if text.len() > max_len || !fits {
                 return Err(SendError::TooLarge);
             }
             self.requests.answered(key);
-            self.batch_answer(batch, Part { key: Some(key), text });
+            self.batch_answer(batch, Part { of: PartOf::Request(key), text });
         } else {
             let owner = Owner::Reply { key, last: true };
             if outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
                 return Err(SendError::TooLarge);
             }
-            if let Some(tag) = self.requests.answered(key) {
-                tag.queued += 1;
-            }
+            self.requests.answered(key);
+            self.count_queued(key);
         }
         self.end_subscription(key);
         self.log_level = level.or(self.log_level);
@@ -435,9 +461,11 @@ impl Engine {
         Ok(())
     }
 
+    /// The frame that was queued last belongs to this request: it is taken back with it.
     pub(super) fn count_queued(&mut self, key: ReplyKey) {
-        if let Some((entry, _)) = self.requests.get_mut(key) {
-            entry.tag.queued += 1;
+        if let Some((Entry { tag, .. }, _)) = self.requests.get_mut(key) {
+            tag.last_queued = self.outbox.join((tag.queued > 0).then_some(tag.last_queued));
+            tag.queued += 1;
         }
     }
 
@@ -483,7 +511,7 @@ impl Engine {
     /// Whether so much waits to be written that not even the connection's own messages have room.
     pub(super) fn is_full(&self) -> bool {
         let limits = self.limits();
-        self.pending_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes)
+        self.leaving_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes)
     }
 
     /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
@@ -496,7 +524,11 @@ impl Engine {
         if let Some(batch) = batch {
             let mut text = Vec::new();
             encode(&mut text);
-            return self.batch_answer(batch, Part { key: None, text });
+            let of = match owner {
+                Owner::Answered(_) => Message::answered(&text).map(|id| PartOf::Own(self.requests.hash_of(&id))),
+                _ => None,
+            };
+            return self.batch_answer(batch, Part { of: of.unwrap_or(PartOf::Nothing), text });
         }
         // Where there are streams, whatever answers a frame goes back on the one that it came on.
         let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);

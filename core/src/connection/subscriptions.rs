@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     protocol::{Capability, Method, Phase, ProtocolVersion},
-    rpc::{Empty, Owner, ReplyKey, State},
+    rpc::{Empty, Outbox, Owner, ReplyKey, State},
     schema::{
         Encode, JsonLine, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams,
         SubscriptionsListenResult, keys,
@@ -220,12 +220,7 @@ impl Engine {
         params: &[u8],
         others: impl FnOnce(&mut Self) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        if let Some((_, longest)) = listeners.iter().max_by_key(|(_, id)| id.as_bytes().len()) {
-            self.has_room()?;
-            if self.is_too_large(method, longest, params) {
-                return Err(SendError::TooLarge);
-            }
-        }
+        self.has_room_for_all(method, &listeners, params)?;
         others(self)?;
         for (key, id) in listeners {
             self.push_tagged(key, &id, method, |out| {
@@ -236,15 +231,44 @@ impl Engine {
         Ok(())
     }
 
-    fn is_too_large(&self, method: Method, id: &RequestId, params: &[u8]) -> bool {
+    /// Whether there is room for a notification once for each of these: all but one of the copies have to be within the limit,
+    /// as if they were sent one by one.
+    fn has_room_for_all(
+        &self,
+        method: Method,
+        listeners: &[(ReplyKey, RequestId)],
+        params: &[u8],
+    ) -> Result<(), SendError> {
+        let id_len = |(_, id): &(ReplyKey, RequestId)| id.as_bytes().len();
+        let Some((_, longest)) = listeners.iter().max_by_key(|listener| id_len(listener)) else { return Ok(()) };
+        self.has_room()?;
+        let limits = self.limits();
+        // What is already too large need not be copied to find out by how much.
+        if params.len() > limits.frame_bytes {
+            return Err(SendError::TooLarge);
+        }
         let mut out = Vec::new();
         encode::open_notification(&mut out, method.as_str());
         out.extend_from_slice(b",\"params\":");
         let start = out.len();
         out.extend_from_slice(params);
-        splice::set_meta(&mut out, start, keys::SUBSCRIPTION_ID, id.as_json());
+        splice::set_meta(&mut out, start, keys::SUBSCRIPTION_ID, longest.as_json());
         out.push(b'}');
-        out.len() > self.limits().frame_bytes
+        if out.len() > limits.frame_bytes {
+            return Err(SendError::TooLarge);
+        }
+        let without_id = Outbox::weight_of(out.len()) - longest.as_bytes().len();
+        let all = listeners.iter().fold(0usize, |sum, listener| sum.saturating_add(without_id + id_len(listener)));
+        let all_but_one = all - (without_id + longest.as_bytes().len());
+        if all_but_one >= limits.outbox_bytes {
+            // There is never room for them.
+            return Err(SendError::TooLarge);
+        }
+        if self.leaving_bytes().saturating_add(self.downstream.bytes).saturating_add(all_but_one) >= limits.outbox_bytes
+        {
+            return Err(SendError::Busy);
+        }
+        Ok(())
     }
 
     /// Tells whoever listens how a task stands. Nobody else is told: sessions do not have the extension.
@@ -305,6 +329,7 @@ impl Engine {
                 out.push(b'}');
                 Ok(())
             });
+            self.count_queued(key);
         }
     }
 

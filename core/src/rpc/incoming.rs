@@ -94,7 +94,12 @@ impl<T: 'static> Incoming<T> {
     }
 
     fn hash(&self, id: &RequestId) -> u32 {
-        self.hasher.hash_one(id) as u32
+        self.hash_of(id) as u32
+    }
+
+    /// A number for an id, for tables beside this one. The peer does not know which.
+    pub(crate) fn hash_of(&self, id: &RequestId) -> u64 {
+        self.hasher.hash_one(id)
     }
 
     /// Gives back the room for requests, if there are none.

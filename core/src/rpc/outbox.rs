@@ -1,9 +1,9 @@
 //! What waits to be written: frames as bytes, in order, in two lanes.
 
 use alloc::{collections::VecDeque, string::String, vec::Vec};
-use core::{fmt, mem};
+use core::{fmt, mem, ops::Range};
 
-use super::{CallId, Empty, Rare, ReplyKey};
+use super::{CallId, Empty, Rare, ReplyKey, own_answers::OwnAnswers};
 use crate::wire::{Message, RequestId, encode::line_break};
 
 /// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being copied.
@@ -37,47 +37,113 @@ pub(crate) enum Owner {
     Call(CallId),
 }
 
+/// The number of a frame in its queue. Numbers grow from frame to frame, and begin anew when there are no more.
+pub(crate) type Number = u32;
+
 #[derive(Clone, Debug)]
 struct Queued {
-    len: usize,
+    /// Where the frame ends among the bytes.
+    end: usize,
     owner: Owner,
-    /// Taken back, and to be skipped.
-    dead: bool,
+    number: Number,
+    /// The frame before this one that belongs to the same request: itself if there is none, [`DEAD`] if this one was taken
+    /// back and is to be skipped.
+    previous: Number,
+}
+
+/// No frame has this number.
+const DEAD: Number = Number::MAX;
+
+impl Queued {
+    const fn is_dead(&self) -> bool {
+        self.previous == DEAD
+    }
 }
 
 #[derive(Clone, Default)]
-struct Queue {
+pub(super) struct Queue {
     /// The frames one behind the other. Reused: it is emptied, not dropped.
     bytes: Vec<u8>,
     head: usize,
     frames: VecDeque<Queued>,
     /// How many of them are not dead.
-    live: usize,
+    live: u32,
+    next_number: Number,
     dead_bytes: usize,
 }
 
 impl Empty for Queue {
-    const EMPTY: &'static Self = &Self { bytes: Vec::new(), head: 0, frames: VecDeque::new(), live: 0, dead_bytes: 0 };
+    const EMPTY: &'static Self =
+        &Self { bytes: Vec::new(), head: 0, frames: VecDeque::new(), live: 0, dead_bytes: 0, next_number: 0 };
 }
 
 impl Queue {
+    /// Where the first frame is that has this number or a later one. Frames are found by their numbers in a number of steps
+    /// that grows with the logarithm of how many there are.
+    fn position(&self, number: Number) -> usize {
+        let Some(first) = self.frames.front().map(|frame| frame.number) else { return 0 };
+        let distance = |number: Number| number.wrapping_sub(first);
+        if distance(number) > Number::MAX / 2 {
+            // It has left.
+            return 0;
+        }
+        self.frames.partition_point(|frame| {
+            #[cfg(test)]
+            steps::count();
+            distance(frame.number) < distance(number)
+        })
+    }
+
+    /// Where the frame with this number is, if it is still to be sent.
+    pub(super) fn find(&self, number: Number) -> Option<usize> {
+        let at = self.position(number);
+        self.frames.get(at).filter(|frame| frame.number == number && !frame.is_dead()).map(|_| at)
+    }
+
+    /// Where the bytes of a frame are.
+    fn range(&self, at: usize) -> Range<usize> {
+        let start = match at.checked_sub(1).and_then(|before| self.frames.get(before)) {
+            Some(before) => before.end,
+            None => self.head,
+        };
+        start..self.frames.get(at).map_or(start, |frame| frame.end)
+    }
+
+    /// The request of the peer that a frame answers, if it is an answer of the connection's own.
+    pub(super) fn answered(&self, at: usize) -> Option<RequestId> {
+        #[cfg(test)]
+        steps::count();
+        let frame = self.frames.get(at)?;
+        let is_own = matches!(frame.owner, Owner::Answered(_)) && !frame.is_dead();
+        if is_own { Message::answered(&self.bytes[self.range(at)]) } else { None }
+    }
+
+    /// The numbers of the frames behind this one, or of all, and where they are.
+    pub(super) fn behind(&self, number: Option<Number>) -> impl Iterator<Item = (usize, Number)> {
+        let from = number.map_or(0, |number| {
+            let at = self.position(number);
+            at + usize::from(self.frames.get(at).is_some_and(|frame| frame.number == number))
+        });
+        self.frames.iter().enumerate().skip(from).map(|(at, frame)| (at, frame.number))
+    }
+
     fn live_bytes(&self) -> usize {
         self.bytes.len() - self.head - self.dead_bytes
     }
 
     fn weight(&self) -> usize {
-        self.live_bytes() + self.live * size_of::<Queued>()
+        self.live_bytes() + self.live as usize * size_of::<Queued>()
     }
 
     fn pop(&mut self, out: &mut Vec<u8>) -> Option<Owner> {
         while let Some(frame) = self.frames.pop_front() {
-            let range = self.head..self.head + frame.len;
+            let range = self.head..frame.end;
             self.head = range.end;
-            if frame.dead {
-                self.dead_bytes -= frame.len;
+            if frame.is_dead() {
+                self.dead_bytes -= range.len();
             } else {
                 self.live -= 1;
-                if frame.len >= LARGE && out.is_empty() && range == (0..self.bytes.len()) {
+                if range.len() >= LARGE && out.is_empty() && range == (0..self.bytes.len()) {
                     // What comes back has space for the next one.
                     mem::swap(out, &mut self.bytes);
                     self.head = 0;
@@ -86,7 +152,7 @@ impl Queue {
                 out.extend_from_slice(&self.bytes[range]);
             }
             self.tidy();
-            if !frame.dead {
+            if !frame.is_dead() {
                 return Some(frame.owner);
             }
         }
@@ -106,54 +172,53 @@ impl Queue {
             }
         } else if self.head > self.bytes.len() / 2 {
             self.bytes.drain(..self.head);
+            self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
             self.head = 0;
         }
     }
 
     fn take_back(&mut self, matches: impl Fn(Owner) -> bool) -> usize {
-        let mut taken = 0;
+        let (mut taken, mut start) = (0u32, self.head);
         for frame in &mut self.frames {
-            if !frame.dead && matches(frame.owner) {
-                frame.dead = true;
-                self.dead_bytes += frame.len;
+            let end = frame.end;
+            if !frame.is_dead() && matches(frame.owner) {
+                frame.previous = DEAD;
+                self.dead_bytes += end - start;
                 taken += 1;
             }
+            start = end;
         }
         self.live -= taken;
         self.compact_if_worth_it();
-        taken
+        taken as usize
+    }
+
+    /// Takes back so many frames of one request, of which this is the last.
+    fn take_back_chain(&mut self, last: Number, count: u32) {
+        let mut number = last;
+        for _ in 0..count {
+            let Some(at) = self.find(number) else { break };
+            number = self.frames[at].previous;
+            self.bury(at);
+        }
+        self.compact_if_worth_it();
     }
 
     /// As [`take_back`](Self::take_back), for a lane of nothing but calls, which are in the order of their ids.
     fn take_back_call(&mut self, id: CallId) -> bool {
         let at = self.frames.partition_point(|frame| matches!(frame.owner, Owner::Call(queued) if queued < id));
-        let found = self.frames.get(at).is_some_and(|frame| frame.owner == Owner::Call(id) && !frame.dead);
+        let found = self.frames.get(at).is_some_and(|frame| frame.owner == Owner::Call(id) && !frame.is_dead());
         if found {
             self.bury(at);
+            self.compact_if_worth_it();
         }
         found
     }
 
-    /// Takes back the first of the connection's own answers that is for the request with this id.
-    fn take_back_answer(&mut self, id: &RequestId) -> bool {
-        let mut at = self.head;
-        let found = self.frames.iter().position(|frame| {
-            let text = &self.bytes[at..at + frame.len];
-            at += frame.len;
-            matches!(frame.owner, Owner::Answered(_)) && !frame.dead && Message::answered(text).as_ref() == Some(id)
-        });
-        if let Some(index) = found {
-            self.bury(index);
-        }
-        found.is_some()
-    }
-
-    fn bury(&mut self, index: usize) {
-        let frame = &mut self.frames[index];
-        frame.dead = true;
-        self.dead_bytes += frame.len;
+    fn bury(&mut self, at: usize) {
+        self.dead_bytes += self.range(at).len();
+        self.frames[at].previous = DEAD;
         self.live -= 1;
-        self.compact_if_worth_it();
     }
 
     fn compact_if_worth_it(&mut self) {
@@ -164,15 +229,17 @@ impl Queue {
 
     fn compact(&mut self) {
         let (mut from, mut to) = (self.head, 0);
-        for frame in &self.frames {
-            if !frame.dead {
-                self.bytes.copy_within(from..from + frame.len, to);
-                to += frame.len;
+        for frame in &mut self.frames {
+            let end = frame.end;
+            if !frame.is_dead() {
+                self.bytes.copy_within(from..end, to);
+                to += end - from;
+                frame.end = to;
             }
-            from += frame.len;
+            from = end;
         }
         self.bytes.truncate(to);
-        self.frames.retain(|frame| !frame.dead);
+        self.frames.retain(|frame| !frame.is_dead());
         (self.head, self.dead_bytes) = (0, 0);
     }
 }
@@ -185,17 +252,15 @@ pub(crate) struct Outbox {
     requests: Rare<Queue>,
     /// How many frames are [`Owner::Answered`].
     answered: usize,
+    /// Which of them answers what, as far as that was asked.
+    own_answers: Rare<OwnAnswers>,
 }
 
 impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut at = self.head;
-        let frames = self.frames.iter().map(|frame| {
-            let bytes = &self.bytes[at..at + frame.len];
-            at += frame.len;
-            (frame, String::from_utf8_lossy(bytes))
-        });
-        let live = frames.filter(|(frame, _)| !frame.dead).map(|(frame, text)| (frame.owner, text));
+        let frames = self.frames.iter().enumerate();
+        let frames = frames.map(|(at, frame)| (frame, String::from_utf8_lossy(&self.bytes[self.range(at)])));
+        let live = frames.filter(|(frame, _)| !frame.is_dead()).map(|(frame, text)| (frame.owner, text));
         write!(f, "{} bytes ", self.weight())?;
         f.debug_map().entries(live).finish()
     }
@@ -244,7 +309,9 @@ impl Outbox {
         }
         debug_assert_eq!(line_break(&queue.bytes[start..]), None, "{queue:?}");
         queue.bytes.push(b'\n');
-        queue.frames.push_back(Queued { len: len + 1, owner, dead: false });
+        let (number, end) = (queue.next_number, queue.bytes.len());
+        queue.next_number = if number + 1 == DEAD { 0 } else { number + 1 };
+        queue.frames.push_back(Queued { end, owner, number, previous: number });
         queue.live += 1;
         self.answered += usize::from(matches!(owner, Owner::Answered(_)));
         Ok(Some(len + 1))
@@ -260,6 +327,18 @@ impl Outbox {
         Some(owner)
     }
 
+    /// Joins the frame that was queued last to an earlier one of the same request; its number.
+    pub(crate) fn join(&mut self, previous: Option<Number>) -> Number {
+        let Some(last) = self.control.frames.back_mut() else { return 0 };
+        last.previous = previous.unwrap_or(last.number);
+        last.number
+    }
+
+    /// Takes back so many frames of one request, of which this is the last. The others are found from it.
+    pub(crate) fn take_back_joined(&mut self, last: Number, count: u32) {
+        self.control.take_back_chain(last, count);
+    }
+
     /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
     pub(crate) fn take_back(&mut self, lane: Lane, matches: impl Fn(Owner) -> bool) -> usize {
         match lane {
@@ -273,11 +352,26 @@ impl Outbox {
         self.requests.made().is_some_and(|queue| queue.take_back_call(id))
     }
 
-    /// Takes back the connection's own answer to the request with this id; whether there was one.
-    pub(crate) fn take_back_answer(&mut self, id: &RequestId) -> bool {
-        let taken = self.answered > 0 && self.control.take_back_answer(id);
-        self.answered -= usize::from(taken);
-        taken
+    /// Takes back the connection's own answer to the request with this id, if there is one. Returns its stream.
+    ///
+    /// Each of them is read once, however often this is asked. `hash` is of ids, and two that differ are not to have the
+    /// same.
+    pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {
+        if self.answered == 0 {
+            self.own_answers = Rare::default();
+            return None;
+        }
+        let at = self.own_answers.take(&self.control, self.answered, id, hash)?;
+        let Some(Owner::Answered(stream)) = self.control.frames.get(at).map(|frame| frame.owner) else { return None };
+        self.control.bury(at);
+        self.control.compact_if_worth_it();
+        self.answered -= 1;
+        Some(stream)
+    }
+
+    /// What a message of so many bytes takes while it waits.
+    pub(crate) const fn weight_of(message: usize) -> usize {
+        message + 1 + size_of::<Queued>()
     }
 
     /// What waits, in bytes: the frames, and what it takes to keep track of them.
@@ -287,7 +381,7 @@ impl Outbox {
 
     /// Frames that wait.
     pub(crate) fn frames(&self) -> usize {
-        self.control.live + self.requests.live
+        (self.control.live + self.requests.live) as usize
     }
 
     /// Whether something waits that goes first.
@@ -302,10 +396,29 @@ impl Outbox {
     }
 }
 
+/// Frames that were looked at, on this thread.
+#[cfg(test)]
+pub(super) mod steps {
+    use core::cell::Cell;
+
+    std::thread_local!(static STEPS: Cell<u64> = const { Cell::new(0) });
+
+    pub(super) fn count() {
+        STEPS.set(STEPS.get() + 1);
+    }
+
+    pub(super) fn of(f: impl FnOnce()) -> u64 {
+        let before = STEPS.get();
+        f();
+        STEPS.get() - before
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::String;
+    use crate::rpc::{Incoming, Inserted};
+    use alloc::{format, string::String};
 
     fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
         let queued = outbox.push::<()>(lane, owner, usize::MAX, |out| {
@@ -391,6 +504,118 @@ mod tests {
         assert_eq!(outbox.pop(Lane::Request, &mut out), Some(call(7)));
         assert_eq!(outbox.pop(Lane::Request, &mut out), None);
         assert_eq!(out.len(), 101);
+    }
+
+    fn hash(id: &RequestId) -> u64 {
+        use core::hash::BuildHasher;
+        foldhash::quality::FixedState::with_seed(7).hash_one(id)
+    }
+
+    fn answer(outbox: &mut Outbox, id: u64) {
+        push(outbox, Lane::Control, Owner::Answered(None), &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    }
+
+    #[test]
+    fn a_cancellation_reads_no_answer_twice_however_many_wait() {
+        let mut steps = Vec::new();
+        for waiting in [1_000, 16_000] {
+            let mut outbox = Outbox::default();
+            (0..waiting).for_each(|id| answer(&mut outbox, id));
+            // The first one has to read them all.
+            assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
+            steps.push(steps::of(|| {
+                for id in 0..100 {
+                    assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
+                    assert_eq!(outbox.take_back_answer(&RequestId::from(7 * id), hash), Some(None));
+                    assert_eq!(outbox.take_back_answer(&RequestId::from(7 * id), hash), None);
+                }
+            }));
+            assert_eq!(outbox.frames(), waiting as usize - 100);
+        }
+        assert!(steps[1] < 2 * steps[0], "{steps:?}");
+    }
+
+    #[test]
+    fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_left_are_forgotten() {
+        let mut outbox = Outbox::default();
+        for round in 0..1_000 {
+            (0..4).for_each(|_| answer(&mut outbox, 1));
+            answer(&mut outbox, round + 2);
+            assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), Some(None));
+            let mut out = Vec::new();
+            while outbox.frames() > 1 {
+                outbox.pop(Lane::Control, &mut out);
+            }
+            assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), None);
+            assert!(outbox.own_answers.len() < 200, "{}", outbox.own_answers.len());
+            assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3 + usize::from(round > 0));
+        }
+        assert_eq!(outbox.take_back_answer(&RequestId::from(1001), hash), Some(None));
+        assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
+    }
+
+    #[test]
+    fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
+        let mut table = Incoming::new(1);
+        let mut key = |id: u64| match table.insert(RequestId::from(id), ()) {
+            Inserted::New(key) => key,
+            Inserted::Duplicate(_) => panic!("it is free"),
+        };
+        let mut steps = Vec::new();
+        for others in [1_000, 16_000] {
+            let mut outbox = Outbox::default();
+            let keys: Vec<_> = (0..10).map(|id| key(others + id)).collect();
+            let mut last: Vec<_> = keys.iter().map(|_| None).collect();
+            for _ in 0..3 {
+                for (key, last) in keys.iter().zip(&mut last) {
+                    push(&mut outbox, Lane::Control, Owner::Reply { key: *key, last: false }, "mine");
+                    *last = Some(outbox.join(*last));
+                    (0..others / 10).for_each(|_| push(&mut outbox, Lane::Control, Owner::Nobody, "not mine"));
+                }
+            }
+            let all = outbox.frames();
+            steps.push(steps::of(|| last.iter().flatten().for_each(|last| outbox.take_back_joined(*last, 3))));
+            assert_eq!(outbox.frames(), all - 30);
+            assert!(!drain(&mut outbox).contains("mine\nmine"));
+        }
+        assert!(steps[1] < 2 * steps[0], "{steps:?}");
+    }
+
+    /// Whatever is taken back and however the bytes move, what leaves is what was not taken back, in order.
+    #[test]
+    fn it_agrees_with_a_plain_list() {
+        let (mut outbox, mut model, mut state) = (Outbox::default(), Vec::<(u64, String)>::new(), 11);
+        // The numbers begin anew on the way.
+        outbox.control.next_number = DEAD - 1_000;
+        for step in 0..20_000_u64 {
+            crate::wire::dice::roll(&mut state);
+            let at = (state >> 20) as usize % (model.len() + 1);
+            match state >> 61 {
+                0..4 if model.len() < 200 => {
+                    let pad = "x".repeat((state >> 40) as usize % if step % 50 == 0 { 20_000 } else { 100 });
+                    let text = format!(r#"{{"jsonrpc":"2.0","id":{step},"result":"{pad}"}}"#);
+                    push(&mut outbox, Lane::Control, Owner::Answered(None), &text);
+                    model.push((step, text));
+                }
+                4 | 5 => {
+                    let mut out = Vec::new();
+                    assert_eq!(outbox.pop(Lane::Control, &mut out).is_some(), !model.is_empty());
+                    if !model.is_empty() {
+                        assert_eq!(out, format!("{}\n", model.remove(0).1).as_bytes());
+                    }
+                }
+                _ => {
+                    let id = model.get(at).map_or(step, |(id, _)| *id);
+                    let is_there = at < model.len();
+                    assert_eq!(outbox.take_back_answer(&RequestId::from(id), hash).is_some(), is_there);
+                    if is_there {
+                        model.remove(at);
+                    }
+                }
+            }
+            let bytes: usize = model.iter().map(|(_, text)| text.len() + 1 + size_of::<Queued>()).sum();
+            assert_eq!((outbox.frames(), outbox.weight()), (model.len(), bytes));
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What one message of a peer may cost: limits are checked before the work, and in bytes.
 
+mod answers;
 mod inbound;
 
 use std::fmt::Write as _;

@@ -1,6 +1,7 @@
 //! Random conversations of two applications and a stranger, and what is kept of them.
 
 pub(crate) mod lines;
+pub(crate) mod room;
 pub(crate) mod stranger;
 
 use std::{

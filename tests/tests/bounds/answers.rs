@@ -1,0 +1,225 @@
+//! What an answer, or a notification to many, may cost, and what becomes of one that is too large.
+
+use mcp_proto::{
+    connection::{CloseReason, Event, SendError, ServerConfig, ServerEnd, Usage, Violation},
+    protocol::{Capability, ProtocolVersion, VersionSet},
+    rpc::ReplyKey,
+    wire::{ErrorObject, Json, RawJson},
+};
+use mcp_tests::{
+    message::{cancelled, listen, request},
+    solo::{Solo, full_server},
+};
+use serde_json::{Value, json};
+
+use super::allocated;
+
+type Server = Solo<ServerEnd>;
+
+/// A server of the revision with batches, with room for so many bytes.
+fn server(outbox_bytes: usize) -> Server {
+    let mut config = full_server();
+    (config.settings.limits.outbox_bytes, config.settings.limits.control_bytes) = (outbox_bytes, 10_000);
+    Solo::ready_server_with(config, ProtocolVersion::V2025_03_26)
+}
+
+/// A batch comes in, of requests that wait for the application.
+#[track_caller]
+fn batch(server: &mut Server, ids: impl Iterator<Item = u64>) -> Vec<ReplyKey> {
+    server.feed(&Value::Array(ids.map(|id| request(id, "vendor/x")).collect()));
+    let key = |event| if let Event::Request { key, .. } = event { key } else { panic!("{event:?}") };
+    server.take_events().into_iter().map(key).collect()
+}
+
+fn result_of(bytes: usize) -> Json {
+    Json::new(&json!({"pad": "x".repeat(bytes)})).expect("it is JSON")
+}
+
+#[test]
+fn a_batch_with_more_answers_than_there_is_room_for_holds_up_nobody() {
+    const OUTBOX: usize = 1 << 20;
+    let mut server = server(OUTBOX);
+    let keys = batch(&mut server, 1..4);
+    let large = result_of(600 << 10);
+    assert_eq!(server.conn.respond_raw(keys[0], &RawJson::from(&large)), Ok(()));
+    // There is nothing to poll that would make room, so this is not to be tried again.
+    assert!(!server.conn.has_output());
+    assert_eq!(server.conn.respond_raw(keys[1], &RawJson::from(&large)), Err(SendError::TooLarge));
+    assert!(server.conn.has_room());
+    // The connection goes on.
+    server.feed(&request(9, "ping"));
+    let single = server.ask(&request(10, "vendor/x"));
+    server.conn.respond_raw(single, &RawJson::from(&result_of(10))).expect("it is beside the batch");
+    assert_eq!(server.sent().len(), 2);
+    // An error has room, also one that the connection makes.
+    server.conn.respond_error(keys[1], &ErrorObject::internal("too large")).expect("it is small");
+    let replaced = server.conn.respond_raw_or_error(keys[2], &RawJson::from(&large));
+    assert_eq!(replaced, Ok(Some(SendError::TooLarge)));
+    let sent = server.sent();
+    let [Value::Array(answers)] = &sent[..] else { panic!("one batch") };
+    assert_eq!(answers.iter().map(|answer| &answer["id"]).collect::<Vec<_>>(), [1, 2, 3]);
+    assert!(answers[0]["result"]["pad"].is_string());
+    assert_eq!((&answers[1]["error"]["code"], &answers[2]["error"]["code"]), (&json!(-32603), &json!(-32603)));
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+#[test]
+fn what_batches_hold_is_bounded_and_every_request_is_answered() {
+    const OUTBOX: usize = 100_000;
+    let mut server = server(OUTBOX);
+    // One request of each batch waits for the application, and the answers to the pings wait for it.
+    let members = |id: u64| {
+        let mut members: Vec<_> = (1..100).map(|ping| request(1000 * id + ping, "ping")).collect();
+        members.push(request(1000 * id, "vendor/x"));
+        Value::Array(members)
+    };
+    let (mut open, mut refused) = (Vec::new(), 0);
+    for id in 0..1000 {
+        server.feed(&members(id));
+        match &server.take_events()[..] {
+            [Event::Request { key, .. }] => open.push(*key),
+            [Event::Violation(Violation::TooManyRequests)] => {
+                // Nothing of this batch waits, so all of it is answered.
+                refused += 1;
+                let sent = server.sent();
+                let [Value::Array(answers)] = &sent[..] else { panic!("one batch") };
+                assert_eq!((answers.len(), &answers[99]["error"]["code"]), (100, &json!(-32603)));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!(server.conn.usage().outbox_bytes < OUTBOX + 20_000, "{:?}", server.conn.usage());
+        assert!(server.conn.has_room());
+    }
+    assert!(open.len() > 5 && refused > 900, "{} {refused}", open.len());
+    let count = open.len();
+    for key in open {
+        server.answer(key, &json!({}));
+    }
+    assert_eq!(server.sent().len(), count);
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+#[test]
+fn a_member_that_was_answered_at_once_is_taken_back_from_its_batch() {
+    let mut server = server(1 << 20);
+    let mut keys = Vec::new();
+    for id in [10, 20, 30] {
+        server.feed(&json!([
+            request(id + 1, "ping"),
+            request(id, "vendor/x"),
+            request(id + 1, "ping"),
+            request(5, "ping")
+        ]));
+        let events = server.take_events();
+        let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+        keys.push(key);
+    }
+    for (id, count) in [(21, 1), (5, 1), (31, 2), (5, 1)] {
+        for _ in 0..count {
+            let before = server.conn.stats().cancelled;
+            server.feed(&cancelled(id));
+            assert_eq!(server.conn.stats().cancelled, before + 1, "{id}");
+        }
+    }
+    server.feed(&cancelled(31));
+    assert_eq!(server.conn.stats().cancelled, 5, "there is none any more");
+    for key in keys {
+        server.answer(key, &json!({}));
+    }
+    let ids: Vec<Vec<u64>> = server
+        .sent()
+        .iter()
+        .map(|batch| {
+            batch.as_array().expect("a batch").iter().map(|answer| answer["id"].as_u64().expect("an id")).collect()
+        })
+        .collect();
+    assert_eq!(ids, [vec![11, 11, 10], vec![21, 20], vec![5, 30]]);
+}
+
+/// A server of 2026-07-28 to which a client listens so many times.
+fn listened(outbox_bytes: usize, listeners: u64) -> Server {
+    let mut config: ServerConfig = full_server();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    config.settings.limits.outbox_bytes = outbox_bytes;
+    let mut server = Solo::server(config);
+    for id in 0..listeners {
+        server.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"]})));
+        assert_eq!(server.take_events(), []);
+        server.sent();
+    }
+    server
+}
+
+#[test]
+fn news_count_once_for_each_who_listens() {
+    const OUTBOX: usize = 1 << 20;
+    let news = |bytes: usize| Json::new(&json!({"uri": format!("a:b/{}", "x".repeat(bytes))})).expect("it is JSON");
+    let tell = |server: &mut Server, bytes| {
+        server.conn.notify_raw("notifications/resources/updated", Some(&RawJson::from(&news(bytes))))
+    };
+    let mut server = listened(OUTBOX, 64);
+    let taken = allocated(|| assert_eq!(tell(&mut server, 256 << 10), Err(SendError::TooLarge)));
+    assert!(taken < 4 << 20, "{taken} bytes to find out that 16 MiB do not fit into one");
+    assert_eq!(server.conn.usage().outbox_bytes, 0);
+    // All but one fit in.
+    assert_eq!(tell(&mut server, 10 << 10), Ok(()));
+    let waits = server.conn.usage().outbox_bytes;
+    assert!(waits < OUTBOX, "{waits}");
+    assert_eq!(tell(&mut server, 10 << 10), Err(SendError::Busy));
+    assert_eq!(server.conn.usage().outbox_bytes, waits, "either all are told, or nobody is");
+    assert_eq!(server.sent().len(), 64);
+    assert_eq!(tell(&mut server, 10 << 10), Ok(()));
+    server.sent();
+    // One who listens alone is told what is as large as the limit.
+    let mut server = listened(OUTBOX, 1);
+    assert_eq!(tell(&mut server, 2 * OUTBOX), Ok(()));
+    assert_eq!(tell(&mut server, 1), Err(SendError::Busy));
+    assert_eq!(server.sent().len(), 1);
+}
+
+#[test]
+fn an_answer_that_cannot_be_sent_becomes_an_error() {
+    let mut config = full_server();
+    config.settings.limits.frame_bytes = 1000;
+    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let (key, small) = (server.ask(&request(1, "vendor/x")), server.ask(&request(2, "vendor/x")));
+    let replaced = server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000)));
+    assert_eq!(replaced, Ok(Some(SendError::TooLarge)));
+    assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(1))), Err(SendError::Answered));
+    assert_eq!(server.conn.respond_raw_or_error(small, &RawJson::from(&result_of(1))), Ok(None));
+    let sent = server.sent();
+    assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!(1), &json!(-32603)));
+    assert!(sent[1]["result"].is_object());
+    assert_eq!(server.conn.usage(), Usage::default());
+    // Where there is no room it is tried again, and nothing was said.
+    let key = server.ask(&request(3, "vendor/x"));
+    while server.conn.notify_raw("vendor/y", None).is_ok() {}
+    assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000))), Err(SendError::Busy));
+    server.sent();
+    assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result_of(2000))), Ok(Some(SendError::TooLarge)));
+    // What has no form is told as well.
+    let key = server.ask(&request(4, "vendor/x"));
+    let not_an_object = Json::parse("[]").expect("JSON");
+    let replaced = server.conn.respond_raw_or_error(key, &RawJson::from(&not_an_object));
+    assert!(matches!(replaced, Ok(Some(SendError::Encode(_)))), "{replaced:?}");
+    assert!(server.sent().iter().all(|answer| answer["error"]["code"] == -32603));
+}
+
+#[test]
+fn a_peer_is_left_for_what_it_does_not_read_and_not_for_what_waits_in_a_batch() {
+    let mut server = server(10_000);
+    let keys = batch(&mut server, 1..3);
+    server.conn.respond_raw(keys[0], &RawJson::from(&result_of(9_000))).expect("there is room");
+    for id in 0..1_000 {
+        server.feed(&request(100 + id, "ping"));
+        assert_eq!(server.sent().len(), 1);
+    }
+    assert_eq!(server.take_events(), []);
+    // Without anybody to read them, answers to pings are too many in the end.
+    let closed = (0..1_000_000).any(|id| {
+        server.feed(&request(id, "ping"));
+        server.take_events().last() == Some(&Event::Closed(CloseReason::PeerNotReading))
+    });
+    assert!(closed);
+}

@@ -1,0 +1,223 @@
+//! One end with little room, whose application says more than fits, and a peer that reads now and then.
+
+use mcp_proto::{
+    connection::{Event, Limits, RequestOptions, SendError, ServerEnd},
+    protocol::{Capability, ProtocolVersion, VersionSet},
+    rpc::ReplyKey,
+    wire::{Json, RawJson},
+};
+use mcp_tests::{
+    message::{cancelled, listen, request, request_with_token},
+    solo::{Solo, full_server},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Something that the application or the peer does. Numbers pick among what there is at the moment, or are sizes.
+#[derive(Clone, Debug)]
+pub(crate) enum Press {
+    /// The peer asks, so many things in one frame.
+    Ask(usize, usize),
+    Ping,
+    Listen,
+    TakeBack(u64),
+    Respond(usize, usize),
+    RespondOrError(usize, usize),
+    Progress(usize),
+    Notify(usize),
+    News(usize),
+    Change,
+    Request,
+    /// The peer reads so many messages.
+    Read(usize),
+}
+
+pub(crate) fn press() -> impl Strategy<Value = Press> {
+    let size = || prop_oneof![Just(1usize), 1usize..500, 500usize..3000];
+    prop_oneof![
+        4 => (1usize..5, 0usize..3).prop_map(|(requests, pings)| Press::Ask(requests, pings)),
+        1 => Just(Press::Ping),
+        1 => Just(Press::Listen),
+        1 => (0u64..60).prop_map(Press::TakeBack),
+        6 => (any::<usize>(), size()).prop_map(|(n, size)| Press::Respond(n, size)),
+        1 => (any::<usize>(), size()).prop_map(|(n, size)| Press::RespondOrError(n, size)),
+        2 => any::<usize>().prop_map(Press::Progress),
+        2 => size().prop_map(Press::Notify),
+        2 => size().prop_map(Press::News),
+        1 => Just(Press::Change),
+        1 => Just(Press::Request),
+        2 => (0usize..6).prop_map(Press::Read),
+    ]
+}
+
+/// The end, and what its application owes.
+pub(crate) struct Cramped {
+    solo: Solo<ServerEnd>,
+    limits: Limits,
+    open: Vec<(ReplyKey, f64)>,
+    next_id: u64,
+    /// How often there was no room.
+    pub(crate) busy: usize,
+}
+
+impl Cramped {
+    /// A server of a session with batches, or of 2026-07-28.
+    pub(crate) fn new(is_modern: bool) -> Self {
+        let mut config = full_server();
+        let limits = &mut config.settings.limits;
+        (limits.outbox_bytes, limits.control_bytes, limits.frame_bytes) = (2000, 100_000, 4000);
+        (limits.calls, limits.requests) = (3, 20);
+        let limits = limits.clone();
+        config.capabilities = config.capabilities.with(Capability::TasksExtension);
+        let solo = if is_modern {
+            config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+            Solo::server(config)
+        } else {
+            Solo::ready_server_with(config, ProtocolVersion::V2025_03_26)
+        };
+        Self { solo, limits, open: Vec::new(), next_id: 1, busy: 0 }
+    }
+
+    fn is_modern(&self) -> bool {
+        self.solo.conn.version().is_none()
+    }
+
+    fn feed(&mut self, message: &Value) {
+        self.solo.feed(message);
+        for event in self.solo.take_events() {
+            match event {
+                Event::Request { key, .. } => self.open.push((key, 0.0)),
+                Event::Closed(reason) => panic!("it is not to be left: {reason}"),
+                _ => {}
+            }
+        }
+    }
+
+    fn id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// There is something to poll if there is no room, and when it was polled there is room.
+    fn check(&mut self, said: Result<(), SendError>, is_request: bool) {
+        match said {
+            Err(SendError::Busy) => self.busy += 1,
+            Ok(())
+            | Err(SendError::TooLarge | SendError::NotReady | SendError::Closed | SendError::NotInRevision { .. }) => {
+                return;
+            }
+            Err(other) => panic!("{other}"),
+        }
+        let may_wait = is_request && self.solo.conn.usage().calls >= self.limits.calls;
+        if !may_wait {
+            assert!(self.solo.conn.has_output(), "there is no room, and nothing that could make some");
+            let mut other = self.solo.conn.clone();
+            let mut out = Vec::new();
+            while other.poll_transmit(&mut out).is_some() {}
+            assert!(other.has_room() && (is_request || !out.is_empty()), "what was polled has made no room");
+        }
+    }
+
+    pub(crate) fn step(&mut self, press: &Press) {
+        let json = |size: usize| Json::new(&json!({"pad": "x".repeat(size), "uri": "a:b"})).expect("JSON");
+        let now = self.solo.now;
+        match *press {
+            Press::Ask(requests, pings) => {
+                let mut members = Vec::new();
+                for _ in 0..requests {
+                    let id = self.id();
+                    members.push(if self.is_modern() {
+                        mcp_tests::message::modern(id, "tools/call", json!({"name": "t"}))
+                    } else {
+                        request_with_token(id, "tools/list", id)
+                    });
+                }
+                for _ in 0..pings {
+                    let id = self.id();
+                    members.push(request(id, "ping"));
+                }
+                if self.is_modern() || members.len() == 1 {
+                    members.iter().for_each(|member| self.feed(member));
+                } else {
+                    self.feed(&Value::Array(members));
+                }
+            }
+            Press::Ping => {
+                let id = self.id();
+                self.feed(&request(id, "ping"));
+            }
+            Press::Listen => {
+                let id = self.id();
+                self.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"], "toolsListChanged": true})));
+            }
+            Press::TakeBack(back) => {
+                let id = self.next_id.saturating_sub(back);
+                self.feed(&cancelled(id));
+            }
+            Press::Respond(n, size) | Press::RespondOrError(n, size) => {
+                let Some(at) = n.checked_rem(self.open.len()) else { return };
+                let (key, result) = (self.open[at].0, json(size));
+                let result = RawJson::from(&result);
+                let (said, gone) = if matches!(press, Press::Respond(..)) {
+                    let said = self.solo.conn.respond_raw(key, &result);
+                    (said.clone(), said.is_ok())
+                } else {
+                    let said = self.solo.conn.respond_raw_or_error(key, &result);
+                    (said.clone().map(drop), said.is_ok())
+                };
+                if gone {
+                    self.open.swap_remove(at);
+                } else {
+                    assert!(self.solo.conn.request_id(key).is_some(), "it is still owed");
+                }
+                self.check(said, false);
+            }
+            Press::Progress(n) => {
+                let Some(at) = n.checked_rem(self.open.len()) else { return };
+                let (key, progress) = &mut self.open[at];
+                *progress += 1.0;
+                let said = self.solo.conn.progress(*key, *progress, None, None);
+                self.check(said, false);
+            }
+            Press::Notify(size) => {
+                let said = self.solo.conn.notify_raw("vendor/x", Some(&RawJson::from(&json(size))));
+                self.check(said, false);
+            }
+            Press::News(size) => {
+                let said =
+                    self.solo.conn.notify_raw("notifications/resources/updated", Some(&RawJson::from(&json(size))));
+                self.check(said, false);
+            }
+            Press::Change => {
+                let said = self.solo.conn.notify_raw("notifications/tools/list_changed", None);
+                self.check(said, false);
+            }
+            Press::Request => {
+                let said = self.solo.conn.request_raw(now, "vendor/x", None, RequestOptions::default());
+                self.check(said.map(drop), true);
+            }
+            Press::Read(messages) => {
+                let mut out = Vec::new();
+                for _ in 0..messages {
+                    self.solo.conn.poll_transmit(&mut out);
+                }
+            }
+        }
+    }
+
+    /// Everything that is owed can be said.
+    pub(crate) fn finish(mut self) {
+        while let Some((key, _)) = self.open.pop() {
+            let result = Json::parse("{}").expect("JSON");
+            let mut said = self.solo.conn.respond_raw(key, &RawJson::from(&result));
+            if said == Err(SendError::Busy) {
+                self.solo.sent();
+                said = self.solo.conn.respond_raw(key, &RawJson::from(&result));
+            }
+            assert_eq!(said, Ok(()), "there is always room for a small answer, when what waits was read");
+        }
+        self.solo.sent();
+        let usage = self.solo.conn.usage();
+        assert_eq!((usage.outbox_bytes, usage.batches, usage.requests - usage.subscriptions), (0, 0, 0));
+    }
+}
