@@ -236,7 +236,7 @@ impl Engine {
     /// What was asked on a stream, if it was one, is not answered any more.
     pub(super) fn nothing_follows(&mut self, stream: Option<u64>) {
         if let Some(stream) = stream {
-            self.unanswered.push_back(stream);
+            self.streams.unanswered.push_back(stream);
         }
     }
 

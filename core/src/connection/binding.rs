@@ -31,7 +31,10 @@ impl Connection<ServerEnd> {
 
     /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is `full`.
     pub(crate) fn hold(&mut self, bytes: usize, full: bool) {
-        self.engine.downstream = Downstream { bytes, full };
+        let held = Downstream { bytes, full };
+        if held != self.engine.streams.downstream {
+            self.engine.streams.downstream = held;
+        }
     }
 
     /// Whether a request of ours is still to be answered.

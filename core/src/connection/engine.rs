@@ -221,14 +221,36 @@ impl Side {
 }
 
 /// What a binding holds of what it has taken.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Downstream {
     pub(super) bytes: usize,
     pub(super) full: bool,
 }
 
-/// Requests whose streams the binding is to close for now, and when the peer may come back.
-type LetGo = VecDeque<(ReplyKey, Option<Duration>)>;
+/// What only bindings with several streams have.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Streams {
+    /// Requests whose streams the binding is to close for now, and when the peer may come back.
+    pub(super) let_go: VecDeque<(ReplyKey, Option<Duration>)>,
+    /// Streams on which no answer follows, as everything asked there was cancelled.
+    pub(super) unanswered: VecDeque<u64>,
+    /// What the binding has taken and not written yet.
+    pub(super) downstream: Downstream,
+}
+
+impl Empty for Streams {
+    const EMPTY: &'static Self = &Self {
+        let_go: VecDeque::new(),
+        unanswered: VecDeque::new(),
+        downstream: Downstream { bytes: 0, full: false },
+    };
+}
+
+impl Streams {
+    fn has_none(&self) -> bool {
+        self.let_go.is_empty() && self.unanswered.is_empty() && self.downstream.bytes == 0 && !self.downstream.full
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct Engine {
@@ -258,11 +280,7 @@ pub(super) struct Engine {
     pub(super) drain: Option<Box<(Timestamp, CloseReason)>>,
     /// How the frame that is being taken in has come.
     pub(super) arrival: Option<Arc<Arrival>>,
-    pub(super) let_go: Rare<LetGo>,
-    /// Streams on which no answer follows, as everything asked there was cancelled.
-    pub(super) unanswered: Rare<VecDeque<u64>>,
-    /// Bytes that a binding has taken and not written yet, and whether it has no room for more.
-    pub(super) downstream: Downstream,
+    pub(super) streams: Rare<Streams>,
     /// The end began before the handshake was over.
     pub(super) aborted: bool,
     /// The client has said that it is ready before it has begun (servers).
@@ -313,9 +331,7 @@ impl Engine {
             clock: now,
             drain: None,
             arrival: None,
-            let_go: Rare::default(),
-            unanswered: Rare::default(),
-            downstream: Downstream::default(),
+            streams: Rare::default(),
             aborted: false,
             initialized_early: false,
             noise: 0,
@@ -377,8 +393,8 @@ impl Engine {
         self.outbox.frames() > 0
             || self.batches.has_complete()
             || !self.changes.is_empty()
-            || !self.let_go.is_empty()
-            || !self.unanswered.is_empty()
+            || !self.streams.let_go.is_empty()
+            || !self.streams.unanswered.is_empty()
     }
 
     fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<(Route, Option<u64>)> {
@@ -388,12 +404,12 @@ impl Engine {
         if let Some(stream) = self.pop_batch(out) {
             return Some((Route::Connection, stream));
         }
-        while let Some((key, retry)) = self.let_go.made().and_then(VecDeque::pop_front) {
+        while let Some((key, retry)) = self.streams.made().and_then(|streams| streams.let_go.pop_front()) {
             if let Some((entry, State::Open)) = self.requests.get(key) {
                 return Some((Route::LetGo { key, retry }, entry.tag.stream()));
             }
         }
-        if let Some(stream) = self.unanswered.made().and_then(VecDeque::pop_front) {
+        if let Some(stream) = self.streams.made().and_then(|streams| streams.unanswered.pop_front()) {
             return Some((Route::Unanswered, Some(stream)));
         }
         let owner = self.outbox.pop(Lane::Request, out)?;
@@ -484,8 +500,8 @@ impl Engine {
         let waits = self.requests.get(key).is_some_and(|(entry, state)| {
             state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
         });
-        if waits && self.let_go.iter().all(|(known, _)| *known != key) {
-            self.let_go.push_back((key, retry));
+        if waits && self.streams.let_go.iter().all(|(known, _)| *known != key) {
+            self.streams.let_go.push_back((key, retry));
         }
     }
 
@@ -493,6 +509,9 @@ impl Engine {
     pub(super) fn shrink(&mut self) {
         self.outbox.shrink();
         self.requests.shrink();
+        if self.streams.has_none() {
+            self.streams = Rare::default();
+        }
         if self.events.is_empty() {
             self.events = VecDeque::new();
         }

@@ -383,7 +383,7 @@ impl Engine {
         if let Some(batch) = batch {
             self.batch_cancel(batch, key);
         } else if let Some(stream) = stream {
-            self.unanswered.push_back(stream);
+            self.streams.unanswered.push_back(stream);
         }
         match state {
             State::Open => self.requests.cancel(key),

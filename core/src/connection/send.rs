@@ -58,8 +58,12 @@ impl Engine {
     /// Whether there is room for another message of the application.
     pub(super) fn has_room(&self) -> Result<(), SendError> {
         // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold up.
-        let waiting = self.leaving_bytes().saturating_add(self.downstream.bytes);
-        if self.downstream.full || waiting >= self.limits().outbox_bytes { Err(SendError::Busy) } else { Ok(()) }
+        let waiting = self.leaving_bytes().saturating_add(self.streams.downstream.bytes);
+        if self.streams.downstream.full || waiting >= self.limits().outbox_bytes {
+            Err(SendError::Busy)
+        } else {
+            Ok(())
+        }
     }
 
     /// Whether there is room for another request of the application.

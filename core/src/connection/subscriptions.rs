@@ -264,7 +264,8 @@ impl Engine {
             // There is never room for them.
             return Err(SendError::TooLarge);
         }
-        if self.leaving_bytes().saturating_add(self.downstream.bytes).saturating_add(all_but_one) >= limits.outbox_bytes
+        if self.leaving_bytes().saturating_add(self.streams.downstream.bytes).saturating_add(all_but_one)
+            >= limits.outbox_bytes
         {
             return Err(SendError::Busy);
         }
