@@ -57,6 +57,7 @@ impl<E: 'static> Driver<E> {
     /// When something is to be done next.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
         let due = state.connection.poll_timeout().map_or(bounds::NEVER, |deadline| deadline.at);
+        let due = state.first_until.map_or(due, |first| first.min(due));
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
@@ -144,10 +145,11 @@ impl<E: Send + 'static> Driver<E> {
     pub(crate) fn begin(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
-        Transport { input, sink, linger, end }: Transport,
+        Transport { input, sink, linger, sniffer, first_message, end }: Transport,
         options: &Options,
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
         let stop_sink = sink.stopper();
+        let first_until = first_message.map(|timeout| Timestamp::ZERO + timeout);
         let driver = Arc::new(Self {
             crew: Crew::new(options),
             application,
@@ -156,13 +158,13 @@ impl<E: Send + 'static> Driver<E> {
             clock: Condvar::new(),
             stage: Watch::default(),
             lobby: Lobby::new(),
-            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink)),
+            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink, first_until)),
             epoch: Instant::now(),
         });
         driver.settle(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn Link<E>>));
         let keeper = driver.clone();
-        (driver, Box::new(move || keeper.run(input, stop_sink, linger, end)))
+        (driver, Box::new(move || keeper.run((input, sniffer), stop_sink, linger, end)))
     }
 }
 

@@ -3,7 +3,10 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_service::{Link, drive::bounds};
+use mcp_service::{
+    Link,
+    drive::{Sniffer, bounds},
+};
 
 use crate::{
     Stopper,
@@ -15,9 +18,15 @@ use crate::{
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
-    pub(crate) fn run(self: Arc<Self>, input: Input, stop_sink: Option<Stopper>, linger: Duration, end: impl FnOnce()) {
+    pub(crate) fn run(
+        self: Arc<Self>,
+        (input, sniffer): (Input, Sniffer),
+        stop_sink: Option<Stopper>,
+        linger: Duration,
+        end: impl FnOnce(),
+    ) {
         let (stop_source, link): (_, Arc<dyn Link<E>>) = (input.stopper(), self.clone());
-        let mut reader = Reader::new(self.clone(), input);
+        let mut reader = Reader::new(self.clone(), input, sniffer);
         // What was said before all this began is answered before there is a thread to read.
         let more = reader.turn(false);
         let began = self.crew.begin(Box::new(move || more && reader.turn(true)));
@@ -61,6 +70,9 @@ impl<E: Send + 'static> Driver<E> {
                 let mut turn = lock(&self.turn);
                 state = self.lock();
                 state.connection.handle_timeout(self.now());
+                if state.first_until.take_if(|until| *until <= now).is_some() {
+                    state.connection.handle_lost("the first message did not come in time");
+                }
                 state.collect();
                 self.hand_out_waiting(link, state, &mut turn);
                 self.crew.push(&mut turn, false);

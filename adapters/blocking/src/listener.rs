@@ -2,18 +2,23 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     os::{
         fd::{AsFd, BorrowedFd},
-        unix::net::UnixListener,
+        unix::net::{UnixListener, UnixStream},
     },
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 use mcp_service::{
     Service,
-    drive::{SocketFile, os::Latch},
+    drive::{
+        Holder, Permit, Quota, SocketFile,
+        bounds::{FIRST_MESSAGE, WRITE},
+        os::{Latch, keep_alive, most_connections},
+    },
 };
 
 use crate::{Error, Options, Server, Stopper, Transport};
@@ -24,6 +29,8 @@ pub struct Listener {
     socket: Socket,
     latch: Arc<Latch>,
     connections: usize,
+    first_message: Duration,
+    write: Duration,
     options: Options,
 }
 
@@ -33,8 +40,23 @@ enum Socket {
     Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
+/// What was accepted.
+enum Accepted {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// Descriptors that a connection takes at most: its socket for each direction, and a pipe for each to call off a wait.
+const DESCRIPTORS: usize = 6;
+
 impl Listener {
-    /// Listens on a TCP address. There is no encryption and no authentication: use a loopback address.
+    /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
+    ///
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine, and
+    /// not what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
+    /// does not begin with a JSON object, such as one of a browser, is hung up on before anything of it is taken in; a
+    /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
+    /// has permissions, or HTTP, which knows where a request comes from.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -55,13 +77,33 @@ impl Listener {
     }
 
     fn new(socket: Socket) -> Self {
-        Self { socket, latch: Latch::new(), connections: 64, options: Options::default() }
+        let options = Options::default();
+        Self { socket, latch: Latch::new(), connections: 64, first_message: FIRST_MESSAGE, write: WRITE, options }
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64.
+    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
+    /// the descriptors of this process are enough for.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
+    /// most seven eighths (56 of 64), and others always get in. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
+        self
+    }
+
+    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    #[must_use]
+    pub const fn first_message_timeout(mut self, timeout: Duration) -> Self {
+        self.first_message = timeout;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub const fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
         self
     }
 
@@ -92,25 +134,42 @@ impl Listener {
     /// # Errors
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
-        let mut servers: Vec<Server> = Vec::new();
-        while let Some(transport) = self.latch.accept(&self.socket, || self.socket.accept())? {
-            servers.retain(|server| !server.handle.is_over());
-            if servers.len() < self.connections {
-                // Without threads for it, it is hung up on as well.
-                servers.extend(Server::start(service, transport, &self.options).ok());
+        let mut servers: Vec<(Server, Permit)> = Vec::new();
+        let seats = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
+        while let Some((accepted, holder)) = self.latch.accept(&self.socket, || self.socket.accept())? {
+            servers.retain(|(server, _)| !server.handle.is_over());
+            // Without threads or descriptors for it, it is hung up on as well.
+            if let Some(seat) = seats.take(&holder, 1)
+                && let Ok(transport) = self.transport(accepted)
+                && let Ok(server) = Server::start(service, transport, &self.options)
+            {
+                servers.push((server, seat));
             }
         }
-        servers.iter().for_each(|server| server.handle.begin_close());
+        servers.iter().for_each(|(server, _)| server.handle.begin_close());
         Ok(())
+    }
+
+    fn transport(&self, accepted: Accepted) -> io::Result<Transport> {
+        let write = Some(self.write);
+        let transport = match accepted {
+            Accepted::Tcp(stream) => Transport::tcp_within(stream, write)?,
+            Accepted::Unix(stream) => Transport::socket(stream.into(), write)?,
+        };
+        Ok(Transport { first_message: Some(self.first_message), ..transport })
     }
 }
 
 impl Socket {
-    fn accept(&self) -> io::Result<Transport> {
-        match self {
-            Self::Tcp(listener) => Transport::tcp(listener.accept()?.0),
-            Self::Unix(listener, _) => Transport::unix(listener.accept()?.0),
-        }
+    fn accept(&self) -> io::Result<(Accepted, Holder)> {
+        Ok(match self {
+            Self::Tcp(listener) => {
+                let (stream, address) = listener.accept()?;
+                keep_alive(&stream);
+                (Accepted::Tcp(stream), Holder::at(address.ip()))
+            }
+            Self::Unix(listener, _) => (Accepted::Unix(listener.accept()?.0), Holder::Unknown),
+        })
     }
 }
 

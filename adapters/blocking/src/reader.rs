@@ -5,7 +5,7 @@ use std::{io, mem, sync::Arc};
 use mcp_proto::codec::Frame;
 use mcp_service::{
     Link,
-    drive::{Lines, bounds::CHUNK},
+    drive::{Lines, Sniffer, bounds::CHUNK},
 };
 
 use crate::{driver::Driver, threads::lock, transport::Input};
@@ -16,6 +16,7 @@ pub(crate) struct Reader<E: Send + 'static> {
     link: Arc<dyn Link<E>>,
     input: Input,
     lines: Lines,
+    sniffer: Sniffer,
     /// What was read where messages are whole.
     message: Vec<u8>,
     /// The answers to what was read are held back.
@@ -23,9 +24,10 @@ pub(crate) struct Reader<E: Send + 'static> {
 }
 
 impl<E: Send + 'static> Reader<E> {
-    pub(crate) fn new(driver: Arc<Driver<E>>, input: Input) -> Self {
+    pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        Self { link: driver.clone(), driver, input, lines: Lines::new(limit), message: Vec::new(), holds: false }
+        let (link, lines) = (driver.clone(), Lines::new(limit));
+        Self { link, driver, input, lines, sniffer, message: Vec::new(), holds: false }
     }
 
     /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
@@ -40,7 +42,7 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, link, input, lines, message, holds } = self;
+        let Self { driver, link, input, lines, sniffer, message, holds } = self;
         if mem::take(holds) {
             let mut state = driver.lock();
             state.held = false;
@@ -50,6 +52,7 @@ impl<E: Send + 'static> Reader<E> {
             Input::Bytes(source) => {
                 let room = lines.room();
                 let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
+                sniffer.check(&room[..len])?;
                 lines.came(len)
             }
             Input::Messages(_) if !may_wait => return Ok(true),
@@ -64,6 +67,7 @@ impl<E: Send + 'static> Reader<E> {
         let mut take_in = |frame: Frame<'_>| {
             frames += 1;
             let mut state = driver.lock();
+            state.first_until = None;
             match state.connection.handle_frame(now, frame) {
                 // What other threads caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),

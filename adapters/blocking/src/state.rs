@@ -24,14 +24,25 @@ pub(crate) struct State<E> {
     pub(crate) has_writer: bool,
     /// What has come at once is being answered: the answers leave together.
     pub(crate) held: bool,
+    /// Until when the first message has to come, if none has come.
+    pub(crate) first_until: Option<Timestamp>,
     /// Until when the keeper sleeps, if it does.
     pub(crate) asleep: Option<Timestamp>,
 }
 
 impl<E> State<E> {
-    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>) -> Self {
-        let (events, out) = (VecDeque::new(), Output::default());
-        Self { connection, events, sink: Some(sink), out, blocked: false, has_writer: false, held: false, asleep: None }
+    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>, first_until: Option<Timestamp>) -> Self {
+        Self {
+            connection,
+            events: VecDeque::new(),
+            sink: Some(sink),
+            out: Output::default(),
+            blocked: false,
+            has_writer: false,
+            held: false,
+            first_until,
+            asleep: None,
+        }
     }
 
     /// Takes the events that the connection has.

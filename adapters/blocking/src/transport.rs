@@ -11,7 +11,7 @@ use std::{
 use mcp_service::{
     block_on,
     drive::{
-        FdReader, FdWriter, Sink as _, Source as _,
+        FdReader, FdWriter, Sink as _, Sniffer, Source as _,
         bounds::LINGER,
         memory::{Inlet, Outlet, pipe},
         os::{share_stdio, take_stdio},
@@ -106,6 +106,9 @@ pub struct Transport {
     pub(crate) input: Input,
     pub(crate) sink: Box<dyn Sink>,
     pub(crate) linger: Duration,
+    pub(crate) sniffer: Sniffer,
+    /// How long the first message may take.
+    pub(crate) first_message: Option<Duration>,
     pub(crate) end: Box<dyn FnOnce() + Send>,
 }
 
@@ -136,7 +139,14 @@ impl Transport {
     }
 
     fn with_input(input: Input, sink: impl Sink) -> Self {
-        Self { input, sink: Box::new(sink), linger: Duration::ZERO, end: Box::new(|| {}) }
+        Self {
+            input,
+            sink: Box::new(sink),
+            linger: Duration::ZERO,
+            sniffer: Sniffer::off(),
+            first_message: None,
+            end: Box::new(|| {}),
+        }
     }
 
     /// Runs over anything that can be read from and written to.
@@ -177,14 +187,20 @@ impl Transport {
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
-    /// served.
+    /// served. The connection ends if the first thing that comes is no JSON object, as a request of a browser is not.
     ///
     /// # Errors
     /// If the system has no descriptors left.
     pub fn tcp(stream: TcpStream) -> io::Result<Self> {
-        // A message is written in one go, and the next one waits for its answer.
-        stream.set_nodelay(true)?;
-        Self::socket(stream.into())
+        Self::tcp_within(stream, None)
+    }
+
+    /// [`tcp`](Self::tcp), whose peer may read nothing for so long.
+    pub(crate) fn tcp_within(stream: TcpStream, write: Option<Duration>) -> io::Result<Self> {
+        // A message is written in one go, and the next one waits for its answer. A connection that has been reset by now
+        // refuses it, and is noticed where it is read.
+        let _ = stream.set_nodelay(true);
+        Ok(Self { sniffer: Sniffer::new(), ..Self::socket(stream.into(), write)? })
     }
 
     /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.
@@ -192,11 +208,12 @@ impl Transport {
     /// # Errors
     /// If the system has no descriptors left.
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
-        Self::socket(stream.into())
+        Self::socket(stream.into(), None)
     }
 
-    fn socket(fd: OwnedFd) -> io::Result<Self> {
-        Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true)).linger(LINGER))
+    /// A socket whose peer may read nothing for so long.
+    pub(crate) fn socket(fd: OwnedFd, write: Option<Duration>) -> io::Result<Self> {
+        Ok(Self::new(FdReader::new(fd.try_clone()?), FdWriter::new(fd, true).timeout(write)).linger(LINGER))
     }
 
     /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.

@@ -39,7 +39,10 @@ pub use mcp_service::drive::http::rustls;
 pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared};
 use mcp_service::{
     Service,
-    drive::http::{self, Net},
+    drive::{
+        http::{self, Net},
+        os::keep_alive,
+    },
 };
 
 use crate::{Client, Error, driver::Smol, io::is_passing};
@@ -75,13 +78,17 @@ impl Net for Smol {
         Async::new_nonblocking(socket)
     }
 
-    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<Stream>> {
+    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr)>> {
         loop {
             match socket.get_ref().accept() {
                 Err(error) if is_passing(&error) => ready!(socket.poll_readable(cx))?,
                 accepted => {
-                    let stream = Async::new(accepted?.0)?;
-                    return Poll::Ready(Ok(Stream::new(stream, Some(Looks::default()))));
+                    let (stream, address) = accepted?;
+                    keep_alive(&stream);
+                    // Whatever becomes of one that was accepted is no failure of the socket.
+                    if let Ok(stream) = Async::new(stream) {
+                        return Poll::Ready(Ok((Stream::new(stream, Some(Looks::default())), address)));
+                    }
                 }
             }
         }

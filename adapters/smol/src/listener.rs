@@ -6,12 +6,16 @@ use std::{
     os::unix::net::UnixListener,
     path::Path,
     task::{Context, Poll, ready},
+    time::Duration,
 };
 
 use async_io::Async;
 use mcp_service::{
     Service,
-    drive::{self, os::is_passing},
+    drive::{
+        self, Holder,
+        os::{is_passing, keep_alive},
+    },
 };
 
 use crate::{Error, Options, Stopper, Transport};
@@ -27,7 +31,13 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens on a TCP address. There is no encryption and no authentication: use a loopback address.
+    /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
+    ///
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine, and
+    /// not what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
+    /// does not begin with a JSON object, such as one of a browser, is hung up on before anything of it is taken in; a
+    /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
+    /// has permissions, or HTTP, which knows where a request comes from.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -46,10 +56,27 @@ impl Listener {
         Ok(Self(drive::Listener::new(socket).at(path.as_ref())))
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64.
+    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
+    /// the descriptors of this process are enough for.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
+    /// most seven eighths (56 of 64), and others always get in. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         Self(self.0.connections(connections))
+    }
+
+    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    #[must_use]
+    pub fn first_message_timeout(self, timeout: Duration) -> Self {
+        Self(self.0.first_message_timeout(timeout))
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(self, timeout: Duration) -> Self {
+        Self(self.0.write_timeout(timeout))
     }
 
     /// How each connection is run.
@@ -83,18 +110,26 @@ impl Listener {
 impl drive::Socket for Socket {
     type Transport = Transport;
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, Holder)>> {
         loop {
+            // Whatever becomes of one that was accepted is no failure of the socket.
             let accepted = match self {
-                Self::Tcp(listener) => listener.get_ref().accept().and_then(|(it, _)| Transport::tcp(Async::new(it)?)),
-                Self::Unix(listener) => {
-                    listener.get_ref().accept().and_then(|(it, _)| Ok(Transport::unix(Async::new(it)?)))
-                }
+                Self::Tcp(listener) => listener.get_ref().accept().map(|(it, address)| {
+                    keep_alive(&it);
+                    let transport = Async::new(it).and_then(Transport::tcp).ok()?;
+                    Some((transport, Holder::at(address.ip())))
+                }),
+                Self::Unix(listener) => listener
+                    .get_ref()
+                    .accept()
+                    .map(|(it, _)| Some((Transport::unix(Async::new(it).ok()?), Holder::Unknown))),
             };
             match (accepted, self) {
                 (Err(error), Self::Tcp(listener)) if is_passing(&error) => ready!(listener.poll_readable(cx))?,
                 (Err(error), Self::Unix(listener)) if is_passing(&error) => ready!(listener.poll_readable(cx))?,
-                (accepted, _) => return Poll::Ready(accepted),
+                (Err(error), _) => return Poll::Ready(Err(error)),
+                (Ok(Some(accepted)), _) => return Poll::Ready(Ok(accepted)),
+                (Ok(None), _) => {}
             }
         }
     }

@@ -94,14 +94,15 @@ impl Transport {
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication in it: anything that can connect is
-    /// served.
+    /// served. The connection ends if the first thing that comes is no JSON object, as a request of a browser is not.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn tcp(stream: Async<TcpStream>) -> io::Result<Self> {
         // A message is written in one go, and the next one waits for its answer.
-        stream.get_ref().set_nodelay(true)?;
-        Ok(Self(drive::Transport::duplex(Socket(stream)).linger(LINGER)))
+        // A connection that has been reset by now refuses it, and is noticed where it is read.
+        let _ = stream.get_ref().set_nodelay(true);
+        Ok(Self(drive::Transport::duplex(Socket(stream)).linger(LINGER).json_first()))
     }
 
     /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.

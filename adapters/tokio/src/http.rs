@@ -40,7 +40,10 @@ pub use mcp_service::drive::http::rustls;
 pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared};
 use mcp_service::{
     Service,
-    drive::http::{self, Net},
+    drive::{
+        http::{self, Net},
+        os::keep_alive,
+    },
 };
 use rustix::{
     io::Errno,
@@ -83,9 +86,10 @@ impl Net for Tokio {
         Self::Socket::from_std(socket)
     }
 
-    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<Self::Stream>> {
-        let (stream, _) = ready!(socket.poll_accept(cx))?;
-        Poll::Ready(Ok(Stream::new(stream, false)))
+    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>> {
+        let (stream, address) = ready!(socket.poll_accept(cx))?;
+        keep_alive(&stream);
+        Poll::Ready(Ok((Stream::new(stream, false), address)))
     }
 }
 

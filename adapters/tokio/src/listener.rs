@@ -4,10 +4,14 @@ use std::{
     io,
     net::SocketAddr,
     path::Path,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
+    time::Duration,
 };
 
-use mcp_service::{Service, drive};
+use mcp_service::{
+    Service,
+    drive::{self, Holder, os::keep_alive},
+};
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
 use crate::{Error, Options, Stopper, Transport};
@@ -23,7 +27,13 @@ enum Socket {
 }
 
 impl Listener {
-    /// Listens on a TCP address. There is no encryption and no authentication: use a loopback address.
+    /// Listens on a TCP address. There is no encryption and no authentication: whatever can connect is served.
+    ///
+    /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine, and
+    /// not what they can be made to send: a web page can have a browser send bytes to any local port. A connection that
+    /// does not begin with a JSON object, such as one of a browser, is hung up on before anything of it is taken in; a
+    /// program that forwards connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which
+    /// has permissions, or HTTP, which knows where a request comes from.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -41,10 +51,27 @@ impl Listener {
         Ok(Self(drive::Listener::new(socket).at(path.as_ref())))
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64.
+    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
+    /// the descriptors of this process are enough for.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
+    /// most seven eighths (56 of 64), and others always get in. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(self, connections: usize) -> Self {
         Self(self.0.connections(connections))
+    }
+
+    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    #[must_use]
+    pub fn first_message_timeout(self, timeout: Duration) -> Self {
+        Self(self.0.first_message_timeout(timeout))
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(self, timeout: Duration) -> Self {
+        Self(self.0.write_timeout(timeout))
     }
 
     /// How each connection is run.
@@ -78,10 +105,19 @@ impl Listener {
 impl drive::Socket for Socket {
     type Transport = Transport;
 
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, Holder)>> {
         match self {
-            Self::Tcp(listener) => listener.poll_accept(cx).map(|accepted| Transport::tcp(accepted?.0)),
-            Self::Unix(listener) => listener.poll_accept(cx).map_ok(|(stream, _)| Transport::unix(stream)),
+            Self::Tcp(listener) => loop {
+                let (stream, address) = ready!(listener.poll_accept(cx))?;
+                keep_alive(&stream);
+                // Whatever becomes of one that was accepted is no failure of the socket.
+                if let Ok(transport) = Transport::tcp(stream) {
+                    return Poll::Ready(Ok((transport, Holder::at(address.ip()))));
+                }
+            },
+            Self::Unix(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| (Transport::unix(stream), Holder::Unknown))
+            }
         }
     }
 

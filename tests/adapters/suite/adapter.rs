@@ -10,6 +10,7 @@ use std::{
         Arc,
         mpsc::{Receiver, Sender},
     },
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -107,7 +108,9 @@ pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static
     fn close(&self) -> CloseReason;
 }
 
-pub(crate) trait Listener: Send + 'static {
+pub(crate) trait Listener: Sized + Send + 'static {
+    /// How long a client may take until its first message, where that is bounded, and until it reads something.
+    fn timeouts(self, first_message: Duration, write: Duration) -> Self;
     fn address(&self) -> Option<SocketAddr>;
     fn stopper(&self) -> Stopper;
     fn serve(self, service: &Service) -> Result<(), Error>;
@@ -247,6 +250,10 @@ macro_rules! adapter {
         }
 
         impl Listener for $it::Listener {
+            fn timeouts(self, first_message: Duration, write: Duration) -> Self {
+                self.first_message_timeout(first_message).write_timeout(write)
+            }
+
             fn address(&self) -> Option<SocketAddr> {
                 self.local_addr()
             }
@@ -261,6 +268,10 @@ macro_rules! adapter {
         }
 
         impl Listener for $it::http::Listener {
+            fn timeouts(self, _: Duration, write: Duration) -> Self {
+                self.write_timeout(write)
+            }
+
             fn address(&self) -> Option<SocketAddr> {
                 Some(self.local_addr())
             }

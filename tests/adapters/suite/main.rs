@@ -15,6 +15,7 @@ mod pitfalls;
 mod raw;
 mod rows;
 mod scenario;
+mod strangers;
 mod streams;
 mod transports;
 mod web;

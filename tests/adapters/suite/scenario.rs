@@ -9,7 +9,8 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, streams, transports, web,
+    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, strangers, streams,
+    transports, web,
 };
 
 /// Something that is tried on every adapter. It fails by panicking.
@@ -43,6 +44,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         front::scenarios::<A>(),
         handlers::scenarios::<A>(),
         pitfalls::scenarios::<A>(),
+        strangers::scenarios::<A>(),
         streams::scenarios::<A>(),
         transports::scenarios::<A>(),
         web::scenarios::<A>(),

@@ -55,16 +55,19 @@ struct Ends {
 }
 
 impl Line {
-    /// A connection whose client is waited for so long between requests.
+    /// A connection whose client is waited for so long between requests, and a pipe by which others wake its thread.
     ///
     /// # Errors
-    /// If the socket is not there any more, or there are no descriptors.
-    pub(super) fn new(socket: TcpStream, patience: Duration) -> io::Result<Arc<Self>> {
+    /// If the socket is not there any more.
+    pub(super) fn new(
+        socket: TcpStream,
+        (heard, ring): (PipeReader, PipeWriter),
+        patience: Duration,
+    ) -> io::Result<Arc<Self>> {
         // Streams of events are made of small pieces, and somebody waits for each of them.
-        socket.set_nodelay(true)?;
+        let _ = socket.set_nodelay(true);
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
-        let (heard, ring) = io::pipe()?;
         let ends =
             Ends { chunk: vec![0; CHUNK].into(), unread: 0..0, end: None, wants: PollFlags::empty(), is_quiet: true };
         let (reads, steps) = Default::default();

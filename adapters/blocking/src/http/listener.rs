@@ -14,10 +14,10 @@ use mcp_proto::http::{
 use mcp_service::{
     Service,
     drive::{
-        Runtime, Watch,
-        bounds::LAST_JOBS,
-        http,
-        os::{self, Latch, SHORTAGE},
+        Holder, Quota, Runtime, Watch,
+        bounds::{LAST_JOBS, WRITE},
+        http::{self, WriteTimeout},
+        os::{self, Latch, SHORTAGE, keep_alive, most_connections},
     },
 };
 
@@ -31,6 +31,9 @@ use crate::{Error, Stopper};
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Descriptors that a connection takes: its socket, and a pipe.
+const DESCRIPTORS: usize = 3;
+
 /// Listens on a TCP address, and serves whoever comes over HTTP/1.1, each connection on a thread. There is no encryption: that
 /// is for a proxy in front.
 #[derive(Debug)]
@@ -41,6 +44,7 @@ pub struct Listener {
     stopped: Arc<Watch<bool>>,
     connections: usize,
     patience: Duration,
+    write: Duration,
     endpoint: Options,
     options: crate::Options,
 }
@@ -62,6 +66,7 @@ impl Listener {
             stopped: Arc::default(),
             connections: 512,
             patience: Duration::from_secs(30),
+            write: WRITE,
             endpoint,
             options: crate::Options::default(),
         })
@@ -81,8 +86,13 @@ impl Listener {
         self
     }
 
-    /// How many connections there may be at once, each of which takes a thread; further ones wait. Default 512. A client has
-    /// several: one for each stream, and one for what it asks.
+    /// How many connections there may be at once, each of which takes a thread; further ones wait. Default 512, and never more
+    /// than three quarters of the descriptors of this process are enough for: each takes three. A client has several: one for
+    /// each stream, and one for what it asks.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
+    /// so one address gets at most seven eighths, and others always get in. An IPv6 network of 64 bits counts as one
+    /// address, and so does a proxy.
     #[must_use]
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -93,6 +103,13 @@ impl Listener {
     #[must_use]
     pub const fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub const fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
         self
     }
 
@@ -144,14 +161,24 @@ impl Listener {
 
     /// Accepts connections until it is told to stop.
     fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
-        while let Some((stream, _)) = self.latch.accept(&self.socket, || self.socket.accept())? {
-            // One that has failed by now is nobody's concern.
-            if let Ok(line) = Line::new(stream, self.patience) {
-                let (io, endpoint, stopped) = (Stream(line.clone()), endpoint.clone(), self.stopped.clone());
-                threads.stay(&line, async move { http::serve(io, &endpoint, &stopped).await });
+        let seats = Quota::new(self.connections.max(1).min(most_connections(DESCRIPTORS)));
+        // Where there are no descriptors for all of it, a connection waits to be accepted.
+        let accept = || Ok((io::pipe()?, self.socket.accept()?));
+        while let Some((pipe, (stream, address))) = self.latch.accept(&self.socket, accept)? {
+            keep_alive(&stream);
+            // An address that has its share is hung up on, and one that has failed by now is nobody's concern.
+            if let Some(seat) = seats.take(&Holder::at(address.ip()), 1)
+                && let Ok(line) = Line::new(stream, pipe, self.patience)
+            {
+                let io = WriteTimeout::new(Stream(line.clone()), threads, self.write);
+                let (endpoint, stopped) = (endpoint.clone(), self.stopped.clone());
+                threads.stay(&line, async move {
+                    let _seat = seat;
+                    http::serve(io, Some(address.ip()), &endpoint, &stopped).await;
+                });
             }
             // One that ends makes room for another one.
-            while !threads.wait_for_fewer(self.connections.max(1), SHORTAGE) && !self.latch.is_stopped() {}
+            while !seats.wait_free(SHORTAGE) && !self.latch.is_stopped() {}
         }
         Ok(())
     }

@@ -23,6 +23,12 @@ pub const LINGER: Duration = Duration::from_millis(500);
 /// How long reading may go on when writing has failed: what the peer has said before it left may be the better reason.
 pub const LAST_READ: Duration = Duration::from_millis(500);
 
+/// How long a peer of a listener may take until its first message has come.
+pub const FIRST_MESSAGE: Duration = Duration::from_secs(30);
+
+/// How long a peer of a listener may take until it reads something of what was written to it.
+pub const WRITE: Duration = Duration::from_secs(30);
+
 /// How long handlers may take that hear of the end, before they are dropped or left to themselves; and how long that may take.
 pub const LAST_JOBS: Duration = Duration::from_secs(1);
 

@@ -23,6 +23,15 @@ use crate::{Application, Job, sync::lock};
 /// How long the end of the output may take.
 const CLOSING: Duration = Duration::from_millis(500);
 
+/// How long a peer may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Timeouts {
+    /// Until its first message has come.
+    pub(super) first_message: Option<Duration>,
+    /// Until it reads something of what waits to be written.
+    pub(super) write: Option<Duration>,
+}
+
 /// One connection, its transport and its jobs.
 pub(super) struct Conversation<E: Send + 'static, R: Runtime> {
     desk: Desk<E, Connection<E>, R>,
@@ -40,6 +49,11 @@ struct Pipe {
     /// Whether all that was written has left.
     flushed: bool,
     failed: Option<Failed>,
+    /// Until when the first message has to come, if none has come.
+    first_until: Option<Timestamp>,
+    write_timeout: Option<Duration>,
+    /// Until when something has to be written, if something waits for that.
+    write_until: Option<Timestamp>,
 }
 
 /// Nothing can be written any more.
@@ -51,8 +65,23 @@ struct Failed {
 }
 
 impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
-    pub(super) fn new(hub: Arc<Hub<E>>, application: Arc<dyn Application<E>>, wire: Box<dyn Wire>, runtime: R) -> Self {
-        let pipe = Pipe { wire, reads: true, jobs: Vec::new(), out: Output::default(), flushed: true, failed: None };
+    pub(super) fn new(
+        hub: Arc<Hub<E>>,
+        application: Arc<dyn Application<E>>,
+        (wire, timeouts): (Box<dyn Wire>, Timeouts),
+        runtime: R,
+    ) -> Self {
+        let pipe = Pipe {
+            wire,
+            reads: true,
+            jobs: Vec::new(),
+            out: Output::default(),
+            flushed: true,
+            failed: None,
+            first_until: timeouts.first_message.map(|timeout| hub.now() + timeout),
+            write_timeout: timeouts.write,
+            write_until: None,
+        };
         Self { desk: Desk::new(hub, application, runtime), pipe }
     }
 
@@ -81,6 +110,17 @@ impl Pipe {
         self.failed.is_some() || has_left && lock(&hub.state).carrier.is_drained()
     }
 
+    /// Notes whether something waits to be written and nothing of it could be; fails if that lasts too long.
+    fn note_progress(&mut self, moved: bool, now: Timestamp) -> io::Result<()> {
+        let Some(timeout) = self.write_timeout else { return Ok(()) };
+        if moved || self.out.is_empty() && self.flushed {
+            self.write_until = None;
+        } else if *self.write_until.get_or_insert(now + timeout) <= now {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+        }
+        Ok(())
+    }
+
     /// Tells the connection that nothing can be written, once nothing is read any more either.
     fn tell<E: Send + 'static>(&mut self, hub: &Hub<E>) {
         let reads = self.reads;
@@ -99,8 +139,16 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
         if !self.reads {
             return false;
         }
-        let Poll::Ready(filled) = self.wire.poll_fill(cx) else { return false };
+        let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
+            if self.first_until.is_some_and(|until| until <= now) {
+                self.reads = false;
+                lock(&hub.state).carrier.handle_lost("the first message did not come in time");
+                return true;
+            }
+            return false;
+        };
         while let Some(frame) = self.wire.next_frame() {
+            self.first_until = None;
             let mut state = lock(&hub.state);
             match state.carrier.handle_frame(now, frame) {
                 // What others have caused comes first.
@@ -164,9 +212,14 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
             done = self.wire.poll_flush(cx).map_ok(|()| self.flushed = true);
             moved |= done.is_ready();
         }
-        if let Poll::Ready(Err(error)) = done {
+        let error = match done {
+            Poll::Ready(Err(error)) => Some((error, LAST_READ)),
+            // What it has said may not be the better reason.
+            _ => self.note_progress(moved, hub.now()).err().map(|error| (error, Duration::ZERO)),
+        };
+        if let Some((error, patience)) = error {
             self.out.clear();
-            self.failed = Some(Failed { error: Some(error), until: hub.now() + LAST_READ });
+            self.failed = Some(Failed { error: Some(error), until: hub.now() + patience });
             return true;
         }
         moved
@@ -177,6 +230,9 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
     }
 
     fn due(&self) -> Option<Timestamp> {
-        self.failed.as_ref().filter(|failed| failed.error.is_some()).map(|failed| failed.until)
+        let failed = self.failed.as_ref().filter(|failed| failed.error.is_some()).map(|failed| failed.until);
+        let first = self.first_until.filter(|_| self.reads);
+        let write = self.write_until.filter(|_| self.failed.is_none());
+        [failed, first, write].into_iter().flatten().min()
     }
 }

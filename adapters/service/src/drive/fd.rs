@@ -4,6 +4,7 @@ use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
     sync::Arc,
+    time::Duration,
 };
 
 use rustix::event::PollFlags;
@@ -63,6 +64,7 @@ pub struct FdWriter {
     fd: OwnedFd,
     writer: Writer,
     is_socket: bool,
+    timeout: Option<Duration>,
     latch: Arc<Latch>,
 }
 
@@ -70,7 +72,14 @@ impl FdWriter {
     /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
     #[must_use]
     pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
-        Self { fd, writer: Writer::new(true), is_socket, latch: Latch::new() }
+        Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Latch::new() }
+    }
+
+    /// How long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
     }
 
     /// What calls off a write, now and from now on.
@@ -82,14 +91,15 @@ impl FdWriter {
     /// Waits until some of the bytes can be written, and says how many were.
     ///
     /// # Errors
-    /// Those of the descriptor, and [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off.
+    /// Those of the descriptor, [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off, and
+    /// [`TimedOut`](ErrorKind::TimedOut) if that takes longer than its [timeout](Self::timeout).
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         loop {
             match self.writer.try_write(&self.fd, bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 written => return written,
             }
-            if !self.latch.wait(&self.fd, PollFlags::OUT)? {
+            if !self.latch.wait_for(&self.fd, PollFlags::OUT, self.timeout)? {
                 return Err(ErrorKind::BrokenPipe.into());
             }
         }

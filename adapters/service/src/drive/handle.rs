@@ -16,9 +16,9 @@ use mcp_proto::{
 };
 
 use super::{
-    Messages, Options, Runtime, Sink, Source, Watch,
+    Messages, Options, Runtime, Sink, Sniffer, Source, Watch,
     carrier::Carrier,
-    conversation::Conversation,
+    conversation::{Conversation, Timeouts},
     hub::{Hub, Stage},
     memory::pipe,
     wire::{Bytes, Whole, Wire},
@@ -34,6 +34,8 @@ use crate::{Application, Later, Link, sync::lock};
 pub struct Transport {
     io: Io,
     linger: Duration,
+    sniffer: Sniffer,
+    timeouts: Timeouts,
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -45,7 +47,7 @@ enum Io {
 impl Transport {
     /// Bytes.
     pub fn new(source: impl Source, sink: impl Sink) -> Self {
-        Self { io: Io::Bytes(Box::new(source), Box::new(sink)), linger: Duration::ZERO, end: None }
+        Self::with(Io::Bytes(Box::new(source), Box::new(sink)))
     }
 
     /// Bytes in both directions over one stream.
@@ -56,7 +58,11 @@ impl Transport {
 
     /// Whole messages.
     pub fn messages(messages: impl Messages) -> Self {
-        Self { io: Io::Messages(Box::new(messages)), linger: Duration::ZERO, end: None }
+        Self::with(Io::Messages(Box::new(messages)))
+    }
+
+    fn with(io: Io) -> Self {
+        Self { io, linger: Duration::ZERO, sniffer: Sniffer::off(), timeouts: Timeouts::default(), end: None }
     }
 
     /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least one.
@@ -70,6 +76,27 @@ impl Transport {
     #[must_use]
     pub fn linger(mut self, linger: Duration) -> Self {
         self.linger = linger;
+        self
+    }
+
+    /// Ends the connection if the first thing that comes is no JSON object: see [`Sniffer`]. Default: it goes on.
+    #[must_use]
+    pub fn json_first(mut self) -> Self {
+        self.sniffer = Sniffer::new();
+        self
+    }
+
+    /// Ends the connection if no message has come after so long. Default: never.
+    #[must_use]
+    pub fn first_message_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.first_message = Some(timeout);
+        self
+    }
+
+    /// Ends the connection if there is something to write and none of it could be written for so long. Default: never.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.write = Some(timeout);
         self
     }
 
@@ -193,13 +220,13 @@ impl<E: Send + 'static> Handle<E> {
     ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
         let hub = Hub::new(connection, options);
-        let Transport { io, linger, end } = transport.into_transport();
+        let Transport { io, linger, sniffer, timeouts, end } = transport.into_transport();
         let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
         let wire: Box<dyn Wire> = match io {
-            Io::Bytes(source, sink) => Box::new(Bytes::new(source, sink, limit)),
+            Io::Bytes(source, sink) => Box::new(Bytes::new(source, sink, limit, sniffer)),
             Io::Messages(messages) => Box::new(Whole::new(messages)),
         };
-        let conversation = Conversation::new(hub.clone(), application, wire, runtime.clone());
+        let conversation = Conversation::new(hub.clone(), application, (wire, timeouts), runtime.clone());
         Ok((Self { hub }, runtime, conversation.run(end, linger)))
     }
 

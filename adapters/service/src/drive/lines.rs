@@ -1,5 +1,7 @@
 //! Bytes that come in and become lines.
 
+use std::io;
+
 use mcp_proto::codec::{Frame, LineDecoder};
 
 use super::bounds::{CHUNK, FIRST_CHUNK};
@@ -43,5 +45,68 @@ impl Lines {
     /// The next line of what has come.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.decoder.next_frame()
+    }
+}
+
+/// Checks that what a peer sends first is the beginning of a JSON object, as every first message of MCP is.
+///
+/// A web page can have a browser send an HTTP request to a raw socket, and its body can hold whole messages on lines of their
+/// own. The first byte of such a request is part of the name of a method, so the connection ends before anything of it is
+/// taken in.
+#[derive(Debug, Default)]
+pub struct Sniffer {
+    /// Nothing but white space has come.
+    waits: bool,
+}
+
+impl Sniffer {
+    /// Creates one that refuses what is no JSON object.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { waits: true }
+    }
+
+    /// Creates one that lets everything pass.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self { waits: false }
+    }
+
+    /// Looks at what was read, before it is taken in.
+    ///
+    /// # Errors
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the first thing that has come is no JSON object.
+    pub fn check(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.waits
+            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
+        {
+            self.waits = false;
+            if *first != b'{' {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer does not begin with a JSON object"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_byte_that_is_no_white_space_counts() {
+        for (chunks, passes) in [
+            (&["{", "x"][..], true),
+            (&["", " \r\n\t", "{}", "POST"], true),
+            (&["POST / HTTP/1.1"], false),
+            (&["\n", "\n", "["], false),
+            (&["\u{feff}{"], false),
+            (&[" \n"], true),
+        ] {
+            let mut sniffer = Sniffer::new();
+            assert_eq!(chunks.iter().all(|chunk| sniffer.check(chunk.as_bytes()).is_ok()), passes, "{chunks:?}");
+            let mut off = Sniffer::off();
+            assert!(chunks.iter().all(|chunk| off.check(chunk.as_bytes()).is_ok()));
+        }
     }
 }

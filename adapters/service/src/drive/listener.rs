@@ -9,11 +9,13 @@ use std::{
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use super::{
-    Error, Medium, Options, Runtime, Server, Stopper, Watch,
-    os::{SHORTAGE, is_passing, is_shortage},
+    Error, Holder, Medium, Options, Permit, Quota, Runtime, Server, Stopper, Transport, Watch,
+    bounds::{FIRST_MESSAGE, WRITE},
+    os::{SHORTAGE, is_fatal, is_passing, most_connections},
     runtime::sleep,
 };
 use crate::Service;
@@ -23,11 +25,11 @@ pub trait Socket {
     /// What connections to it run over.
     type Transport: Medium;
 
-    /// Accepts a connection.
+    /// Accepts a connection; and whose it is, so that one peer cannot take the seats of all others.
     ///
     /// # Errors
-    /// What the system says.
-    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Transport>>;
+    /// What the system says. An error that is not [fatal](is_fatal) does not end the listener.
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Transport, Holder)>>;
 
     /// The address, if it is one of TCP.
     fn local_addr(&self) -> Option<SocketAddr>;
@@ -41,13 +43,23 @@ pub struct Listener<S> {
     file: Option<SocketFile>,
     stopped: Arc<Watch<bool>>,
     connections: usize,
+    first_message: Duration,
+    write: Duration,
     options: Options,
 }
 
 impl<S: Socket> Listener<S> {
     /// Serves at a socket.
     pub fn new(socket: S) -> Self {
-        Self { socket, file: None, stopped: Arc::default(), connections: 64, options: Options::default() }
+        Self {
+            socket,
+            file: None,
+            stopped: Arc::default(),
+            connections: 64,
+            first_message: FIRST_MESSAGE,
+            write: WRITE,
+            options: Options::default(),
+        }
     }
 
     /// The path of the socket, which is removed in the end.
@@ -57,10 +69,29 @@ impl<S: Socket> Listener<S> {
         self
     }
 
-    /// How many clients are served at once; further ones are hung up on. Default 64.
+    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
+    /// the descriptors of this process are enough for.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
+    /// most seven eighths (56 of 64), and others always get in. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
+        self
+    }
+
+    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    #[must_use]
+    pub fn first_message_timeout(mut self, timeout: Duration) -> Self {
+        self.first_message = timeout;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
         self
     }
 
@@ -90,33 +121,50 @@ impl<S: Socket> Listener<S> {
     /// # Errors
     /// If the socket fails. A connection that fails is nobody else's concern.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
-        let mut servers: Vec<Server> = Vec::new();
+        let mut servers: Vec<(Server, Permit)> = Vec::new();
+        let seats = Quota::new(self.connections.min(most_connections(1)));
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
         loop {
             let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(None),
                 Poll::Pending => self.socket.poll_accept(cx).map(Some),
             });
-            let transport = match accepted.await {
+            let (transport, holder) = match accepted.await {
                 None => break,
-                Some(Ok(transport)) => transport,
+                Some(Ok(accepted)) => accepted,
                 Some(Err(error)) if is_passing(&error) => continue,
-                Some(Err(error)) if is_shortage(&error) => {
+                Some(Err(error)) if is_fatal(&error) => return Err(error.into()),
+                Some(Err(_)) => {
                     sleep(&<S::Transport as Medium>::Runtime::current()?, SHORTAGE).await;
                     continue;
                 }
-                Some(Err(error)) => return Err(error.into()),
             };
-            servers.retain(|server| !server.handle.is_over());
-            if servers.len() < self.connections {
-                servers.push(Server::start(service, transport, &self.options)?);
+            servers.retain(|(server, _)| !server.handle.is_over());
+            if let Some(seat) = seats.take(&holder, 1) {
+                let transport = Accepted { transport, first_message: self.first_message, write: self.write };
+                servers.push((Server::start(service, transport, &self.options)?, seat));
             }
         }
-        servers.iter().for_each(|server| server.handle.begin_close());
-        for server in &servers {
+        servers.iter().for_each(|(server, _)| server.handle.begin_close());
+        for (server, _) in &servers {
             server.wait().await;
         }
         Ok(())
+    }
+}
+
+/// A transport that was accepted, and how long its peer may take.
+struct Accepted<M> {
+    transport: M,
+    first_message: Duration,
+    write: Duration,
+}
+
+impl<M: Medium> Medium for Accepted<M> {
+    type Runtime = M::Runtime;
+
+    fn into_transport(self) -> Transport {
+        self.transport.into_transport().first_message_timeout(self.first_message).write_timeout(self.write)
     }
 }
 

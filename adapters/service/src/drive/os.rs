@@ -11,7 +11,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rustix::{
@@ -19,7 +19,7 @@ use rustix::{
     io::{Errno, fcntl_dupfd_cloexec},
     net::Shutdown,
     pipe::PIPE_BUF,
-    process::{Pid, Signal, kill_process_group, test_kill_process_group},
+    process::{Pid, Resource, Signal, getrlimit, kill_process_group, test_kill_process_group},
     stdio::{dup2_stdin, dup2_stdout, stderr, stdin, stdout},
 };
 
@@ -230,9 +230,20 @@ impl Latch {
     /// # Errors
     /// If the system does not say, or has no descriptors left.
     pub fn wait(&self, fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
+        self.wait_for(fd, events, None)
+    }
+
+    /// [`wait`](Self::wait), but no longer than `timeout`, if there is one.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait), and [`TimedOut`](ErrorKind::TimedOut).
+    pub fn wait_for(&self, fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
+        let until = timeout.map(|timeout| Instant::now() + timeout);
         let mut fds = [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN)];
         loop {
-            match poll(&mut fds, None) {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            match poll(&mut fds, left.and_then(|left| Timespec::try_from(left).ok()).as_ref()) {
+                Ok(0) => return Err(ErrorKind::TimedOut.into()),
                 Ok(_) => return Ok(!fds[0].revents().is_empty() && !self.is_stopped()),
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
@@ -243,14 +254,15 @@ impl Latch {
     /// Waits for a connection to be accepted by `accept`, which does not wait. `None` if nothing is waited for any more.
     ///
     /// # Errors
-    /// If the socket has failed: not because a client left too early, and not for lack of descriptors.
+    /// If the socket has [failed](is_fatal): not because a client left too early, not for lack of descriptors, and not because
+    /// of what the network says of one connection.
     pub fn accept<T>(&self, socket: impl AsFd, accept: impl Fn() -> io::Result<T>) -> io::Result<Option<T>> {
         while self.wait(&socket, PollFlags::IN)? {
             match accept() {
                 Ok(accepted) => return Ok(Some(accepted)),
                 Err(error) if is_passing(&error) => {}
-                Err(error) if is_shortage(&error) => thread::sleep(SHORTAGE),
-                Err(error) => return Err(error),
+                Err(error) if is_fatal(&error) => return Err(error),
+                Err(_) => thread::sleep(SHORTAGE),
             }
         }
         Ok(None)
@@ -278,7 +290,7 @@ pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;
 
-/// How long to wait when there is a [shortage](is_shortage).
+/// How long to wait when no connection could be accepted and the socket has not [failed](is_fatal).
 pub const SHORTAGE: Duration = Duration::from_millis(50);
 
 /// Whether no connection could be accepted only because the client has left already, or somebody else was faster.
@@ -287,11 +299,39 @@ pub fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// Whether the system has no descriptors or memory left for another connection.
+/// Returns whether a socket that failed to accept a connection will never accept another one: it is not open, not a socket, or
+/// does not listen, or the error is not one of the system. All other errors are those of one connection, of a firewall, or of a
+/// shortage of descriptors or memory, and pass: accept(2) hands on what the network says of a connection that was not
+/// accepted yet.
 #[must_use]
-pub fn is_shortage(error: &io::Error) -> bool {
-    let errnos = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    errnos.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
+pub fn is_fatal(error: &io::Error) -> bool {
+    let errnos = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
+    error.raw_os_error().map_or(!is_passing(error), |raw| errnos.iter().any(|errno| raw == errno.raw_os_error()))
+}
+
+/// Returns how many connections that take so many descriptors each this process should have at once: as many as three
+/// quarters of the descriptors that it may have are enough for, and at least one. The rest is for handlers.
+#[must_use]
+pub fn most_connections(descriptors_each: usize) -> usize {
+    let most = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    (most / 4 * 3 / descriptors_each.max(1)).max(1)
+}
+
+/// How long a connection of TCP may be silent before the system asks whether its peer is there, how often it asks again, and
+/// how many times.
+const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
+
+/// Has the system look whether the peer of a connection of TCP is still there: after a minute of silence, and four times
+/// within another one. A peer that is gone without a word ends its connection so. An error is that of a connection that has
+/// ended, which is noticed where it is read.
+pub fn keep_alive(socket: impl AsFd) {
+    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+
+    let (idle, interval, count) = KEEPALIVE;
+    let _ = set_socket_keepalive(&socket, true)
+        .and_then(|()| set_tcp_keepidle(&socket, idle))
+        .and_then(|()| set_tcp_keepintvl(&socket, interval))
+        .and_then(|()| set_tcp_keepcnt(&socket, count));
 }
 
 /// Numbers below are those of the standard streams.
@@ -312,14 +352,17 @@ pub fn share_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// If they were taken before, or the system has no descriptors left.
 pub fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
-    static TAKEN: AtomicBool = AtomicBool::new(false);
-    if TAKEN.swap(true, Ordering::AcqRel) {
+    // Nobody else takes them meanwhile, and they are only taken if that succeeds.
+    static TAKEN: Mutex<bool> = Mutex::new(false);
+    let mut taken = lock(&TAKEN);
+    if *taken {
         return Err(io::Error::other("standard input and output belong to a connection already"));
     }
-    let streams = share_stdio()?;
+    let (streams, nothing) = (share_stdio()?, File::open("/dev/null")?);
     // Half a line that `print!` holds back goes to standard error as well, when it goes.
-    dup2_stdin(File::open("/dev/null")?)?;
+    dup2_stdin(nothing)?;
     dup2_stdout(stderr())?;
+    *taken = true;
     Ok(streams)
 }
 

@@ -40,7 +40,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 }
 
 /// Something to wait for a moment with.
-pub trait Timer: Send + 'static {
+pub trait Timer: Send + Unpin + 'static {
     /// Ready as soon as it is `at`, or a little later. Each call may name another time, and the last one counts.
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
 }

@@ -2,12 +2,12 @@
 
 use std::{
     io,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
 
 use mcp_proto::codec::Frame;
 
-use super::{Lines, Messages, Sink, Source, bounds::CHUNK};
+use super::{Lines, Messages, Sink, Sniffer, Source, bounds::CHUNK};
 
 /// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
 pub(super) trait Wire: Send {
@@ -34,18 +34,22 @@ pub(super) struct Bytes<R, W> {
     /// Absent in the end.
     sink: Option<W>,
     lines: Lines,
+    sniffer: Sniffer,
 }
 
 impl<R, W> Bytes<R, W> {
     /// Lines have at most `limit` bytes.
-    pub(super) fn new(source: R, sink: W, limit: usize) -> Self {
-        Self { source, sink: Some(sink), lines: Lines::new(limit) }
+    pub(super) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
+        Self { source, sink: Some(sink), lines: Lines::new(limit), sniffer }
     }
 }
 
 impl<R: Source, W: Sink> Wire for Bytes<R, W> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        self.source.poll_read(cx, self.lines.room()).map_ok(|len| self.lines.came(len))
+        let room = self.lines.room();
+        let len = ready!(self.source.poll_read(cx, room))?;
+        self.sniffer.check(&room[..len])?;
+        Poll::Ready(Ok(self.lines.came(len)))
     }
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {

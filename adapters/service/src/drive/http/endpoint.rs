@@ -10,6 +10,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
+    net::IpAddr,
     pin::pin,
     time::Duration,
 };
@@ -29,6 +30,11 @@ use crate::{
         runtime::{before, sleep},
     },
 };
+
+/// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
+/// [`Caller`] does. A listener does so; where an [`Endpoint`] is in a server of yours, that server should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub IpAddr);
 
 /// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
 /// `tower` it is a service of tower as well, for axum and whatever else routes requests.

@@ -3,6 +3,7 @@
 use std::{
     io,
     pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -14,8 +15,11 @@ use crate::drive::Watch;
 /// How long what a client still sends is read and thrown away.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How many bytes of it.
-const MOST: usize = 64 << 20;
+/// How many bytes of it: what can be on its way when a head was refused, or a client hangs up.
+const MOST: usize = 256 << 10;
+
+/// How many bytes of it, if those are of a body that was refused before it was read: clients send it all before they listen.
+const MOST_BODY: usize = 16 << 20;
 
 /// How many bytes are gathered before they are written.
 const SMALL: usize = 2 << 10;
@@ -30,13 +34,15 @@ pub(super) struct Linger<'a, T, M> {
     stream: T,
     timer: M,
     stopped: &'a Watch<bool>,
+    /// The body of the last request was not read to its end.
+    unread: &'a AtomicBool,
     over: Option<Pin<Box<dyn Sleep>>>,
     left: usize,
 }
 
 impl<'a, T, M> Linger<'a, T, M> {
-    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>) -> Self {
-        Self { stream, timer, stopped, over: None, left: MOST }
+    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>, unread: &'a AtomicBool) -> Self {
+        Self { stream, timer, stopped, unread, over: None, left: MOST }
     }
 }
 
@@ -76,13 +82,16 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, timer, stopped, over, left } = &mut *self;
+        let Self { stream, timer, stopped, unread, over, left } = &mut *self;
         let over = match over {
             Some(over) => over,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
                 if stopped.look(|stopped| *stopped) {
                     return Poll::Ready(Ok(()));
+                }
+                if unread.load(Ordering::Relaxed) {
+                    *left = MOST_BODY;
                 }
                 over.insert(timer.sleep(PATIENCE))
             }

@@ -25,7 +25,15 @@
 //!
 //! Connections (`Listener::connections`), sessions and all that they hold ([`Limits`]), the heads of requests, their bodies
 //! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
-//! reads nothing costs no more than its session may hold.
+//! reads nothing costs no more than its session may hold, and its connection ends when it has read nothing of what waits for
+//! it for some time (`Listener::write_timeout`).
+//!
+//! What all clients share is a [`Quota`](super::Quota): a client gets a part as long as it has less than seven times of what
+//! is left. So a single one gets at most seven eighths, and others always get in.
+//!
+//! An `Endpoint` in a server of yours has what it is handed: how long heads may take to come in, how many connections there
+//! are, and how long a client may read nothing is up to that server. `axum::serve` bounds none of these;
+//! `adapters/tokio/examples/axum-tokio.rs` has a server of hyper that does.
 //!
 //! # Several processes
 //!
@@ -54,17 +62,21 @@ mod server;
 mod share;
 mod store;
 mod visit;
+#[cfg(feature = "hyper")]
+mod write_timeout;
 
 #[cfg(feature = "hyper")]
 pub use body::Body;
 #[cfg(feature = "hyper")]
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, PeerAddr};
 #[cfg(all(unix, feature = "net"))]
 pub use net::{Connector, Listener, Net, Proxy, serve_http};
 #[cfg(all(unix, feature = "tls"))]
 pub use rustls;
 #[cfg(feature = "hyper")]
 pub use serve::serve;
+#[cfg(feature = "hyper")]
+pub use write_timeout::WriteTimeout;
 
 pub use client::{Credentials, Requests, Response};
 pub use mcp_proto::http::server::Passage;

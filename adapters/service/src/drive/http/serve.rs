@@ -3,19 +3,25 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
+    net::IpAddr,
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
+use http::{Request, header};
 use hyper::{
+    body::Incoming,
     rt::{Read, Sleep, Timer as HyperTimer, Write},
     server::conn::http1,
     service::service_fn,
 };
 
-use super::{Endpoint, linger::Linger};
+use super::{Endpoint, PeerAddr, linger::Linger};
 use crate::{
     drive::{Runtime, Timer, Watch},
     sync::lock,
@@ -27,19 +33,33 @@ const BUFFER: usize = 128 << 10;
 
 /// Serves one connection until it ends. When it is told to stop, that is when what was asked on it has been answered.
 ///
-/// How a connection fails is nobody's concern: what it carried hears of it.
-pub async fn serve<R: Runtime>(io: impl Read + Write + Unpin, endpoint: &Endpoint<R>, stopped: &Watch<bool>) {
+/// How a connection fails is nobody's concern: what it carried hears of it. A stream should have a
+/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the extensions
+/// of its requests.
+pub async fn serve<R: Runtime>(
+    io: impl Read + Write + Unpin,
+    peer: Option<IpAddr>,
+    endpoint: &Endpoint<R>,
+    stopped: &Watch<bool>,
+) {
     let clock = Clock::new(endpoint.runtime());
-    let answer = service_fn(|request| async {
+    let unread = AtomicBool::new(false);
+    let answer = service_fn(|mut request: Request<Incoming>| async {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(PeerAddr(peer));
+        }
         let late = async { clock.pause(Instant::now() + endpoint.patience).await };
-        Ok::<_, Infallible>(endpoint.answer_unless(late, request).await)
+        let response = endpoint.answer_unless(late, request).await;
+        // So it is when its body was not read.
+        unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
+        Ok::<_, Infallible>(response)
     });
     let mut connection = pin!(
         http1::Builder::new()
             .timer(clock.clone())
             .header_read_timeout(endpoint.patience)
             .max_buf_size(BUFFER)
-            .serve_connection(Linger::new(io, clock.clone(), stopped), answer)
+            .serve_connection(Linger::new(io, clock.clone(), stopped, &unread), answer)
     );
     let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
     let mut stopping = false;

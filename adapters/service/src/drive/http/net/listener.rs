@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::poll_fn,
     io,
-    net::{SocketAddr, ToSocketAddrs},
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -21,9 +21,10 @@ use super::tls::Tls;
 use crate::{
     Service,
     drive::{
-        Error, Options, Stopper, Watch,
-        http::{Endpoint, Shared, serve},
-        os::{self, SHORTAGE, is_passing, is_shortage},
+        Error, Holder, Options, Permit, Quota, Stopper, Watch,
+        bounds::WRITE,
+        http::{Endpoint, Shared, WriteTimeout, serve},
+        os::{self, SHORTAGE, is_fatal, is_passing, most_connections},
         runtime::{aside, sleep, within},
     },
     later::unless,
@@ -39,6 +40,7 @@ pub struct Listener<N: Net> {
     stopped: Arc<Watch<bool>>,
     connections: usize,
     patience: Duration,
+    write: Duration,
     endpoint: Endpoints,
     options: Options,
     shared: Option<Shared>,
@@ -62,8 +64,9 @@ impl<N: Net> Listener<N> {
             address: socket.local_addr()?,
             socket: runtime.listen(socket)?,
             stopped: Arc::default(),
-            connections: 1024,
+            connections: 2048,
             patience: Duration::from_secs(30),
+            write: WRITE,
             endpoint,
             options: Options::default(),
             shared: None,
@@ -86,8 +89,12 @@ impl<N: Net> Listener<N> {
         self
     }
 
-    /// How many connections there may be at once; further ones wait. Default 1,024. A client has several: one for each
-    /// stream, and one for what it asks.
+    /// How many connections there may be at once; further ones wait. Default 2,048, and never more than three quarters of the
+    /// descriptors of this process are enough for. A client has several: one for each stream, and one for what it asks.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
+    /// so one address gets at most seven eighths, and others always get in. An IPv6 network of 64 bits counts as one
+    /// address, and so does a proxy.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
@@ -98,6 +105,13 @@ impl<N: Net> Listener<N> {
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
         self
     }
 
@@ -147,41 +161,60 @@ impl<N: Net> Listener<N> {
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.patience(self.patience);
-        let crowd = Crowd::default();
+        let seats = Quota::new(self.connections.max(1).min(most_connections(1)));
+        let hang_up = HangUp(Arc::default());
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
         loop {
             let accept = async {
                 // One that ends makes room for another one.
-                crowd.until(self.connections.max(1)).await;
+                seats.until_free().await;
                 poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
             };
             match unless(stopped.as_mut(), accept).await {
                 Ok(()) => break,
-                Err(Ok(stream)) => N::detach(self.attend(&runtime, stream, endpoint.clone(), crowd.enter())),
+                Err(Ok((stream, address))) => {
+                    // An address that has its share is hung up on.
+                    if let Some(seat) = seats.take(&Holder::at(address.ip()), 1) {
+                        let served = (endpoint.clone(), seat, hang_up.0.clone());
+                        N::detach(self.attend(&runtime, (stream, address.ip()), served));
+                    }
+                }
                 Err(Err(error)) if is_passing(&error) => {}
-                Err(Err(error)) if is_shortage(&error) => sleep(&runtime, SHORTAGE).await,
-                Err(Err(error)) => return Err(error.into()),
+                Err(Err(error)) if is_fatal(&error) => return Err(error.into()),
+                Err(Err(_)) => sleep(&runtime, SHORTAGE).await,
             }
         }
         drop(self.socket);
         endpoint.close().await;
         // Whoever reads nothing is not waited for.
-        within(&runtime, LAST_WORDS, crowd.until(1)).await;
+        within(&runtime, LAST_WORDS, seats.until_unused()).await;
+        drop(hang_up);
         Ok(())
     }
 
     /// Has one connection served.
-    fn attend(&self, runtime: &N, stream: N::Stream, endpoint: Endpoint<N>, seat: Seat) -> N::Task {
+    fn attend(
+        &self,
+        runtime: &N,
+        (stream, peer): (N::Stream, IpAddr),
+        (endpoint, seat, away): (Endpoint<N>, Permit, Arc<Watch<bool>>),
+    ) -> N::Task {
         let stopped = self.stopped.clone();
+        let stream = WriteTimeout::new(stream, runtime, self.write);
+        let away = async move { away.until(|away| away.then_some(())).await };
         #[cfg(feature = "tls")]
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
+                let _seat = seat;
                 if let Ok(stream) = Tls::server(config, stream) {
-                    let _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await;
+                    let _ = unless(serve(stream, Some(peer), &endpoint, &stopped), away).await;
                 }
             });
         }
-        runtime.spawn(async move { _ = unless(serve(stream, &endpoint, &stopped), seat.sent_away()).await })
+        runtime.spawn(async move {
+            let _seat = seat;
+            let _ = unless(serve(stream, Some(peer), &endpoint, &stopped), away).await;
+        })
     }
 }
 
@@ -191,46 +224,12 @@ impl<N: Net> fmt::Debug for Listener<N> {
     }
 }
 
-/// Those who are connected. Dropping it sends them away.
-#[derive(Default)]
-struct Crowd(Arc<Watch<Heads>>);
+/// Ends all connections when it is dropped.
+struct HangUp(Arc<Watch<bool>>);
 
-#[derive(Default)]
-struct Heads {
-    count: usize,
-    away: bool,
-}
-
-/// One of them.
-struct Seat(Arc<Watch<Heads>>);
-
-impl Crowd {
-    fn enter(&self) -> Seat {
-        self.0.change(|heads| heads.count += 1);
-        Seat(self.0.clone())
-    }
-
-    /// Waits until there are fewer than that.
-    async fn until(&self, count: usize) {
-        self.0.until(|heads| (heads.count < count).then_some(())).await;
-    }
-}
-
-impl Drop for Crowd {
+impl Drop for HangUp {
     fn drop(&mut self) {
-        self.0.change(|heads| heads.away = true);
-    }
-}
-
-impl Seat {
-    async fn sent_away(&self) {
-        self.0.until(|heads| heads.away.then_some(())).await;
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.change(|heads| heads.count -= 1);
+        self.0.change(|away| *away = true);
     }
 }
 

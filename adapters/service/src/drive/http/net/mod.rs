@@ -43,9 +43,9 @@ pub trait Net: Runtime {
     /// What the system says.
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket>;
 
-    /// Accepts a connection.
+    /// Accepts a connection, and says who is at its other end.
     ///
     /// # Errors
-    /// What the system says.
-    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<Self::Stream>>;
+    /// What the system says. An error that is not [fatal](crate::drive::os::is_fatal) does not end the listener.
+    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>>;
 }

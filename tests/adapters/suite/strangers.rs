@@ -1,0 +1,245 @@
+//! Peers of a listener that are no clients, or not in good faith: they speak something else, say nothing, read nothing, or
+//! come in numbers. Each harms only itself.
+
+use std::{
+    env, fs,
+    io::{ErrorKind, Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    os::unix::net::UnixStream,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_service::{Host, Service, Tool};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use serde_json::json;
+
+use crate::{
+    LONG,
+    adapter::{Adapter, Client, Listener},
+    scenario::scenarios,
+};
+
+scenarios![
+    a_web_page_calls_nothing_over_tcp,
+    silent_connections_lose_their_seats,
+    one_address_leaves_seats_for_others,
+    a_client_that_reads_nothing_loses_its_connection,
+    a_connection_is_kept_alive,
+];
+
+/// A time that is over soon, where that matters.
+const BRIEF: Duration = Duration::from_millis(100);
+
+/// Large enough that the system cannot hold it for a peer that reads nothing.
+const LARGE: usize = 15 << 20;
+
+/// Runs a listener until `f` is done. Its tool `count` counts its calls, and `large` has a large answer.
+fn listening(listener: impl Listener, f: impl FnOnce(&AtomicUsize)) {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let counted = calls.clone();
+    let service = Service::builder("strangers", "1")
+        .tool(Tool::new_async("count", move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            async { "counted" }
+        }))
+        .tool(Tool::new_async("large", async || "x".repeat(LARGE)))
+        .build()
+        .expect("all names differ");
+    let stop = listener.stopper();
+    let served = thread::spawn(move || listener.serve(&service).is_ok());
+    f(&calls);
+    stop();
+    assert!(served.join().expect("no panic"), "it was told to stop");
+}
+
+fn host() -> Host {
+    Host::builder("honest", "1").build()
+}
+
+/// An honest client is served as soon as there is a seat for it; how many calls were counted before its own.
+#[track_caller]
+fn count<C: Client, E>(connect: impl Fn() -> Result<C, E>, calls: &AtomicUsize) -> usize {
+    let start = Instant::now();
+    let client = loop {
+        match connect() {
+            Ok(client) => break client,
+            Err(_) => assert!(start.elapsed() < LONG, "there is never a seat for it"),
+        }
+    };
+    let before = calls.load(Ordering::SeqCst);
+    client.call_tool("count", ()).expect("it is sent").wait().expect("it is answered");
+    client.close();
+    before
+}
+
+/// Reads to the end, which has to come; how many bytes came before it. A peer that is hung up on may be told by a reset.
+#[track_caller]
+fn end_of(mut stream: impl Read) -> usize {
+    let mut heard = Vec::new();
+    match stream.read_to_end(&mut heard) {
+        Ok(_) => {}
+        Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
+        Err(error) => panic!("it does not end: {error}"),
+    }
+    heard.len()
+}
+
+fn dial(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(LONG)).expect("not zero");
+    stream
+}
+
+/// Connects from another address of this machine.
+fn dial_from(last: u8, address: SocketAddr) -> TcpStream {
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("there are sockets");
+    bind(&fd, &SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0))).expect("all of 127.0.0.0/8 is there");
+    connect(&fd, &address).expect("it listens");
+    let stream = TcpStream::from(fd);
+    stream.set_read_timeout(Some(LONG)).expect("not zero");
+    stream
+}
+
+/// What a browser sends for `fetch("http://localhost:PORT/", {method: "POST", mode: "no-cors", body})` on a page of another
+/// site: a "simple" request, for which no server is asked before.
+fn request_of_a_browser(address: SocketAddr, body: &str) -> String {
+    let port = address.port();
+    format!(
+        "POST / HTTP/1.1\r\nHost: localhost:{port}\r\nConnection: keep-alive\r\nContent-Length: {}\r\n\
+         sec-ch-ua-platform: \"Linux\"\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) \
+         Chrome/138.0.0.0 Safari/537.36\r\nsec-ch-ua: \"Not)A;Brand\";v=\"8\", \"Chromium\";v=\"138\"\r\n\
+         Content-Type: text/plain;charset=UTF-8\r\nsec-ch-ua-mobile: ?0\r\nAccept: */*\r\nOrigin: https://evil.example\r\n\
+         Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: empty\r\nReferer: https://evil.example/\r\n\
+         Accept-Encoding: gzip, deflate, br, zstd\r\nAccept-Language: en-US,en;q=0.9\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+fn a_web_page_calls_nothing_over_tcp<A: Adapter>() {
+    let listener = A::listen_tcp(64);
+    let address = listener.address().expect("it is TCP");
+    let lines = [
+        json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-06-18",
+            "capabilities": {}, "clientInfo": {"name": "page", "version": "1"}}}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count", "arguments": {}}}),
+    ];
+    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    listening(listener, |calls| {
+        // The lines themselves are those of a client.
+        let mut stream = dial(address);
+        stream.write_all(body.as_bytes()).expect("it reads");
+        stream.shutdown(std::net::Shutdown::Write).expect("it is open");
+        assert!(end_of(&stream) > 0);
+        assert_eq!(calls.swap(0, Ordering::SeqCst), 1);
+        let request = request_of_a_browser(address, &body);
+        // All at once; in pieces, the first of which is one byte; and of another method, behind an empty line.
+        for (first, request) in [(request.len(), &*request), (1, &request), (5, &format!("\r\n{}", &request[1..]))] {
+            let mut stream = dial(address);
+            stream.write_all(&request.as_bytes()[..first]).expect("it reads");
+            // It may hang up by the first byte.
+            let _ = stream.write_all(&request.as_bytes()[first..]);
+            assert_eq!(end_of(&stream), 0, "it is told nothing");
+        }
+        assert_eq!(count(|| A::connect_tcp(address, &host()), calls), 0, "calls of a web page");
+    });
+}
+
+fn silent_connections_lose_their_seats<A: Adapter>() {
+    let listener = A::listen_tcp(8).timeouts(BRIEF, LONG);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |calls| {
+        let start = Instant::now();
+        // Some say nothing at all, and some not a whole message.
+        let silent: Vec<_> = (0..8).map(|_| dial(address)).collect();
+        for stream in &silent[4..] {
+            let _ = (&mut &*stream).write_all(b"\n{\"jsonrpc\": ");
+        }
+        silent.iter().for_each(|stream| _ = end_of(stream));
+        assert!(start.elapsed() >= BRIEF, "they had no time");
+        assert_eq!(count(|| A::connect_tcp(address, &host()), calls), 0);
+    });
+    let path = env::temp_dir().join(format!("mcp-strangers-{}-{}", A::NAME, process::id()));
+    let _ = fs::remove_file(&path);
+    listening(A::listen_unix(&path).timeouts(BRIEF, LONG), |calls| {
+        let silent = UnixStream::connect(&path).expect("it listens");
+        silent.set_read_timeout(Some(LONG)).expect("not zero");
+        assert_eq!(end_of(&silent), 0);
+        assert_eq!(count(|| A::connect_unix(&path, &host()), calls), 0);
+    });
+}
+
+fn one_address_leaves_seats_for_others<A: Adapter>() {
+    let listener = A::listen_tcp(16);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |_| {
+        let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+        let is_served = |mut stream: &TcpStream| {
+            // One that is hung up on may refuse what is written.
+            let _ = stream.write_all(ping);
+            matches!(stream.read(&mut [0; 16]), Ok(read) if read > 0)
+        };
+        let many: Vec<_> = (0..20).map(|_| dial(address)).collect();
+        assert_eq!(many.iter().filter(|stream| is_served(stream)).count(), 14);
+        let other = dial_from(2, address);
+        assert!(is_served(&other), "another address gets in");
+        assert!(is_served(&dial_from(3, address)), "and so does a third one");
+        assert!(is_served(&many[0]), "nobody has lost anything");
+    });
+}
+
+fn a_client_that_reads_nothing_loses_its_connection<A: Adapter>() {
+    let listener = A::listen_tcp(1).timeouts(LONG, BRIEF);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |calls| {
+        let mut deaf = dial(address);
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {"name": "large", "arguments": {}, "_meta": meta}});
+        deaf.write_all(format!("{call}\n").as_bytes()).expect("it reads");
+        deaf.read_exact(&mut [0]).expect("it is answered");
+        // Its seat is free for another one, though it has not left.
+        assert_eq!(count(|| A::connect_tcp(address, &host()), calls), 0);
+        assert!(end_of(&deaf) < LARGE, "it was not told all of it");
+    });
+}
+
+/// Whether the system looks, for the server, whether the peer of a connection is still there.
+fn is_kept_alive(server: SocketAddr, client: SocketAddr) -> bool {
+    let hex = |address: SocketAddr| format!("0100007F:{:04X}", address.port());
+    let table = fs::read_to_string("/proc/net/tcp").expect("Linux has it");
+    let entry = table.lines().find(|line| {
+        let mut fields = line.split_whitespace().skip(1);
+        fields.next() == Some(&*hex(server)) && fields.next() == Some(&*hex(client))
+    });
+    // Which timer runs: 2 is that of keepalive.
+    entry.and_then(|entry| entry.split_whitespace().nth(5)).is_some_and(|timer| timer.starts_with("02:"))
+}
+
+fn a_connection_is_kept_alive<A: Adapter>() {
+    if cfg!(not(target_os = "linux")) {
+        return;
+    }
+    let see = |address: SocketAddr| {
+        let stream = dial(address);
+        let client = stream.local_addr().expect("it is connected");
+        let start = Instant::now();
+        while !is_kept_alive(address, client) {
+            assert!(start.elapsed() < LONG, "nobody looks whether {client} is there");
+            thread::yield_now();
+        }
+    };
+    let listener = A::listen_tcp(8);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |_| see(address));
+    let listener = A::listen_http();
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |_| see(address));
+}
