@@ -25,10 +25,10 @@ use crate::{
 };
 
 /// More than anything takes; a test that needs it has failed.
-const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// How long a request may take to come in, where that matters.
-const PATIENCE: Duration = Duration::from_millis(100);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 
 /// What handlers were told.
 #[derive(Default)]
@@ -38,15 +38,15 @@ struct Heard {
 }
 
 /// A server that runs.
-struct Running {
-    address: SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
     stop: Stopper,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
     heard: Arc<Watch<Heard>>,
 }
 
 impl Running {
-    async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
+    pub(crate) async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
         let heard = Arc::new(Watch::<Heard>::default());
         let (waiting, telling) = (heard.clone(), heard.clone());
         let mut settings = Settings::default();
@@ -60,6 +60,7 @@ impl Running {
         let service = Service::builder("web", "1")
             .settings(settings)
             .tool(Tool::new_async("hello", async || "good day"))
+            .tool(Tool::new_async("large", async || "x".repeat(15 << 20)))
             .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("panic_on_a_thread", || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new_async("wait", move |context: Context| wait(waiting.clone(), context)))
@@ -91,14 +92,14 @@ impl Running {
         Self { address, stop, served: Box::pin(spawn(async move { listener.serve(&service).await })), heard }
     }
 
-    fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.address).expect("it listens");
         stream.set_read_timeout(Some(LONG)).expect("a time");
         stream.set_write_timeout(Some(LONG)).expect("a time");
         stream
     }
 
-    async fn stop(self) {
+    pub(crate) async fn stop(self) {
         (self.stop)();
         self.served.await.expect("it was told to");
     }
@@ -109,7 +110,7 @@ impl Running {
 }
 
 /// A call of a tool, in 2026-07-28.
-fn call(tool: &str) -> String {
+pub(crate) fn call(tool: &str) -> String {
     let meta = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -126,7 +127,7 @@ fn call(tool: &str) -> String {
 }
 
 /// Reads until something was said.
-fn hear(stream: &mut TcpStream, what: &str) -> String {
+pub(crate) fn hear(stream: &mut TcpStream, what: &str) -> String {
     let (mut heard, mut chunk) = (Vec::new(), [0; 4096]);
     loop {
         let read = stream.read(&mut chunk).expect("it is said in time");

@@ -116,7 +116,10 @@ impl Child {
                 Rung::Wait(time) => drop(process.wait_ended(time)),
                 Rung::Terminate => group.terminate(),
                 Rung::Kill => group.kill(),
-                Rung::Done => break,
+                Rung::Done => {
+                    process.group_ended();
+                    break;
+                }
             }
         }
         // Whoever has left the group can still hold standard error.
@@ -130,9 +133,11 @@ impl Child {
         }
     }
 
-    /// Kills the whole group at once.
+    /// Kills the whole group at once, unless nothing of it is left: its number may be that of another group then.
     pub(crate) fn kill(&self) {
-        self.0.group.kill();
+        if !self.0.process.is_group_gone() {
+            self.0.group.kill();
+        }
     }
 }
 

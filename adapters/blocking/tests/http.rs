@@ -6,6 +6,8 @@ use mcp_service::block_on;
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_crowds.rs"]
+mod http_crowds;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 
@@ -59,6 +61,10 @@ pub(crate) mod adapter {
 
             pub(crate) fn patience(self, patience: Duration) -> Self {
                 Self(self.0.patience(patience))
+            }
+
+            pub(crate) fn write_timeout(self, timeout: Duration) -> Self {
+                Self(self.0.write_timeout(timeout))
             }
 
             pub(crate) fn connections(self, connections: usize) -> Self {

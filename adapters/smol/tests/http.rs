@@ -7,6 +7,8 @@ use smol::{Timer, future::or};
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_crowds.rs"]
+mod http_crowds;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/https.rs"]

@@ -1,16 +1,43 @@
 //! A server of one tool among the routes of an application of axum.
 //!
+//! `axum::serve` bounds neither how long the head of a request may take, nor how many connections there are, nor how long a
+//! client may read nothing. So connections are served here, with hyper.
+//!
 //! ```sh
 //! cargo run --example axum-tokio -- 127.0.0.1:8000
 //! cargo run --example tour-tokio -- http://127.0.0.1:8000/mcp
 //! ```
 
-use std::{env, error::Error};
+use std::{env, error::Error, net::SocketAddr, time::Duration};
 
-use axum::{Router, routing::get};
-use mcp_service::{Service, Tool};
+use axum::{Extension, Router, routing::get};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    server::graceful::GracefulShutdown,
+    service::TowerToHyperService,
+};
+use mcp_service::{
+    Service, Tool,
+    drive::{
+        Holder, Quota,
+        http::{PeerAddr, WriteTimeout},
+    },
+};
 use mcp_tokio::http::{Endpoint, Options, Policy};
-use tokio::net::TcpListener;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    time::sleep,
+};
+
+/// How many connections there may be at once. No address takes all of them.
+const CONNECTIONS: usize = 1024;
+
+/// How long the head of a request may take to come in, and how long a client may read nothing.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long to wait when no connection can be accepted, for lack of descriptors for example.
+const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {
@@ -30,12 +57,51 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let address = env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8000".into());
     let listener = TcpListener::bind(address).await?;
     eprintln!("at http://{}/mcp", listener.local_addr()?);
-    let stopped = async move {
+    let (connections, graceful) = (Quota::new(CONNECTIONS), GracefulShutdown::new());
+    let accept = async {
+        loop {
+            connections.until_free().await;
+            let Ok((stream, peer)) = listener.accept().await else {
+                sleep(PAUSE).await;
+                continue;
+            };
+            // An address that has its share is hung up on.
+            if let Some(permit) = connections.take(&Holder::at(peer.ip()), 1) {
+                let serving = graceful.watch(connection(stream, peer, &app, &endpoint));
+                tokio::spawn(async move {
+                    let _permit = permit;
+                    let _ = serving.await;
+                });
+            }
+        }
+    };
+    let stopped = async {
         // Without a signal there is nothing to wait for, and it serves until the process is killed.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
-        endpoint.close().await;
     };
-    Ok(axum::serve(listener, app).with_graceful_shutdown(stopped).await?)
+    tokio::select! {
+        () = accept => {}
+        () = stopped => {}
+    }
+    endpoint.close().await;
+    graceful.shutdown().await;
+    Ok(())
+}
+
+/// Serves one connection.
+fn connection(
+    stream: TcpStream,
+    peer: SocketAddr,
+    app: &Router,
+    endpoint: &Endpoint,
+) -> http1::Connection<impl hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static, TowerToHyperService<Router>> {
+    let stream = WriteTimeout::new(TokioIo::new(stream), endpoint.runtime(), TIMEOUT);
+    // Clients that no layer knows by name are told apart by their addresses.
+    let app = app.clone().layer(Extension(PeerAddr(peer.ip())));
+    http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(TIMEOUT)
+        .serve_connection(stream, TowerToHyperService::new(app))
 }

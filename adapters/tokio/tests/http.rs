@@ -6,6 +6,8 @@ pub(crate) use mcp_tokio as adapter;
 
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../../tests/http_crowds.rs"]
+mod http_crowds;
 #[path = "../../tests/http_peers.rs"]
 mod http_peers;
 #[path = "../../tests/https.rs"]

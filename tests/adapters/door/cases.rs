@@ -66,6 +66,9 @@ pub(crate) fn rebinding() -> Vec<Case> {
 /// What pages from elsewhere can have a browser send, with or without asking first.
 pub(crate) fn cross_site() -> Vec<Case> {
     let mut cases = Vec::new();
+    // A page can have a browser get something without saying where the page is from, and this begins a session.
+    let old_stream = Raw::new("GET /sse HTTP/1.1").set("sec-fetch-site", "cross-site");
+    cases.push(case("an old stream for a page of another site", &old_stream, 403));
     for (way, request) in ways() {
         for origin in [
             "http://evil.example",

@@ -81,7 +81,10 @@ impl Child {
                 Rung::Wait(time) => drop(within(&runtime, time, process.until_ended()).await),
                 Rung::Terminate => group.terminate(),
                 Rung::Kill => group.kill(),
-                Rung::Done => break,
+                Rung::Done => {
+                    process.group_ended();
+                    break;
+                }
             }
         }
         // Whoever has left the group can still hold standard error.
@@ -94,20 +97,20 @@ impl Child {
         self.process.exit()
     }
 
-    /// Kills the whole group at once.
+    /// Kills the whole group at once, unless nothing of it is left: its number may be that of another group then.
     pub fn kill(&self) {
-        self.group.kill();
+        if !self.process.is_group_gone() {
+            self.group.kill();
+        }
     }
 }
 
-/// Kills the group of a process that has not ended, when it is dropped.
+/// Kills the group of a process when it is dropped, unless nothing of it is left.
 struct Leash(Child);
 
 impl Drop for Leash {
     fn drop(&mut self) {
-        if !self.0.process.has_ended() {
-            self.0.kill();
-        }
+        self.0.kill();
     }
 }
 
@@ -148,5 +151,35 @@ impl Source for Output {
 impl fmt::Debug for Output {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Output").field("child", &self.child).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// A program that runs until it is told to end, whatever is known of it.
+    fn sleeping() -> (std::process::Child, Child) {
+        let command = Command::new("sleep").arg("1000");
+        let started = command.to_std().spawn().expect("there is sleep");
+        let child = Child::new(&command, started.id());
+        (started, child)
+    }
+
+    #[test]
+    fn a_group_is_killed_whose_leader_has_ended_and_no_other() {
+        let (mut started, child) = sleeping();
+        child.process.ended(None);
+        drop(Leash(child));
+        assert_eq!(started.wait().expect("it is ours").signal(), Some(9), "who is left in the group is killed");
+        let (mut started, child) = sleeping();
+        child.process.ended(None);
+        child.process.group_ended();
+        child.kill();
+        drop(Leash(child.clone()));
+        // From here on the number may be that of others. Were they killed, this would come too late.
+        child.group.terminate();
+        assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its number is not used any more");
     }
 }

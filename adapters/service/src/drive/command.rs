@@ -1,6 +1,7 @@
 //! Which program to start, and how.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     fmt,
     path::{Path, PathBuf},
@@ -20,13 +21,25 @@ use std::{
 pub struct Command {
     program: OsString,
     args: Vec<OsString>,
-    clear: bool,
+    inherits: Inherits,
     /// Variables that are set, or taken out.
     env: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
     stderr: Stderr,
     patience: Patience,
 }
+
+/// The variables of this process that the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inherits {
+    Nothing,
+    Usual,
+    All,
+}
+
+/// The variables that a program has by default: what it needs to be found, to find its files, and to run a shell. They are
+/// those of other SDKs.
+const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
 
 /// What becomes of standard error.
 #[derive(Clone)]
@@ -52,7 +65,7 @@ impl Command {
         Self {
             program: program.as_ref().to_owned(),
             args: Vec::new(),
-            clear: false,
+            inherits: Inherits::Usual,
             env: Vec::new(),
             dir: None,
             stderr: Stderr::Keep(None),
@@ -74,17 +87,27 @@ impl Command {
         self
     }
 
-    /// Sets a variable of the environment, which is otherwise that of this process.
+    /// Sets a variable of the environment.
+    ///
+    /// Of the variables of this process the program has `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`: servers mostly
+    /// are programs of others, and what else is there may be secret. See [`inherit_env`](Self::inherit_env).
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
         self
     }
 
-    /// Begins with an empty environment.
+    /// Hands all variables of this process on, secrets included.
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.inherits = Inherits::All;
+        self
+    }
+
+    /// Begins with an empty environment, without even the variables that a program has by default.
     #[must_use]
     pub fn env_clear(mut self) -> Self {
-        self.clear = true;
+        self.inherits = Inherits::Nothing;
         self.env.clear();
         self
     }
@@ -145,8 +168,11 @@ impl Command {
     pub fn to_std(&self) -> process::Command {
         let mut command = process::Command::new(&self.program);
         command.args(&self.args);
-        if self.clear {
+        if self.inherits != Inherits::All {
             command.env_clear();
+        }
+        if self.inherits == Inherits::Usual {
+            command.envs(USUAL.iter().filter_map(|name| Some((name, env::var_os(name)?))));
         }
         for (name, value) in &self.env {
             match value {
@@ -211,5 +237,22 @@ mod tests {
         let env: Vec<_> = std.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
         assert_eq!(env, [(OsStr::new("NAME"), OsStr::new("value"))]);
         assert_eq!(std.get_current_dir(), Some(Path::new("/srv")));
+    }
+
+    #[test]
+    fn a_program_has_few_variables_of_this_process() {
+        // Cargo sets this one for tests, and a shell the other.
+        assert!(env::var_os("CARGO_MANIFEST_DIR").is_some() && env::var_os("PATH").is_some());
+        let names = |command: &Command| -> Vec<_> {
+            let output = process::Command::from(command.to_std()).stdout(Stdio::piped()).output();
+            let text = String::from_utf8(output.expect("there is env").stdout).expect("text");
+            text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
+        };
+        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+        let usual = names(&Command::new("env").env("OWN", "1").env_remove("TERM"));
+        assert!(usual.iter().all(|name| name == "OWN" || USUAL.contains(&name.as_str())), "{usual:?}");
+        assert!(has(&usual, "PATH") && has(&usual, "OWN") && !has(&usual, "TERM"), "{usual:?}");
+        assert!(has(&names(&Command::new("env").inherit_env()), "CARGO_MANIFEST_DIR"));
+        assert!(names(&Command::new("/usr/bin/env").env_clear()).is_empty());
     }
 }

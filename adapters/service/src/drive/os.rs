@@ -371,6 +371,54 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_socket_that_is_broken_ends_a_listener() {
+        let of = |errno: Errno| io::Error::from(errno);
+        for errno in [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT] {
+            assert!(is_fatal(&of(errno)), "{errno}");
+        }
+        // What accept(2) hands on of a connection, of a firewall, and of a shortage.
+        for errno in [
+            Errno::NETDOWN,
+            Errno::PROTO,
+            Errno::NOPROTOOPT,
+            Errno::HOSTDOWN,
+            Errno::HOSTUNREACH,
+            Errno::OPNOTSUPP,
+            Errno::NETUNREACH,
+            Errno::CONNABORTED,
+            Errno::PERM,
+            Errno::TIMEDOUT,
+            Errno::MFILE,
+            Errno::NFILE,
+            Errno::NOBUFS,
+            Errno::NOMEM,
+            Errno::AGAIN,
+            Errno::INTR,
+        ] {
+            assert!(!is_fatal(&of(errno)), "{errno}");
+        }
+        assert!(is_fatal(&io::Error::other("the runtime has ended")));
+        let listener = listen("127.0.0.1:0").expect("there is a port");
+        let client = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+        let errors = Mutex::new(vec![of(Errno::BADF), of(Errno::NETDOWN), of(Errno::PERM), of(Errno::PROTO)]);
+        let accept = || lock(&errors).pop().map_or(Ok(1), Err);
+        let latch = Latch::new();
+        assert!(latch.accept(&listener, accept).is_err_and(|error| is_fatal(&error)));
+        assert!(lock(&errors).is_empty(), "the others are no reason to end");
+        assert_eq!(latch.accept(&listener, accept).expect("it listens"), Some(1));
+        drop(client);
+    }
+
+    #[test]
+    fn connections_leave_descriptors_to_others() {
+        let most =
+            getrlimit(Resource::Nofile).current.map_or(usize::MAX, |most| usize::try_from(most).expect("it fits"));
+        assert_eq!(most_connections(1), most / 4 * 3);
+        assert_eq!(most_connections(3), most / 4 * 3 / 3);
+        assert_eq!(most_connections(usize::MAX), 1);
+    }
+
+    #[test]
     fn a_wait_is_called_off_before_it_and_meanwhile() {
         let (silent, writer) = io::pipe().expect("a pipe");
         let waits = |latch: &Latch| latch.wait(&silent, PollFlags::IN).expect("the system says");

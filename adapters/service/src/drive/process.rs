@@ -69,6 +69,8 @@ pub struct Process {
 struct Life {
     ended: bool,
     status: Option<ExitStatus>,
+    /// Nothing of its group is left, or nothing helps: its number is not used any more.
+    group_ended: bool,
     /// Standard error has ended, or is not ours.
     silent: bool,
     tail: Tail,
@@ -90,6 +92,18 @@ impl Process {
     /// Its standard error has ended.
     pub fn silenced(&self) {
         self.life.change(|life| life.silent = true);
+    }
+
+    /// Notes that nothing of its group is left, or that nothing more is done about that. Its number is not to be used from now
+    /// on, since the system may give it to another group.
+    pub fn group_ended(&self) {
+        self.life.change(|life| life.group_ended = true);
+    }
+
+    /// Returns whether its group is [gone](Self::group_ended).
+    #[must_use]
+    pub fn is_group_gone(&self) -> bool {
+        self.life.look(|life| life.group_ended)
     }
 
     /// Whether it has ended.

@@ -81,6 +81,14 @@ impl Purpose {
                 return Err(Box::new(answer::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
             }
             (Surface::OldStream, &Verb::GET) => {
+                let is_cross_site = head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+                if is_cross_site && !head.headers.contains_key(header::ORIGIN) {
+                    // A page can have a browser get this without an origin that could be refused, and it begins a session.
+                    return Err(Box::new(refusal(
+                        StatusCode::FORBIDDEN,
+                        "this is a request of a page of another site",
+                    )));
+                }
                 accepts(&head.headers, [EVENTS])?;
                 Self::Bare(Work::OldStream)
             }

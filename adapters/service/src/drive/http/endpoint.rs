@@ -170,7 +170,8 @@ impl<R: Runtime> Endpoint<R> {
         self.web.sessions()
     }
 
-    pub(super) const fn runtime(&self) -> &R {
+    /// Returns the runtime of its sessions.
+    pub const fn runtime(&self) -> &R {
         &self.runtime
     }
 }

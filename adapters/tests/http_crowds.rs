@@ -1,0 +1,106 @@
+//! Peers of an HTTP server that take what they can: they read nothing, come in numbers, and send without end. Whoever takes this
+//! in has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+
+use std::{
+    io::{ErrorKind, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+use crate::{
+    http_peers::{LONG, PATIENCE, Running, call, hear},
+    run,
+};
+
+/// Connects from another address of this machine.
+fn dial_from(last: u8, address: SocketAddr) -> TcpStream {
+    let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("there are sockets");
+    bind(&fd, &SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0))).expect("all of 127.0.0.0/8 is there");
+    connect(&fd, &address).expect("it listens");
+    let stream = TcpStream::from(fd);
+    stream.set_read_timeout(Some(LONG)).expect("not zero");
+    stream
+}
+
+/// Whether a call on this connection is answered; if not, it was hung up on.
+fn is_served(mut stream: &TcpStream) -> bool {
+    let _ = stream.write_all(call("hello").as_bytes());
+    match stream.read(&mut [0; 4096]) {
+        Ok(read) => read > 0,
+        Err(error) => {
+            assert!(matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe), "{error}");
+            false
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_reads_nothing_loses_its_connection() {
+    run(async {
+        let server = Running::new(|listener| listener.write_timeout(PATIENCE).connections(1)).await;
+        for tool in ["large", "flood"] {
+            let mut deaf = server.connect();
+            deaf.write_all(call(tool).as_bytes()).expect("it reads");
+            hear(&mut deaf, "HTTP/1.1 200 OK");
+            // There is one place. It is free though the one who had it has not left.
+            let start = Instant::now();
+            assert!(is_served(&server.connect()), "{tool} keeps its place");
+            assert!(start.elapsed() < LONG);
+            let mut rest = Vec::new();
+            let _ = deaf.read_to_end(&mut rest);
+        }
+        server.stop().await;
+    });
+}
+
+#[test]
+fn one_address_leaves_places_for_others() {
+    run(async {
+        let server = Running::new(|listener| listener.connections(16)).await;
+        let many: Vec<_> = (0..20).map(|_| server.connect()).collect();
+        let served = many.iter().filter(|stream| is_served(stream)).count();
+        assert_eq!(served, 14, "seven eighths");
+        let other = dial_from(2, server.address);
+        assert!(is_served(&other), "another address gets in");
+        assert!(is_served(&dial_from(3, server.address)), "and so does a third one");
+        assert!(many.iter().filter(|stream| is_served(stream)).count() == 14, "nobody has lost anything");
+        server.stop().await;
+    });
+}
+
+#[test]
+fn a_head_without_end_is_not_read_for_long() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let mut stream = server.connect();
+        stream.set_write_timeout(Some(LONG)).expect("not zero");
+        stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n").expect("it reads");
+        let line = format!("x-filler: {}\r\n", "x".repeat(1000)).repeat(64);
+        let (start, mut sent) = (Instant::now(), 0);
+        while stream.write_all(line.as_bytes()).is_ok() {
+            sent += line.len();
+            assert!(sent < 24 << 20, "{sent} bytes of a head were taken in {:?}", start.elapsed());
+        }
+        // What it reads of that is 128 KiB of a head and 256 KiB behind it; the rest is what the system holds on both sides.
+        server.stop().await;
+    });
+}
+
+#[test]
+fn whoever_holds_all_that_it_can_is_nothing_to_others() {
+    run(async {
+        let server = Running::new(|listener| listener.connections(64)).await;
+        let mut many: Vec<_> = (0..64).map(|_| server.connect()).collect();
+        for stream in &mut many {
+            // Those that are too many are hung up on.
+            let _ = stream.write_all(call("tell_and_wait").as_bytes());
+        }
+        let start = Instant::now();
+        assert!(is_served(&dial_from(2, server.address)));
+        assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
+        drop(many);
+        server.stop().await;
+    });
+}
