@@ -156,7 +156,7 @@ mod tests {
             Ok(socket)
         }
 
-        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<Silent>> {
+        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(Silent, SocketAddr)>> {
             Poll::Pending
         }
     }
