@@ -51,7 +51,7 @@ impl Connection<ClientEnd> {
         if let Some(begun) = engine.begun() {
             begun.over_http = true;
         }
-        engine.followed.expect_no_order();
+        engine.unordered = true;
         engine.open(now);
         Self { engine, end: PhantomData }
     }

@@ -285,6 +285,8 @@ pub(super) struct Engine {
     pub(super) aborted: bool,
     /// The client has said that it is ready before it has begun (servers).
     pub(super) initialized_early: bool,
+    /// Messages of the peer come on several streams, and so in any order.
+    pub(super) unordered: bool,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
     pub(super) stats: Stats,
@@ -334,6 +336,7 @@ impl Engine {
             streams: Rare::default(),
             aborted: false,
             initialized_early: false,
+            unordered: false,
             noise: 0,
             stats: Stats::default(),
             side,

@@ -15,36 +15,25 @@ use crate::{
 /// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
 /// should two of them ever have the same, one is not followed to its end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Followed {
-    calls: Rare<VecDeque<(CallId, u64)>>,
-    /// Messages come on several streams, in any order: what is said of a task may come behind its result.
-    unordered: bool,
-}
+pub(super) struct Followed(Rare<VecDeque<(CallId, u64)>>);
 
 impl Followed {
     pub(super) fn contains(&self, call: CallId) -> bool {
-        self.calls.iter().any(|(followed, _)| *followed == call)
-    }
-
-    /// Messages come on several streams. Tasks are followed past their end then, until there are too many.
-    pub(super) fn expect_no_order(&mut self) {
-        self.unordered = true;
+        self.0.iter().any(|(followed, _)| *followed == call)
     }
 
     fn end(&mut self, task: u64) {
-        if !self.unordered
-            && let Some(tasks) = self.calls.made()
-        {
+        if let Some(tasks) = self.0.made() {
             tasks.retain(|(_, followed)| *followed != task);
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.calls = Rare::default();
+        self.0 = Rare::default();
     }
 
     pub(super) fn len(&self) -> usize {
-        self.calls.len()
+        self.0.len()
     }
 }
 
@@ -61,9 +50,9 @@ impl Engine {
         {
             let number = self.number_of(&id);
             if self.followed.len() >= self.limits().tasks {
-                self.followed.calls.pop_front();
+                self.followed.0.pop_front();
             }
-            self.followed.calls.push_back((call, number));
+            self.followed.0.push_back((call, number));
             // It may be over already.
             self.watch_task(&started);
         }
@@ -74,7 +63,7 @@ impl Engine {
                 let meta = result.member("_meta");
                 let related = meta.as_ref().and_then(|meta| meta.member("io.modelcontextprotocol/related-task"));
                 if let Some(id) = related.as_ref().and_then(|related| text(related.member("taskId"))) {
-                    self.followed.end(self.number_of(&id));
+                    self.task_ended(&id);
                 }
             }
             _ => {}
@@ -87,7 +76,15 @@ impl Engine {
         if matches!(status.as_deref(), Some("completed" | "failed" | "cancelled"))
             && let Some(id) = text(task.member("taskId"))
         {
-            self.followed.end(self.number_of(&id));
+            self.task_ended(&id);
+        }
+    }
+
+    /// A task is over. Where messages come in any order, more may be said of it all the same: it is forgotten then when there are
+    /// too many.
+    fn task_ended(&mut self, task: &str) {
+        if !self.unordered {
+            self.followed.end(self.number_of(task));
         }
     }
 
