@@ -172,3 +172,17 @@ fn there_are_only_so_many_sessions() {
     web.delete(&ids[0]);
     assert_eq!(web.ask(request()).status(), 200);
 }
+
+#[test]
+fn a_session_with_too_many_requests_can_be_ended() {
+    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    options.limits.exchanges = 2;
+    let mut web = Web::with(full_server(), options);
+    let id = web.begin("2025-11-25");
+    for number in 0..3 {
+        let asked = web.say(&id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"}));
+        assert_eq!(web.reply(asked).head.is_some(), number == 2, "the third is refused");
+    }
+    assert_eq!(web.delete(&id).status(), 204);
+    assert_eq!((web.sessions.len(), web.endpoint.len()), (0, 0));
+}

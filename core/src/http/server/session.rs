@@ -215,7 +215,8 @@ impl Session {
         self.pump_if_touched();
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
-        let full = self.exchanges.len() >= self.options.limits.exchanges;
+        // The endpoint has forgotten a session that is to end: it ends however many requests there are.
+        let full = self.exchanges.len() >= self.options.limits.exchanges && request.ends().is_none();
         let until = self.clock + self.options.limits.patience;
         self.exchanges.insert(id.0, Box::new(Exchange::new(until)));
         self.look_at(Deadline { at: until, wake: Wake::Patience });
