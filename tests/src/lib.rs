@@ -9,6 +9,7 @@
 //! - [`explore`]: every order in which things can happen
 //! - [`hostile`]: peers that do their worst
 //! - [`simulate`]: runs of one server and many clients, drawn from a number
+//! - [`sessions`]: clients over HTTP that stall, hang up, come back and cancel, and what they are owed
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
@@ -32,6 +33,7 @@ pub mod modern;
 pub mod monitor;
 pub mod net;
 pub mod requirements;
+pub mod sessions;
 pub mod simulate;
 pub mod solo;
 pub mod web;

@@ -22,7 +22,8 @@ use serde_json::{Value, json};
 /// One request, and what has come in answer to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Asked {
-    session: usize,
+    /// The session that it went to; `usize::MAX` if it was refused before that.
+    pub session: usize,
     exchange: Option<ExchangeId>,
     serial: usize,
 }
@@ -401,6 +402,12 @@ impl Web {
     /// Whatever is sent from now on comes from this principal.
     pub fn come_from(&mut self, principal: &str) {
         self.caller = Caller::Known(Arc::new(Principal::new(principal)));
+    }
+
+    /// Whether the client reads an answer.
+    #[must_use]
+    pub fn is_read(&self, asked: Asked) -> bool {
+        !self.unread.contains(&asked)
     }
 
     /// Panics unless no session holds anything.

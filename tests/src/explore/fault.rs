@@ -33,6 +33,9 @@ pub enum Rule {
     Limits,
     /// At rest the tables are empty, and whatever was asked has been dealt with (laws 3 and 5).
     Rest,
+    /// A message of a stream over HTTP comes once and in order, however often its client comes back, or the client is told
+    /// that it is lost.
+    Streams,
     /// Every schedule comes to an end (law 5).
     Livelock,
     /// Nothing panics (law 4).
@@ -62,6 +65,6 @@ impl fmt::Display for Fault {
 }
 
 /// Fails unless `held`.
-pub(super) fn demand(held: bool, rule: Rule, what: impl FnOnce() -> String) -> Result<(), Fault> {
+pub(crate) fn demand(held: bool, rule: Rule, what: impl FnOnce() -> String) -> Result<(), Fault> {
     if held { Ok(()) } else { Err(Fault::new(rule, what())) }
 }

@@ -27,6 +27,7 @@ mod tasks;
 mod world;
 
 pub use end::Reply;
+pub(crate) use fault::demand;
 pub use fault::{Fault, Rule};
 pub use flaw::Flaw;
 pub use happened::{Happened, Happening};
