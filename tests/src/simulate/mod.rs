@@ -18,6 +18,7 @@
 //! | [`desk`] | | nothing comes behind an end; a good peer does nothing wrong; tables are those of the application |
 //! | [`seat`] | the loop of a driver, its parts in any order | limits; output does not wait for a timer; nothing is left |
 //! | [`wiretap`] | | one answer for each request, none behind its cancellation, progress that grows |
+//! | [`web`] | clients over HTTP that stall, hang up, come back and cancel | one answer or word of its loss for each request, none twice; nothing is left |
 //! | [`world`] | | it comes to rest; what was said was heard; changes are told |
 //!
 //! # What has been played
@@ -41,6 +42,7 @@ pub mod stage;
 pub mod tasks;
 pub mod trace;
 pub mod way;
+pub mod web;
 pub mod wiretap;
 pub mod world;
 
@@ -71,8 +73,8 @@ pub struct Played {
 /// If a law is broken.
 #[must_use]
 pub fn run(seed: u64, reader: Option<Reader<'_>>) -> Played {
-    let stage = World::new(Stage::new(Dice::new(seed), Trace::new(reader))).run();
-    let time = Duration::from_nanos(stage.now.as_nanos());
+    let mut stage = World::new(Stage::new(Dice::new(seed), Trace::new(reader))).run();
+    let time = Duration::from_nanos(stage.now.as_nanos()) + web::run(seed, &mut stage.trace);
     Played { hash: stage.trace.hash(), entries: stage.trace.entries(), time }
 }
 
