@@ -20,7 +20,7 @@ use mcp_proto::wire::JsonObject;
 use mcp_proto::{
     connection::{Principal, Settings},
     http::{Challenge, server::Caller},
-    protocol::{ProtocolVersion, VersionSet},
+    protocol::{Era, ProtocolVersion, VersionSet},
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
 use mcp_service::{Context, Failure, Host, RegisterError, Service, Tool, drive::Watch};
@@ -473,6 +473,47 @@ impl Credentials for Purse {
         };
         Box::pin(async move { more })
     }
+}
+
+// req: AUTH-018 AUTH-019 M-AUTH-029 M-AUTH-030
+#[test]
+fn every_request_carries_its_proof_in_a_header() {
+    run(async {
+        let versions = [
+            ProtocolVersion::V2025_03_26,
+            ProtocolVersion::V2025_06_18,
+            ProtocolVersion::V2025_11_25,
+            ProtocolVersion::V2026_07_28,
+        ];
+        for version in versions {
+            let (service, _) = service();
+            let endpoint = endpoint(&service);
+            let purse = Purse { tokens: Mutex::new(vec!["Bearer s3cret"]), challenges: Arc::default() };
+            let seen = Arc::<Mutex<Vec<(String, bool)>>>::default();
+            let log = seen.clone();
+            let look = move |head: &Parts| {
+                let proves = head.headers.get_all(header::AUTHORIZATION).iter().eq(["Bearer s3cret"]);
+                let tells = head.uri.to_string().contains("s3cret");
+                log.lock().expect("no panic").push((head.method.to_string(), proves && !tells));
+            };
+            let guarded =
+                Guarded { tokens: vec![("Bearer s3cret", "somebody")], ..Guarded::open(endpoint.clone(), look) };
+            let connector = Connector::to(Address::new("http://server.example/mcp").expect("an address"));
+            let connector = connector.requests(guarded).credentials(purse);
+            let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
+            for _ in 0..2 {
+                assert_eq!(call(&client, "who", json!({})).await, "somebody");
+            }
+            within(client.close()).await;
+            within(endpoint.close()).await;
+            let seen = seen.lock().expect("no panic").clone();
+            assert!(seen.iter().all(|(_, proves)| *proves), "{version}: {seen:?}");
+            let methods: &[&str] = if version.era() == Era::Legacy { &["POST", "GET", "DELETE"] } else { &["POST"] };
+            for method in methods {
+                assert!(seen.iter().any(|(sent, _)| sent == method), "{version}: {method}: {seen:?}");
+            }
+        }
+    });
 }
 
 #[test]

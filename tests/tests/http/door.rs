@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 use mcp_tests::{
     solo::full_server,
-    web::{Web, bytes, get, initialize, post},
+    web::{Web, bytes, get, initialize, modern, post},
 };
 use serde_json::{Value, json};
 
@@ -96,6 +96,70 @@ fn whoever_is_not_let_in_gets_a_challenge_on_every_route() {
         web.caller = Caller::Refused(Challenge::forbidden(None));
         let reply = web.ask(empty(route(way).header(header::HOST, "localhost")));
         assert_eq!((reply.status(), reply.header("www-authenticate")), (403, None));
+        assert!(web.sessions.is_empty());
+    }
+}
+
+// req: AUTH-010 AUTH-020 AUTH-021 AUTH-022 AUTH-023
+#[test]
+fn each_request_of_a_session_is_authorized_by_itself() {
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let how = || HeaderValue::from_static("Bearer error=\"invalid_token\"");
+        let refusals = [(Challenge::unauthorized(how()), 401), (Challenge::forbidden(Some(how())), 403)];
+        let mut web = Web::new(full_server());
+        web.come_from("ada");
+        let id = web.begin(version);
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        for (challenge, status) in refusals {
+            web.caller = Caller::Refused(challenge);
+            web.take_events();
+            let stream = web.listen(&id, None);
+            let replies = [web.ask(web.in_session(&id, &list)), web.delete(&id), web.ask(begin(version))];
+            for reply in replies.iter().chain([web.reply(stream)]) {
+                assert_eq!(
+                    (reply.status(), reply.header("www-authenticate")),
+                    (status, Some("Bearer error=\"invalid_token\""))
+                );
+            }
+            assert_eq!((web.take_events(), web.sessions.len()), (vec![], 1), "{version}: nothing was processed");
+        }
+        web.come_from("ada");
+        let asked = web.say(&id, &list);
+        let key = web.asked();
+        web.answer(key, &json!({"tools": []}));
+        assert_eq!(web.reply(asked).status(), 200);
+    }
+}
+
+/// The POST that begins another session.
+fn begin(version: &str) -> Request<Vec<u8>> {
+    post("/mcp").body(initialize(version).to_string().into_bytes()).expect("a request")
+}
+
+// req: M-AUTH-033 M-AUTH-055
+#[test]
+fn each_request_without_a_session_is_authorized_by_itself() {
+    let mut web = Web::new(modern_only());
+    let how = || HeaderValue::from_static("Bearer");
+    for (refused, status) in [
+        (None, 200),
+        (Some(Challenge::unauthorized(how())), 401),
+        (None, 200),
+        (Some(Challenge::forbidden(Some(how()))), 403),
+        (None, 200),
+    ] {
+        web.come_from("ada");
+        if let Some(challenge) = refused {
+            web.caller = Caller::Refused(challenge);
+        }
+        let asked = web.send(modern(&json!(1), "tools/list", json!({})));
+        if status == 200 {
+            let key = web.asked();
+            web.answer(key, &json!({"tools": []}));
+        } else {
+            assert_eq!(web.reply(asked).header("www-authenticate"), Some("Bearer"));
+        }
+        assert_eq!(web.reply(asked).status(), status);
         assert!(web.sessions.is_empty());
     }
 }
