@@ -50,15 +50,17 @@ fn main() -> ExitCode {
 static JUDGED: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
 
 fn trials(version: ProtocolVersion) -> Vec<Trial> {
-    let published = published().map(|folder| folder.join(format!("schema/{version}.json")));
-    let schema = published.and_then(|path| fs::read_to_string(path).ok()).map(|text| corrected(value(&text)));
+    // Where there are published schemas, there is one of each revision: only without the folder are tests ignored.
+    let published = published();
+    let path = published.as_ref().map(|folder| folder.join(format!("schema/{version}.json")));
+    let schema = path.and_then(|path| fs::read_to_string(path).ok()).map(|text| corrected(value(&text)));
     let schema = schema
         .map(|schema| if version >= ProtocolVersion::V2025_11_25 { with_skills(schema) } else { schema })
         .map(|schema| Arc::new(if version == ProtocolVersion::V2026_07_28 { with_tasks(schema) } else { schema }));
     let trial = |name: &str, test: fn(&Value, ProtocolVersion) -> Result<(), Failed>| {
         let given = schema.clone();
         Trial::test(format!("{version}::{name}"), move || test(given.as_ref().ok_or("no schema")?, version))
-            .with_ignored_flag(schema.is_none())
+            .with_ignored_flag(published.is_none())
     };
     vec![
         trial("client_requests", client_requests),

@@ -90,24 +90,30 @@ fn a_call_that_takes_too_long_is_called_off<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let client = client::<A>(transport);
     peer.shake_hands_as_server();
-    let pending = ask(&client.peer.within(Duration::from_millis(20)), "test/any", "{}");
-    assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
     assert_eq!(client.event(), Event::Ready);
-    let pending = client.ask("test/next", "{}");
-    let mut next = peer.receive().expect("a request");
-    // Where there is much else to do, it can be too late before it has left; then nothing is said of it.
-    if next["method"] == "test/any" {
-        let cancelled = peer.receive().expect("the cancellation");
-        assert_eq!(cancelled["method"], "notifications/cancelled");
-        assert_eq!(cancelled["params"]["requestId"], next["id"]);
-        // What comes after that is late, and nobody's.
+    // The request has to leave before its time is over, and how long that takes is up to the machine.
+    let left = (0..10).any(|attempt| {
+        let limit = Duration::from_millis(20 << attempt);
+        let pending = ask(&client.peer.within(limit), "test/any", "{}");
+        assert_eq!(pending.wait(), Err(CallError::TimedOut { total: true }));
+        let pending = client.ask("test/next", "{}");
+        let mut next = peer.receive().expect("a request");
+        let left = next["method"] == "test/any";
+        if left {
+            let cancelled = peer.receive().expect("the cancellation");
+            assert_eq!(cancelled["method"], "notifications/cancelled");
+            assert_eq!(cancelled["params"]["requestId"], next["id"]);
+            // What comes after that is late.
+            peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
+            assert!(matches!(client.event(), Event::Late(_)));
+            next = peer.receive().expect("the next request");
+        }
+        assert_eq!(next["method"], "test/next");
         peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
-        assert!(matches!(client.event(), Event::Late(_)));
-        next = peer.receive().expect("the next request");
-    }
-    assert_eq!(next["method"], "test/next");
-    peer.send(&json!({"jsonrpc": "2.0", "id": next["id"], "result": {}}));
-    assert!(pending.wait().is_ok());
+        assert!(pending.wait().is_ok());
+        left
+    });
+    assert!(left, "no request has left within ten seconds");
 }
 
 fn progress_keeps_a_call_alive_up_to_its_total_time<A: Adapter>() {
