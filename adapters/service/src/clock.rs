@@ -51,6 +51,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    // req: M-TASK-015
     #[test]
     fn times_are_written_in_iso_8601() {
         for (seconds, text) in [

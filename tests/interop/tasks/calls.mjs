@@ -53,7 +53,6 @@ task('fifty calls at once get their own answers', async (peer) => {
   assert.deepEqual(answers, names.map((name, i) => (i % 10 === 0 ? 'slow done' : `Hello, ${name}!`)));
 });
 
-// req: PING-003
 task('a small request does not wait for slow calls', async (peer) => {
   const from = peer.wire.log.length;
   const stops = Array.from({ length: 20 }, () => new AbortController());

@@ -209,7 +209,7 @@ fn what_is_no_answer_fails_the_request_and_nothing_else() {
     }
 }
 
-// req: HTTP-015 HTTP-033
+// req: HTTP-015
 #[test]
 fn what_needs_no_answer_takes_any_success_and_no_refusal_to_heart() {
     let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);

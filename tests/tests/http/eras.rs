@@ -41,7 +41,7 @@ fn outcome(web: &mut Web, request: http::Request<Vec<u8>>) -> (u16, Option<i64>)
     }
 }
 
-// req: HTTP-065 HTTP-067 HTTP-068 HTTP-069 HTTP-054
+// req: HTTP-067 HTTP-068 HTTP-069 HTTP-054
 #[test]
 fn a_session_names_a_revision_that_is_served_or_none() {
     for negotiated in ["2025-03-26", "2025-06-18", "2025-11-25"] {

@@ -76,7 +76,7 @@ fn every_message_goes_to_one_stream() {
     }
 }
 
-// req: HTTP-020 HTTP-021 HTTP-076 HTTP-039
+// req: HTTP-020 HTTP-021 HTTP-039
 #[test]
 fn what_a_handler_asks_travels_with_its_request() {
     for version in VERSIONS {
@@ -160,7 +160,7 @@ fn a_batch_is_answered_as_a_whole() {
     }
 }
 
-// req: HTTP-032 HTTP-033 HTTP-022
+// req: HTTP-032 HTTP-022
 #[test]
 fn hanging_up_does_not_cancel_and_cancelling_does() {
     for version in VERSIONS {

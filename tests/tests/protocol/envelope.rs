@@ -313,7 +313,7 @@ fn the_data_of_an_error_can_be_anything() {
     }
 }
 
-// req: BASE-019 BASE-020
+// req: BASE-020
 #[test]
 fn a_method_of_the_specification_comes_as_its_own_kind_or_not_at_all() {
     for version in ProtocolVersion::LEGACY {

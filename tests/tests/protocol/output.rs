@@ -28,6 +28,8 @@ fn kind_of(message: &Value) -> &'static str {
         assert!(message["method"].is_string() && !has("result") && !has("error"), "{message}");
         assert!(!has("params") || message["params"].is_object(), "{message}");
         assert!(!has("id") || message["id"].is_string() || message["id"].is_u64(), "{message}");
+        let is_notification = message["method"].as_str().is_some_and(|method| method.starts_with("notifications/"));
+        assert_eq!(has("id"), !is_notification, "{message}");
         return if has("id") { "request" } else { "notification" };
     }
     assert!(has("result") != has("error"), "{message}");

@@ -236,7 +236,7 @@ fn annotations_and_roles() {
     );
 }
 
-// req: TOOL-002 TOOL-003 TOOL-005 TOOL-009 TOOL-010 TOOL-030 M-TOOL-007 M-TOOL-008 M-TOOL-027
+// req: TOOL-002 TOOL-003 TOOL-005 TOOL-009 TOOL-010 TOOL-030 M-TOOL-007 M-TOOL-008
 #[test]
 fn tools() {
     shape::<ListToolsParams>(json!({"_meta": {}, "cursor": "c"}), &[]);

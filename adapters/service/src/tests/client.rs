@@ -295,7 +295,7 @@ fn roots_are_shown_and_changes_announced() {
     assert!(narrow.client.take_lines().is_empty(), "it was not declared");
 }
 
-// req: TOOL-009 TOOL-014 TOOL-019 TOOL-024 TOOL-025
+// req: TOOL-009 TOOL-014 TOOL-019 TOOL-024 TOOL-025 M-TOOL-027
 #[test]
 fn tool_failures_and_errors_are_not_the_same() {
     let pair = Pair::scripted(&Host::builder("client", "1").build(), |method, params| {

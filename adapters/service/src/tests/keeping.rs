@@ -64,7 +64,7 @@ fn lists_are_used_again_page_by_page() {
     pair.assert_clean();
 }
 
-// req: M-CACHE-021 M-CACHE-018
+// req: M-CACHE-021
 #[test]
 fn a_resource_says_itself_for_how_long_it_is_good() {
     let pair = modern(&steady());

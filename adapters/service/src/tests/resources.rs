@@ -1,8 +1,11 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_proto::{
-    protocol::{Capability, Era, ProtocolVersion},
-    schema::{BlobResourceContents, ReadResourceResult, ResourceContents, ResourceUpdatedParams, TextResourceContents},
+    protocol::{Capability, Era, ProtocolVersion, VersionSet},
+    schema::{
+        BlobResourceContents, ReadResourceResult, ResourceContents, ResourceUpdatedParams, ResourcesListChangedParams,
+        TextResourceContents,
+    },
 };
 use serde_json::{Value, json};
 
@@ -125,22 +128,30 @@ fn what_is_registered_has_a_uri_of_its_own() {
 // req: RES-014 RES-015 RES-016
 #[test]
 fn changes_of_the_list_are_announced_where_that_was_declared() {
-    let service = builder().build().expect("a good service");
-    let wide = Pair::simple(&service);
-    let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
-        joining.server.capabilities.resources.as_mut().expect("resources").list_changed = None;
-    });
-    let changes = Changes::new()
-        .add(Resource::new("test://new", "new", || ""))
-        .add(ResourceTemplate::new("test://new/{a}", "new", || ""))
-        .remove_resource("test://text")
-        .remove_template("test://template/{id}/data");
-    service.change(changes).expect("names are free");
-    wide.settle();
-    narrow.settle();
-    assert_eq!(wide.server.take_lines(), [json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"})]);
-    assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
-    assert!(service.remove_resource("test://new") && service.remove_template("test://new/{a}"));
+    for version in ProtocolVersion::LEGACY {
+        let service = builder().build().expect("a good service");
+        let heard = Arc::new(Mutex::new(0));
+        let ear = heard.clone();
+        let host = Host::builder("client", "1").on(move |_: ResourcesListChangedParams, _| *lock(&ear) += 1).build();
+        let wide = Pair::new(&host, &service, version);
+        let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+            joining.client.settings.versions = VersionSet::only(version);
+            joining.server.capabilities.resources.as_mut().expect("resources").list_changed = None;
+        });
+        let changes = Changes::new()
+            .add(Resource::new("test://new", "new", || ""))
+            .add(ResourceTemplate::new("test://new/{a}", "new", || ""))
+            .remove_resource("test://text")
+            .remove_template("test://template/{id}/data");
+        service.change(changes).expect("names are free");
+        wide.settle();
+        narrow.settle();
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/resources/list_changed"});
+        assert_eq!(wide.server.take_lines(), [told], "{version}");
+        assert_eq!(*lock(&heard), 1, "{version}");
+        assert_eq!(narrow.server.take_lines(), [Value::Null; 0], "{version}");
+        assert!(service.remove_resource("test://new") && service.remove_template("test://new/{a}"));
+    }
 }
 
 // req: RES-017 RES-018 RES-019 RES-020 RES-021 RES-022

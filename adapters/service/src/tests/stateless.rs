@@ -155,7 +155,7 @@ fn what_spans_requests_is_named_in_each_of_them() {
     assert_eq!(text(&send(&there, "tools/call", again, everything()).expect("a result")), "String(\"Ada\")");
 }
 
-// req: M-DISC-010 M-TOOL-001 M-PROMPT-001 M-RES-001 M-RES-005 M-COMPL-001 M-LOG-001
+// req: LIFE-023 M-DISC-010 M-TOOL-001 M-PROMPT-001 M-RES-001 M-RES-005 M-COMPL-001 M-LOG-001
 #[test]
 fn discovery_names_everything_that_there_is() {
     let none = || Service::builder("test", "1");
@@ -191,7 +191,19 @@ fn discovery_names_everything_that_there_is() {
         ),
     ];
     for (builder, expected) in table {
-        let pair = modern(&builder.build().expect("a good service"));
+        let service = builder.build().expect("a good service");
+        // 2024-11-05 has no capability for completion.
+        for version in ProtocolVersion::LEGACY {
+            let pair = Pair::new(&obliging().build(), &service, version);
+            let declared = pair.client.with_conn(|conn| conn.peer_capabilities());
+            for capability in [Capability::Tools, Capability::Prompts, Capability::Resources, Capability::Logging] {
+                let is_expected = expected.get(capability.path()).is_some();
+                assert_eq!(declared.contains(capability), is_expected, "{capability:?} in {version}: {expected}");
+            }
+            let completes = version > ProtocolVersion::V2024_11_05 && expected.get("completions").is_some();
+            assert_eq!(declared.contains(Capability::Completions), completes, "{version}: {expected}");
+        }
+        let pair = modern(&service);
         let discovered = body(VERSION, true, send(&pair, "server/discover", json!({}), json!({})));
         assert_eq!(discovered["capabilities"], expected);
         assert_eq!(discovered["supportedVersions"][0], "2026-07-28");
@@ -262,7 +274,7 @@ fn changes_reach_whoever_listens_for_them() {
     }
 }
 
-// req: M-PROMPT-015 M-PROMPT-016 M-SCHEMA-015 M-SCHEMA-017
+// req: CONT-006 M-PROMPT-015 M-PROMPT-016 M-SCHEMA-015 M-SCHEMA-017
 #[test]
 fn what_prompts_carry_says_what_it_is() {
     let named =
@@ -279,7 +291,7 @@ fn what_prompts_carry_says_what_it_is() {
         .prompt(Prompt::new("no type", message(ContentBlock::audio("/wA=", "sound"))))
         .build()
         .expect("a good service");
-    for version in [ProtocolVersion::V2025_11_25, VERSION] {
+    for version in ProtocolVersion::ALL {
         let pair = Pair::new(&obliging().build(), &service, version);
         let get = |name: &str| pair.ask("prompts/get", json!({ "name": name }));
         let content = |name: &str| body(version, false, get(name))["messages"][0]["content"].clone();
@@ -291,6 +303,10 @@ fn what_prompts_carry_says_what_it_is() {
             embedded(json!({"uri": "a://c", "mimeType": "application/octet-stream", "blob": "/wA="}))
         );
         assert_eq!(content("image"), json!({"type": "image", "data": "/wA=", "mimeType": "image/png"}));
+        // Sounds are content since 2025-03-26.
+        if version == ProtocolVersion::V2024_11_05 {
+            continue;
+        }
         assert_eq!(content("sound"), json!({"type": "audio", "data": "/wA=", "mimeType": "audio/wav"}));
         for bad in ["no bytes", "no type"] {
             assert_eq!(code(&get(bad)), -32603, "{bad}");

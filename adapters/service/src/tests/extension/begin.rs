@@ -91,7 +91,7 @@ fn only_those_have_tasks_who_have_declared_them() {
     assert_eq!(code(&get(&pair, "x")), -32601);
 }
 
-// req: M-TASK-011 M-TASK-013 M-TASK-014 M-TASK-015 M-TASK-016 M-TASK-017 M-TASK-019 M-TASK-026 M-TASK-031 M-TASK-034
+// req: M-TASK-011 M-TASK-013 M-TASK-014 M-TASK-016 M-TASK-017 M-TASK-019 M-TASK-026 M-TASK-031 M-TASK-034
 // req: M-TASK-073
 #[test]
 fn a_task_is_there_before_anybody_hears_of_it() {
