@@ -67,6 +67,11 @@ const KEPT: [Method; 8] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked(u64);
 
+impl Asked {
+    /// What is asked of somebody else than it was to be asked of: the answer is not kept.
+    pub(crate) const OF_ANOTHER: Self = Self(u64::MAX);
+}
+
 #[derive(Clone, Debug)]
 struct Entry {
     result: Box<str>,

@@ -152,3 +152,33 @@ impl Engine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+    use crate::{
+        codec::Frame,
+        connection::Client,
+        protocol::{ProtocolVersion, VersionSet},
+        schema::Implementation,
+    };
+
+    #[test]
+    fn what_the_binding_asks_is_taken_back_when_its_time_is_up() {
+        let mut config = ClientConfig::new(Implementation::new("c", "1"));
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+        let mut client = Client::new(config, Timestamp::ZERO);
+        let mut out = Vec::new();
+        assert!(client.poll_transmit(&mut out).is_some());
+        let discovered = br#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private"}}"#;
+        assert_eq!(client.handle_frame(Timestamp::ZERO, Frame::new(discovered)), Some(Event::Ready));
+        let within = Duration::from_secs(1);
+        assert!(client.ask_for_tools(Timestamp::ZERO, None, within).is_some());
+        assert!(client.has_output());
+        client.handle_timeout(Timestamp::ZERO + within);
+        assert_eq!((client.has_output(), client.usage().calls), (false, 0));
+        assert!(client.poll_event().is_none());
+    }
+}

@@ -28,10 +28,17 @@ impl Connection<ClientEnd> {
     }
 
     /// As whom requests are made from now on, where the server knows that from something outside of the messages, such as
-    /// a token. Results that are private to one are not used for another.
+    /// a token. Results that are private to one are not used for another. Requests in flight may be sent with the old token or
+    /// with the new one, so what they are answered with is not kept at all.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
-        if let Side::Client { principal: own, .. } = &mut self.engine.side {
+        let Engine { side, repeats, .. } = &mut self.engine;
+        let Side::Client { principal: own, begun, .. } = side else { return };
+        if *own != principal {
             *own = principal;
+            begun.principal_changed = true;
+            if let Some(repeats) = repeats.made() {
+                repeats.forget_who_asked();
+            }
         }
     }
 }
@@ -91,6 +98,9 @@ impl Engine {
 
     /// The server has said what it is before anybody has asked for it.
     pub(super) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
+        if self.begun().is_some_and(|begun| begun.principal_changed) {
+            return;
+        }
         if let Some(key) = CacheKey::new(Method::Discover, version, None, self.side.principal()) {
             let asked = self.cache.ask(&key);
             let now = self.clock;

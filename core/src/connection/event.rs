@@ -65,11 +65,14 @@ pub enum Event<'a> {
         /// Why.
         cause: CancelCause<'a>,
     },
-    /// A response to a request of ours that has ended before. It is dropped.
+    /// A response to a request of ours that has ended before. It is dropped. Only for calls that the application was given:
+    /// others are counted in [`Stats::late`](super::Stats::late).
+    ///
+    /// A peer can cause as many of these as it sends messages. Whoever writes a log bounds what is written.
     Late(CallId),
     /// An error that the peer could not attribute to a request.
     PeerError(ErrorObject),
-    /// The peer sent something wrong.
+    /// The peer sent something wrong. As for [`Late`](Self::Late), it can be caused by every message.
     Violation(Violation<'a>),
     /// The connection has ended. The last event.
     Closed(CloseReason),

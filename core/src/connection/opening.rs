@@ -73,6 +73,8 @@ pub(super) struct Beginning {
     pub(super) refused: Option<ErrorObject>,
     /// How to begin if the server is started once more.
     next: Option<Opening>,
+    /// The client has become somebody else since it has asked which era the server is of.
+    pub(super) principal_changed: bool,
     /// Silence says nothing of the server's era.
     pub(super) over_http: bool,
 }

@@ -44,6 +44,7 @@ impl Engine {
         if let Some(begun) = self.begun() {
             patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some() || begun.over_http;
             begun.probe = Probe::Asked;
+            begun.principal_changed = false;
         }
         let settings = self.settings();
         let hurried = settings.probe_timeout.min(settings.handshake_timeout);

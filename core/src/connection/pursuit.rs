@@ -13,7 +13,7 @@ use core::time::Duration;
 use super::{
     Event, Outcome, RequestOptions, SendError,
     engine::{CallTag, Engine, RequestTag, Token},
-    receive::Origin,
+    receive::{Origin, call_of},
     rounds::{Asked, Question, questions},
     task_questions::{Answer, TaskQuestions},
 };
@@ -407,23 +407,24 @@ impl Engine {
     }
 
     /// Tells the server that nobody wants a task any more. Nothing waits for what it says to that.
-    pub(super) fn say_farewell(&mut self, task: &str) {
+    pub(super) fn say_farewell(&mut self, task: &str) -> Option<CallId> {
         if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
-            return;
+            return None;
         }
         let options = RequestOptions::within(FAREWELL);
         let name = Method::ExtCancelTask.as_str();
         // It is small, and there is room for it.
-        let _ = self.start(self.clock, Lane::Request, name, CallTag::Farewell, options, |out| {
+        let call = self.start(self.clock, Lane::Request, name, CallTag::Farewell, options, |out| {
             out.extend_from_slice(b"{\"taskId\":");
             encode::text(out, task);
             out.push(b'}');
             Ok(())
         });
+        call.ok()
     }
 
     /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task, this is
-    /// only what it has heard before.
+    /// only what it has heard before. A server that answers like that again and again is not followed in it.
     pub(super) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
         let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
         let declared = self.local.contains(Capability::TasksExtension);
@@ -433,8 +434,12 @@ impl Engine {
             && is_task()
             && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
             && self.repeats.pursuing(&task).is_empty()
+            && let Some((late, _)) = call_of(id).filter(|(late, _)| {
+                self.repeats.may_dismiss(late.as_u64(), |farewell| self.calls.get(farewell).is_some())
+            })
+            && let Some(farewell) = self.say_farewell(&task)
         {
-            self.say_farewell(&task);
+            self.repeats.dismiss(late.as_u64(), farewell);
         }
     }
 }

@@ -531,7 +531,8 @@ impl Engine {
         match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
             None => {
                 self.stats.late += 1;
-                Some(Event::Late(call))
+                // Pings, and requests that were sent again under another id, are not the application's.
+                self.calls.is_of_the_application(call).then_some(Event::Late(call))
             }
             // A server may end a subscription by a result and by taking the request back; and what it says of a task may
             // come when nobody waits for it any more.
@@ -631,7 +632,7 @@ impl Engine {
 }
 
 /// The call that an id names, and whether it does so as a string, which some gateways make of a number.
-fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
+pub(super) fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
     let exact = id.as_u64();
     let number = exact.or_else(|| id.retyped()?.as_u64())?;
     Some((CallId::from_raw(number), exact.is_none()))

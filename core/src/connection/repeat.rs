@@ -3,7 +3,7 @@
 
 use alloc::{
     boxed::Box,
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     string::{String, ToString},
     vec::Vec,
 };
@@ -30,6 +30,10 @@ const SPARE: usize = 64;
 
 /// A buffer that is larger than this is not kept.
 const SPARE_BYTES: usize = 4096;
+
+/// How many tasks may be given up at once that are the late answers of requests. The server decides how many there are, so
+/// they are not to take the room of calls.
+const DISMISSED: usize = 16;
 
 /// What is kept of a request until it has ended.
 #[derive(Clone, Debug)]
@@ -83,6 +87,9 @@ pub(super) struct Repeats {
     due: BTreeSet<(Timestamp, CallId)>,
     /// The tasks that calls have become.
     tasks: BTreeSet<(String, CallId)>,
+    /// The latest requests that were answered with tasks when nobody waited for that any more, and the calls that have given
+    /// those up.
+    dismissed: VecDeque<(u64, CallId)>,
     /// What all of it weighs.
     bytes: usize,
     spare: Vec<Vec<u8>>,
@@ -107,6 +114,7 @@ impl Repeats {
             parked: None,
             due: BTreeSet::new(),
             tasks: BTreeSet::new(),
+            dismissed: VecDeque::new(),
             bytes: 0,
             spare: Vec::new(),
             was_deaf: false,
@@ -194,6 +202,31 @@ impl Repeats {
         let result = f(kept);
         self.bytes += kept.weight();
         Some(result)
+    }
+
+    /// The client is somebody else from now on: what comes of requests in flight belongs to nobody in particular.
+    pub(super) fn forget_who_asked(&mut self) {
+        for kept in self.calls.values_mut() {
+            if let Some((asked, _)) = &mut kept.asked {
+                *asked = Asked::OF_ANOTHER;
+            }
+        }
+    }
+
+    /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like that at
+    /// the moment. The farewells are calls that are `in_flight` for a while.
+    pub(super) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
+        let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
+        let is_full = self.dismissed.len() >= DISMISSED;
+        is_new && !(is_full && self.dismissed.front().is_some_and(|(_, farewell)| in_flight(*farewell)))
+    }
+
+    /// Remembers that the task that `late` was answered with was given up.
+    pub(super) fn dismiss(&mut self, late: u64, farewell: CallId) {
+        if self.dismissed.len() >= DISMISSED {
+            self.dismissed.pop_front();
+        }
+        self.dismissed.push_back((late, farewell));
     }
 
     /// Has a call sent again at this time.

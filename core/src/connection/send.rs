@@ -162,6 +162,9 @@ impl Engine {
         }
         queued?.ok_or(SendError::TooLarge)?;
         let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
+        if !matches!(tag, CallTag::User { .. }) {
+            self.calls.note_own(call);
+        }
         if keep {
             self.repeats.begin(call, MethodName::new(method).into_owned(), kept, extra);
         }
@@ -255,7 +258,8 @@ impl Engine {
         self.keep_no_more(id);
         let Some(call) = self.calls.retire(id) else { return };
         if let Some(task) = task {
-            return self.as_client().say_farewell(&task);
+            self.as_client().say_farewell(&task);
+            return;
         }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
         if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
@@ -286,6 +290,11 @@ impl Engine {
         }
         match call.tag {
             CallTag::Keepalive => self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0,
+            // What a binding asks goes before other requests.
+            CallTag::Farewell => {
+                self.outbox.take_back_call(id)
+                    || self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0
+            }
             _ => self.outbox.take_back_call(self.calls.wire(id)),
         }
     }

@@ -1,6 +1,6 @@
 //! Requests of ours.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
 
 use hashbrown::HashMap;
@@ -58,6 +58,44 @@ pub(crate) struct Outgoing<T> {
     deadlines: Deadlines,
     with_deadline: usize,
     next_id: u64,
+    own: OwnIds,
+}
+
+/// The ids that were not given to the application, as far as that is remembered.
+#[derive(Clone, Debug)]
+struct OwnIds {
+    /// All before this one.
+    before: u64,
+    /// Further ones, from the first to the last.
+    ranges: VecDeque<(u64, u64)>,
+    /// Nothing is known of those before this one.
+    known_from: u64,
+}
+
+impl OwnIds {
+    /// How many ranges are remembered. An answer to one before them is later than any that has only crossed something.
+    const MOST: usize = 64;
+
+    fn note(&mut self, id: u64) {
+        if id == self.before {
+            self.before += 1;
+            return;
+        }
+        match self.ranges.back_mut() {
+            Some((_, last)) if *last + 1 == id => *last = id,
+            _ => self.ranges.push_back((id, id)),
+        }
+        if self.ranges.len() > Self::MOST
+            && let Some((_, last)) = self.ranges.pop_front()
+        {
+            self.known_from = last + 1;
+        }
+    }
+
+    fn is_foreign(&self, id: u64) -> bool {
+        let at = self.ranges.partition_point(|(_, last)| *last < id);
+        id >= self.before.max(self.known_from) && self.ranges.get(at).is_none_or(|(first, _)| id < *first)
+    }
 }
 
 impl<T> Outgoing<T> {
@@ -68,7 +106,18 @@ impl<T> Outgoing<T> {
             deadlines: Deadlines::new(),
             with_deadline: 0,
             next_id: first_id,
+            own: OwnIds { before: first_id, ranges: VecDeque::new(), known_from: 0 },
         }
+    }
+
+    /// The application does not know of this call.
+    pub(crate) fn note_own(&mut self, id: CallId) {
+        self.own.note(id.0);
+    }
+
+    /// Whether a call was the application's. Of what is long ago that is not known any more, and is denied.
+    pub(crate) fn is_of_the_application(&self, id: CallId) -> bool {
+        id.0 < self.next_id && self.own.is_foreign(id.0)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -172,6 +221,7 @@ impl<T> Outgoing<T> {
         let wire = self.next_id;
         let Some(call) = self.calls.get_mut(&id.0) else { return };
         self.next_id += 1;
+        self.own.note(wire);
         self.aliases.remove(&call.wire);
         self.aliases.insert(wire, id.0);
         let had = call.deadline().is_some();
@@ -234,5 +284,31 @@ impl<T> Outgoing<T> {
         let mut ids: alloc::vec::Vec<_> = self.calls.keys().copied().map(CallId).collect();
         ids.sort_unstable();
         ids
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+
+    #[test]
+    fn the_ids_of_others_are_never_taken_for_those_of_the_application() {
+        for (share, seed) in [(1, 1_u64), (2, 2), (10, 3), (1000, 4)] {
+            let (mut table, mut model, mut state) = (Outgoing::<()>::new(1), BTreeSet::new(), seed);
+            for _ in 0..2_000 {
+                crate::wire::dice::roll(&mut state);
+                let call = table.insert(Timestamp::ZERO, (), false, None, None);
+                if (state >> 40).is_multiple_of(share) {
+                    table.note_own(call);
+                } else {
+                    model.insert(call);
+                }
+            }
+            let known: BTreeSet<_> = (0..3_000).map(CallId).filter(|id| table.is_of_the_application(*id)).collect();
+            assert!(known.is_subset(&model));
+            let latest = 2_000 - 60;
+            assert!(model.range(CallId(latest)..).all(|call| known.contains(call)), "{share}");
+        }
     }
 }

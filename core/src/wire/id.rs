@@ -115,7 +115,8 @@ impl RequestId {
             Form::String => String::from(self.as_json().trim_matches('"')),
             Form::Number | Form::Escaped => return None,
         };
-        let digits = other.trim_matches('"').trim_start_matches('-');
+        let number = other.trim_matches('"');
+        let digits = number.strip_prefix('-').unwrap_or(number);
         let canonical = digits == "0" && !self.as_json().contains('-')
             || !digits.starts_with('0') && !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
         if canonical { Self::from_token(&other) } else { None }
@@ -292,7 +293,20 @@ mod tests {
         assert_eq!(id("7").retyped(), Some(id("\"7\"")));
         assert_eq!(id("\"-7\"").retyped(), Some(id("-7")));
         assert_eq!(id("\"0\"").retyped(), Some(id("0")));
-        for token in ["\"07\"", "7.0", "\"7.0\"", "\"\"", "\"-\"", "\"-0\"", "\"a\"", "\"\\u0037\"", "\" 7\""] {
+        for token in [
+            "\"--5\"",
+            "\"-\"",
+            "\"--0\"",
+            "\"07\"",
+            "7.0",
+            "\"7.0\"",
+            "\"\"",
+            "\"-\"",
+            "\"-0\"",
+            "\"a\"",
+            "\"\\u0037\"",
+            "\" 7\"",
+        ] {
             assert_eq!(id(token).retyped(), None, "{token}");
         }
     }

@@ -231,7 +231,9 @@ impl Model {
         match self.calls.iter().find(|call| call.state != CallState::Over && call.id == number) {
             Some(call) if call.listening.is_some() => {}
             Some(_) => self.violation("UnknownResponse"),
-            None => self.events.push(Seen::Late(number)),
+            // It is told if the application knows of such a call.
+            None if self.calls().contains(&number) => self.events.push(Seen::Late(number)),
+            None => {}
         }
     }
 

@@ -224,3 +224,78 @@ fn the_reason_of_the_end_is_short_for_each_call_that_ends_with_it() {
     let [Event::Closed(reason @ CloseReason::UnsupportedVersion(_))] = &events[..] else { panic!("no end") };
     assert!(reason.to_string().len() < 2000, "{}", reason.to_string().len());
 }
+
+#[test]
+fn late_tasks_leave_the_calls_to_the_application() {
+    let mut client = client();
+    let calls: Vec<_> = (0..200).map(|_| call(&mut client)).collect();
+    for call in &calls {
+        client.conn.cancel(*call, None).expect("it is in flight");
+    }
+    client.sent();
+    client.take_events();
+    let late = |id: u64, task_id: u64| result(id, task(&task_id.to_string(), "working", &json!({})));
+    // The same answer, again and again, for one task after the other.
+    for number in 0..100 {
+        client.feed(&late(calls[0].as_u64(), number));
+    }
+    let sent = client.sent();
+    assert_eq!(sent.iter().map(|sent| &sent["method"]).collect::<Vec<_>>(), ["tasks/cancel"]);
+    // Different ones: some are given up at once, and all the others when those are.
+    for call in &calls[1..] {
+        client.feed(&late(call.as_u64(), call.as_u64()));
+    }
+    let farewells = client.sent();
+    assert_eq!((farewells.len(), client.conn.usage().calls), (15, 16));
+    client.feed(&json!({"jsonrpc": "2.0", "id": sent[0]["id"], "result": {"resultType": "complete"}}));
+    client.feed(&late(calls[150].as_u64(), 7));
+    assert_eq!(client.sent_one()["params"]["taskId"], "7");
+    // What nobody waits for takes no room for ever.
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.conn.usage().calls, 0);
+}
+
+#[test]
+fn calls_that_ask_end_one_by_one_at_a_cost_of_their_own() {
+    let mut taken = Vec::new();
+    for count in [250, 1000] {
+        let mut client = client();
+        let ask = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+        let calls: Vec<_> = (0..count).map(|_| call(&mut client)).collect();
+        for call in &calls {
+            client.feed(&result(call.as_u64(), ask.clone()));
+        }
+        assert_eq!(client.take_events().len(), count);
+        client.conn.cancel(calls[0], None).expect("it is in flight");
+        assert_eq!(client.take_events().len(), 2);
+        taken.push(allocated(|| client.conn.close(client.now)));
+        let ended = client.take_events();
+        assert_eq!(ended.iter().filter(|event| matches!(event, Event::Cancelled { .. })).count(), count - 1);
+        assert_eq!(ended.iter().filter(|event| matches!(event, Event::Response { .. })).count(), count - 1);
+    }
+    assert!(taken[1] < 8 * taken[0], "{taken:?} bytes for four times as many");
+}
+
+#[test]
+fn the_application_hears_of_late_answers_to_its_own_calls() {
+    let mut config = full_client();
+    config.settings.keepalive =
+        Some(mcp_proto::connection::Keepalive { interval: Duration::from_secs(10), missed: 100 });
+    let mut client = Solo::ready_client_with(config, ProtocolVersion::V2025_11_25);
+    let mine = client.call_with("vendor/x", RequestOptions::within(Duration::from_secs(1)));
+    client.advance(Duration::from_secs(1));
+    client.sent();
+    client.take_events();
+    client.advance(Duration::from_secs(9));
+    let ping = client.sent_one();
+    client.advance(Duration::from_secs(10));
+    client.take_events();
+    let late = client.conn.stats().late;
+    for id in [json!(1), ping["id"].clone()] {
+        client.feed(&result(id.clone(), json!({})));
+        assert_eq!(client.take_events(), [], "{id} was not the application's");
+    }
+    client.feed(&result(mine.as_u64(), json!({})));
+    assert_eq!(client.take_events(), [Event::Late(mine)]);
+    assert_eq!(client.conn.stats().late - late, 3);
+}

@@ -369,3 +369,41 @@ fn a_call_that_nothing_remembers_is_not_kept_for_that() {
     let call: fn(&mut Client) = |client| drop(ask(client, &CallToolParams::new("t")));
     assert_eq!([kept(0, call), kept(1, call)], [r#"{"name":"t"}"#.len(); 2]);
 }
+
+/// What was asked as one and answered to another belongs to neither.
+#[test]
+fn what_is_under_way_while_the_client_becomes_somebody_else_is_not_kept() {
+    let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+    for there_and_back in [false, true] {
+        let mut client = Solo::modern_client();
+        client.conn.act_as(Some(a.clone()));
+        client
+            .conn
+            .request(client.now, &ListToolsParams::default(), RequestOptions::default())
+            .expect("it may be asked");
+        client.conn.act_as(Some(b.clone()));
+        if there_and_back {
+            client.conn.act_as(Some(a.clone()));
+        }
+        let request = client.sent_one();
+        client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {
+            "resultType": "complete", "tools": [], "ttlMs": 100_000, "cacheScope": "private"}}));
+        client.take_events();
+        for who in [&a, &b] {
+            client.conn.act_as(Some(who.clone()));
+            client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("a call");
+            assert_eq!(client.sent().len(), 1, "{who} asks for itself");
+        }
+    }
+    // To become who one is changes nothing.
+    let mut client = Solo::modern_client();
+    client.conn.act_as(Some(a.clone()));
+    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it may be asked");
+    client.conn.act_as(Some(a));
+    let request = client.sent_one();
+    client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {
+        "resultType": "complete", "tools": [], "ttlMs": 100_000, "cacheScope": "private"}}));
+    client.take_events();
+    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("a call");
+    assert_eq!(client.sent(), NOTHING);
+}
