@@ -46,7 +46,7 @@ impl Engine {
         }
         self.end_calls(&reason);
         self.end_subscriptions();
-        self.pings = None;
+        (self.pings, self.pause) = (None, None);
         self.aborted = self.phase < Phase::Ready;
         self.phase = Phase::Draining;
         self.drain = Some(Box::new((now + self.limits().drain, reason)));
@@ -83,7 +83,7 @@ impl Engine {
         }
         self.phase = Phase::Closed;
         self.drain = None;
-        self.pings = None;
+        (self.pings, self.pause) = (None, None);
         self.changes.clear();
         self.followed.clear();
         self.ended = Some(Box::new(reason));

@@ -9,6 +9,7 @@ use super::{
     batch::Batches,
     changes::Changes,
     client::Steps,
+    intake::{Pause, Refused},
     keepalive::Pings,
     modern::Modern,
     opening::{Beginning, Opening},
@@ -278,6 +279,9 @@ pub(super) struct Engine {
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) drain: Option<Box<(Timestamp, CloseReason)>>,
+    /// Reading is paused, or was until its deadline.
+    pub(super) pause: Option<Box<Pause>>,
+    pub(super) refused: Refused,
     /// How the frame that is being taken in has come.
     pub(super) arrival: Option<Arc<Arrival>>,
     pub(super) streams: Rare<Streams>,
@@ -332,6 +336,8 @@ impl Engine {
             cache: Rare::default(),
             clock: now,
             drain: None,
+            pause: None,
+            refused: Refused::default(),
             arrival: None,
             streams: Rare::default(),
             aborted: false,
@@ -388,6 +394,7 @@ impl Engine {
         self.flush_changes();
         let start = out.len();
         let (route, stream) = self.pop_frame(out)?;
+        self.progressed();
         self.stats.frames_sent += u64::from(out.len() > start);
         Some(Transmit { len: out.len() - start, route, stream })
     }
@@ -455,7 +462,8 @@ impl Engine {
             (Some(first), Some(other)) if other.at < first.at => Some(other),
             (first, other) => first.or(other),
         };
-        [retry, ping, drain].into_iter().fold(call, nearer)
+        let pause = self.pause_ends().map(|at| Deadline { at, wake: Wake::InputPause });
+        [retry, ping, drain, pause].into_iter().fold(call, nearer)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {
@@ -465,6 +473,7 @@ impl Engine {
         }
         self.as_client().send_due(now);
         self.keep_alive(now);
+        self.end_pause(now);
         if self.drain.as_ref().is_some_and(|drain| drain.0 <= now) {
             self.finish_draining();
         }
@@ -489,6 +498,8 @@ impl Engine {
                 self.calls.retire(id);
             }
             Some(CallTag::User { .. }) if !total && self.pursues(id) => self.as_client().task_silent(id),
+            // The answer may be among what is not read.
+            Some(CallTag::User { .. }) if !total && self.is_paused() && self.calls.excuse(now, id) => {}
             Some(CallTag::User { .. }) => {
                 self.abandon(id, Some("timed out"));
                 self.stats.timed_out += 1;
@@ -525,6 +536,7 @@ impl Engine {
         if let Some(tag) = self.requests.retire(key) {
             self.request_bytes -= tag.bytes;
         }
+        self.progressed();
     }
 
     pub(super) fn is_drained(&self) -> bool {

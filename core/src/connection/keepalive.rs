@@ -27,6 +27,11 @@ impl Pings {
         Some(Box::new(Self { keepalive, heard: now, missed: 0, in_flight: false }))
     }
 
+    /// Whether a ping waits for its answer.
+    pub(super) const fn is_in_flight(&self) -> bool {
+        self.in_flight
+    }
+
     /// When the next ping is due. The one in flight has a deadline of its own.
     pub(super) fn due(&self) -> Option<Timestamp> {
         (!self.in_flight).then(|| self.heard + self.keepalive.interval)
@@ -43,12 +48,13 @@ impl Engine {
     }
 
     pub(super) fn keep_alive(&mut self, now: Timestamp) {
+        let is_paused = self.is_paused();
         let Some(pings) = &mut self.pings else { return };
         if pings.due().is_none_or(|due| due > now) {
             return;
         }
-        if self.phase != Phase::Ready {
-            // The handshake has a deadline of its own.
+        if self.phase != Phase::Ready || is_paused {
+            // The handshake has a deadline of its own, and a peer that is not read is not silent.
             pings.heard = now;
             return;
         }
@@ -61,8 +67,13 @@ impl Engine {
     }
 
     pub(super) fn ping_missed(&mut self, now: Timestamp) {
+        let is_paused = self.is_paused();
         let Some(pings) = &mut self.pings else { return };
         pings.in_flight = false;
+        if is_paused {
+            pings.heard = now;
+            return;
+        }
         if pings.heard + pings.keepalive.interval > now {
             return;
         }

@@ -63,6 +63,11 @@ pub struct Limits {
     pub cache_entries: usize,
     /// What they may take, in bytes. Default 16 MiB: as much as the largest message.
     pub cache_bytes: usize,
+    /// How long [reading may be paused](super::Connection::wants_input) without progress: no byte of output leaves, and no
+    /// request is answered. After that input is wanted, and what is beyond these limits is refused. It is looked at when
+    /// it is over, so a pause lasts less than twice as long after the last progress. Zero never pauses. Default 30 seconds:
+    /// more than a peer takes that is busy, less than the idle timeout of a request.
+    pub input_pause: Duration,
     /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
     pub drain: Duration,
 }
@@ -70,6 +75,11 @@ pub struct Limits {
 impl Limits {
     /// What a peer says of itself may take this much, decoded, however small the limit for messages is.
     const SELF_DESCRIPTION: usize = 16 << 10;
+
+    /// The bytes that the next request of the peer may take: room for it is kept free while input is wanted.
+    pub(crate) fn next_request(&self) -> usize {
+        self.frame_bytes.min(self.request_bytes / 2)
+    }
 
     /// What a peer may say of itself, or of what it wants to hear, in the bytes that it takes decoded.
     pub(crate) fn described_bytes(&self) -> usize {
@@ -137,6 +147,7 @@ impl Default for Limits {
             rounds: 16,
             questions: 64,
             task_questions: 1024,
+            input_pause: Duration::from_secs(30),
             drain: Duration::from_secs(5),
         }
     }

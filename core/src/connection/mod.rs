@@ -19,6 +19,7 @@ mod event;
 mod failure;
 mod gauges;
 mod handshake;
+mod intake;
 mod keepalive;
 mod limits;
 mod listening;
@@ -51,6 +52,7 @@ pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use failure::Failure;
 pub use gauges::{Stats, Usage};
+pub use intake::Room;
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use opening::Opening;
 pub use poll::{Deadline, Route, Transmit, Wake};
@@ -130,7 +132,8 @@ impl Connection<ClientEnd> {
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
     pub fn follow_task(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
-        self.engine.pursue(now, task, options)
+        let pursued = self.engine.pursue(now, task, options);
+        self.engine.noted(Room::Request, pursued)
     }
 
     /// What the server said of itself in the handshake.
@@ -177,7 +180,8 @@ impl Connection<ServerEnd> {
         updated: &ResourceUpdatedParams,
         may_hear: impl FnMut(ReplyKey) -> bool,
     ) -> Result<(), SendError> {
-        self.engine.tell_listeners(&updated.uri, may_hear)
+        let told = self.engine.tell_listeners(&updated.uri, may_hear);
+        self.engine.noted(Room::Message, told)
     }
 
     /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which
@@ -189,7 +193,8 @@ impl Connection<ServerEnd> {
     /// # Errors
     /// If the request is none of this kind, has been answered, or too much waits to be written.
     pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
-        self.engine.accept_subscription(key, is_there)
+        let accepted = self.engine.accept_subscription(key, is_there);
+        self.engine.noted(Room::Message, accepted)
     }
 
     /// Whether the peer still waits for the answer to a request.
@@ -354,9 +359,10 @@ impl<E> Connection<E> {
     ) -> Result<CallId, SendError> {
         let version = self.engine.version;
         let has_task = params.is_task();
-        self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
+        let asked = self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
-        })
+        });
+        self.engine.noted(Room::Request, asked)
     }
 
     /// Asks the peer for something by name: a method of your own, or one of the specification with params as text.
@@ -377,9 +383,10 @@ impl<E> Connection<E> {
         let can_be_task =
             method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
         let task = can_be_task && params.is_some_and(|params| params.has("task"));
-        self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
+        let asked = self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
             params.map_or(Ok(()), |params| raw_object(out, params))
-        })
+        });
+        self.engine.noted(Room::Request, asked)
     }
 
     /// Tells the peer something.
@@ -393,9 +400,10 @@ impl<E> Connection<E> {
         let versions = N::METHOD.versions();
         let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
         let subject = params.resource().or_else(|| params.task());
-        self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
+        let told = self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
-        })
+        });
+        self.engine.noted(Room::Message, told)
     }
 
     /// Tells the peer something by name.
@@ -408,8 +416,10 @@ impl<E> Connection<E> {
         let level = logged.and_then(|params| params.member("level")?.decode().ok());
         let subject = if method.known() == Some(Method::ExtTaskChanged) { "taskId" } else { "uri" };
         let subject: Option<String> = params.and_then(|params| params.member(subject)?.decode().ok());
-        self.engine
-            .notify(&method, level, subject.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)))
+        let told = self
+            .engine
+            .notify(&method, level, subject.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)));
+        self.engine.noted(Room::Message, told)
     }
 
     /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
@@ -427,7 +437,8 @@ impl<E> Connection<E> {
     /// [`respond_or_error`](Self::respond_or_error).
     pub fn respond<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
+        let answered = self.engine.respond(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
+        self.engine.noted(Room::Message, answered)
     }
 
     /// Answers a request, with an internal error if `result` cannot be sent: the peer is owed an answer in any case.
@@ -460,7 +471,8 @@ impl<E> Connection<E> {
     /// # Errors
     /// As [`respond`](Self::respond).
     pub fn respond_raw(&mut self, key: ReplyKey, result: &RawJson<'_>) -> Result<(), SendError> {
-        self.engine.respond(key, Ok(&|out| raw_object(out, result)))
+        let answered = self.engine.respond(key, Ok(&|out| raw_object(out, result)));
+        self.engine.noted(Room::Message, answered)
     }
 
     /// Answers a request with an error.
@@ -468,7 +480,8 @@ impl<E> Connection<E> {
     /// # Errors
     /// As [`respond`](Self::respond).
     pub fn respond_error(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
-        self.engine.respond(key, Err(error))
+        let answered = self.engine.respond(key, Err(error));
+        self.engine.noted(Room::Message, answered)
     }
 
     /// Reports how far a request of the peer is. Nothing is sent if the peer has not asked for it.
@@ -482,7 +495,8 @@ impl<E> Connection<E> {
         total: Option<f64>,
         message: Option<&str>,
     ) -> Result<(), SendError> {
-        self.engine.progress(key, progress, total, message)
+        let reported = self.engine.progress(key, progress, total, message);
+        self.engine.noted(Room::Message, reported)
     }
 
     /// Sends a log message on behalf of a request. It leaves before the answer, and only if the client wants messages
@@ -492,7 +506,8 @@ impl<E> Connection<E> {
     /// If logging was not declared, the request has been answered, or too much waits to be written.
     pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)))
+        let logged = self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)));
+        self.engine.noted(Room::Message, logged)
     }
 
     /// Answers a request with the task that it has become (2025-11-25). Its progress can go on under the same token:
@@ -520,7 +535,8 @@ impl<E> Connection<E> {
         total: Option<f64>,
         message: Option<&str>,
     ) -> Result<(), SendError> {
-        self.engine.task_progress(None, task, (progress, total, message))
+        let reported = self.engine.task_progress(None, task, (progress, total, message));
+        self.engine.noted(Room::Message, reported)
     }
 
     /// [Reports](Self::task_progress) how far a task is, on the stream of a request that waits for its result
@@ -537,7 +553,8 @@ impl<E> Connection<E> {
         total: Option<f64>,
         message: Option<&str>,
     ) -> Result<(), SendError> {
-        self.engine.task_progress(Some(waiting), task, (progress, total, message))
+        let reported = self.engine.task_progress(Some(waiting), task, (progress, total, message));
+        self.engine.noted(Room::Message, reported)
     }
 
     /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be
@@ -566,15 +583,14 @@ impl<E> Connection<E> {
         self.engine.phase
     }
 
-    /// Whether an answer, a notification or progress would not be refused as [`SendError::Busy`]. Whoever waits for that
-    /// looks again after output has left. True once the connection is closed, since there is nothing to wait for then.
+    /// Whether an answer, a notification or progress would not be refused as [`SendError::Busy`].
+    /// [`poll_room`](Self::poll_room) says when that becomes true. True once the connection is closed, since there is nothing to wait for then.
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.engine.phase == Phase::Closed || self.engine.has_room().is_ok()
     }
 
-    /// The same for a request, of which only so many may be in flight. Whoever waits for that looks again after answers
-    /// have come as well. True once the connection closes.
+    /// The same for a request, of which only so many may be in flight. True once the connection closes.
     #[must_use]
     pub fn has_room_for_request(&self) -> bool {
         self.engine.phase >= Phase::Draining || self.engine.has_room_for_request().is_ok()

@@ -65,4 +65,6 @@ pub enum Wake {
     Keepalive,
     /// The time for last answers is up.
     Drain,
+    /// Reading has been [paused](super::Connection::wants_input) for as long as it may be.
+    InputPause,
 }

@@ -391,6 +391,7 @@ impl Engine {
             self.requests.answered(key);
             self.count_queued(key);
         }
+        self.progressed();
         self.end_subscription(key);
         self.log_level = level.or(self.log_level);
         self.check_drained();

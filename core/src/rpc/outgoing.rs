@@ -251,6 +251,12 @@ impl<T> Outgoing<T> {
         }
     }
 
+    /// As [`touch`](Self::touch); whether the idle deadline is ahead after that.
+    pub(crate) fn excuse(&mut self, now: Timestamp, id: CallId) -> bool {
+        self.touch(now, id);
+        self.calls.get(&id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > now))
+    }
+
     /// The only way out of the table.
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
         let call = self.calls.remove(&id.0)?;

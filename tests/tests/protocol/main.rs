@@ -1,6 +1,7 @@
 //! The rules of the protocol on the test bed, in all revisions. One program, so that it is linked once.
 
 mod arrivals;
+mod backpressure;
 mod batch;
 mod cancellation;
 mod capabilities;
