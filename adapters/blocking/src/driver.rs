@@ -19,7 +19,7 @@ use crate::{
     Options, Transport,
     crew::{Brought, Crew},
     state::{Stage, State},
-    threads::lock,
+    threads::{lock, wait},
 };
 
 /// How much is held back at most, in bytes.
@@ -37,6 +37,8 @@ pub(crate) struct Driver<E> {
     pub(crate) turn: Mutex<Brought>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
+    /// Wakes the reader that waits for room.
+    input: Condvar,
     /// Wakes the keeper.
     pub(crate) clock: Condvar,
     pub(crate) stage: Watch<Stage>,
@@ -64,14 +66,37 @@ impl<E: 'static> Driver<E> {
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(&state) < until) {
-            state.asleep = None;
-            self.clock.notify_one();
+        self.wake_keeper(&mut state);
+        let mut state = self.flush(state);
+        if state.is_paused && state.connection.wants_input(self.now()) {
+            state.is_paused = false;
+            self.input.notify_one();
         }
-        let state = self.flush(state);
         let vacancies = self.lobby.vacancies(&state.connection);
         drop(state);
         self.lobby.announce(vacancies);
+    }
+
+    /// Wakes the keeper if there is something for it to do earlier than it knows.
+    fn wake_keeper(&self, state: &mut State<E>) {
+        if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(state) < until) {
+            state.asleep = None;
+            self.clock.notify_one();
+        }
+    }
+
+    /// Waits until the connection wants input: bytes that are not read make the peer wait with its writes.
+    ///
+    /// It ends in any case: a pause of the connection has a deadline, for which the keeper looks, and a connection that
+    /// closes wants input.
+    pub(crate) fn wait_for_room(&self) {
+        let mut state = self.lock();
+        while !state.connection.wants_input(self.now()) {
+            state.is_paused = true;
+            self.wake_keeper(&mut state);
+            state = wait(&self.input, state);
+        }
+        state.is_paused = false;
     }
 
     /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
@@ -89,6 +114,9 @@ impl<E: 'static> Driver<E> {
             out.wrote(written);
             state = self.lock();
             state.out = out;
+            if written > 0 {
+                state.connection.handle_written();
+            }
             state.fill();
             state.sink = Some(sink);
         }
@@ -155,6 +183,7 @@ impl<E: Send + 'static> Driver<E> {
             application,
             turn: Mutex::default(),
             output: Condvar::new(),
+            input: Condvar::new(),
             clock: Condvar::new(),
             stage: Watch::default(),
             lobby: Lobby::new(),

@@ -19,15 +19,19 @@ pub(crate) struct Reader<E: Send + 'static> {
     sniffer: Sniffer,
     /// What was read where messages are whole.
     message: Vec<u8>,
+    /// That is not handed in yet.
+    has_message: bool,
     /// The answers to what was read are held back.
     holds: bool,
+    /// Whether there is more to read than what was read last, until all frames of that are handed in.
+    filled: Option<bool>,
 }
 
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        let (link, lines) = (driver.clone(), Lines::new(limit));
-        Self { link, driver, input, lines, sniffer, message: Vec::new(), holds: false }
+        let (link, lines, message) = (driver.clone(), Lines::new(limit), Vec::new());
+        Self { link, driver, input, lines, sniffer, message, has_message: false, holds: false, filled: None }
     }
 
     /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
@@ -42,61 +46,70 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, link, input, lines, sniffer, message, holds } = self;
+        let Self { driver, link, input, lines, sniffer, message, has_message, holds, filled } = self;
         if mem::take(holds) {
             let mut state = driver.lock();
             state.held = false;
             driver.settle(state);
         }
-        let more = match input {
-            Input::Bytes(source) => {
-                let room = lines.room();
-                let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
-                sniffer.check(&room[..len])?;
-                lines.came(len)
-            }
-            Input::Messages(_) if !may_wait => return Ok(true),
-            Input::Messages(source) => {
-                message.clear();
-                message.shrink_to(CHUNK);
-                source.receive(message)?
-            }
+        if may_wait {
+            driver.wait_for_room();
+        }
+        let more = match filled.take() {
+            Some(more) => more,
+            None => match input {
+                Input::Bytes(source) => {
+                    let room = lines.room();
+                    let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
+                    sniffer.check(&room[..len])?;
+                    lines.came(len)
+                }
+                Input::Messages(_) if !may_wait => return Ok(true),
+                Input::Messages(source) => {
+                    message.clear();
+                    message.shrink_to(CHUNK);
+                    *has_message = source.receive(message)?;
+                    *has_message
+                }
+            },
         };
         let turn = &mut *lock(&driver.turn);
         let (now, mut frames) = (driver.now(), 0);
-        let mut take_in = |frame: Frame<'_>| {
-            frames += 1;
+        loop {
             let mut state = driver.lock();
+            if !state.connection.wants_input(now) {
+                // The rest is handed in when there is room. Jobs may have to run for that, on this thread.
+                *filled = Some(more);
+                break;
+            }
+            let whole = mem::take(has_message).then(|| Frame::new(message));
+            let Some(frame) = whole.or_else(|| lines.next_frame()) else { break };
+            frames += 1;
             state.first_until = None;
             match state.connection.handle_frame(now, frame) {
                 // What other threads caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    return driver.hand_out(link, event, turn);
+                    driver.hand_out(link, event, turn);
+                    continue;
                 }
                 None => state.collect(),
             }
             driver.hand_out_waiting(link, state, turn);
-        };
-        if matches!(input, Input::Messages(_)) && more {
-            take_in(Frame::new(message));
         }
-        while let Some(frame) = lines.next_frame() {
-            take_in(frame);
-        }
-        if !more {
+        if !more && filled.is_none() {
             let mut state = driver.lock();
             state.connection.handle_eof(now);
             state.collect();
             driver.hand_out_waiting(link, state, turn);
         }
         driver.crew.push(turn, true);
-        *holds = more && frames > 1;
+        *holds = more && frames > 1 && filled.is_none();
         let mut state = driver.lock();
         state.held = *holds;
         driver.settle(state);
-        Ok(more)
+        Ok(more || filled.is_some())
     }
 }
 

@@ -26,6 +26,8 @@ pub(crate) struct State<E> {
     pub(crate) held: bool,
     /// Until when the first message has to come, if none has come.
     pub(crate) first_until: Option<Timestamp>,
+    /// The reader waits until the connection wants input.
+    pub(crate) is_paused: bool,
     /// Until when the keeper sleeps, if it does.
     pub(crate) asleep: Option<Timestamp>,
 }
@@ -41,6 +43,7 @@ impl<E> State<E> {
             has_writer: false,
             held: false,
             first_until,
+            is_paused: false,
             asleep: None,
         }
     }

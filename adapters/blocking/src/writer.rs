@@ -19,7 +19,7 @@ impl<E: 'static> Driver<E> {
                 let mut out = mem::take(&mut state.out);
                 // What was taken has made room.
                 self.settle(state);
-                let result = write_all(&mut *sink, out.rest());
+                let result = write_all(&mut *sink, out.rest(), || self.lock().connection.handle_written());
                 out.clear();
                 state = self.lock();
                 state.sink = Some(sink);
@@ -43,11 +43,14 @@ impl<E: 'static> Driver<E> {
     }
 }
 
-fn write_all(sink: &mut dyn Sink, mut bytes: &[u8]) -> io::Result<()> {
+fn write_all(sink: &mut dyn Sink, mut bytes: &[u8], progress: impl Fn()) -> io::Result<()> {
     while !bytes.is_empty() {
         match sink.write(bytes)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),
             written => bytes = &bytes[written..],
+        }
+        if !bytes.is_empty() {
+            progress();
         }
     }
     Ok(())

@@ -33,6 +33,11 @@ pub(super) trait Carrier<E>: Send + 'static {
     /// Whether there is something that only the driver can bring to the peer.
     fn has_output(&self) -> bool;
 
+    /// Whether to read now. Where each request travels on its own, backpressure is a matter of each exchange.
+    fn wants_input(&mut self, _now: Timestamp) -> bool {
+        true
+    }
+
     /// Those who wait for something that is there now, each of them once.
     fn woken(&mut self) -> Vec<Waker> {
         Vec::new()
@@ -66,5 +71,9 @@ impl<E: Send + 'static> Carrier<E> for Connection<E> {
 
     fn has_output(&self) -> bool {
         self.has_output()
+    }
+
+    fn wants_input(&mut self, now: Timestamp) -> bool {
+        self.wants_input(now)
     }
 }

@@ -15,7 +15,7 @@ use super::{
     Output, Runtime,
     bounds::LAST_READ,
     desk::{BATCH, Desk, Mover, Post},
-    hub::Hub,
+    hub::{Hub, State},
     wire::Wire,
 };
 use crate::{Application, Job, sync::lock};
@@ -43,6 +43,10 @@ struct Pipe {
     wire: Box<dyn Wire>,
     /// Whether there may be more to read.
     reads: bool,
+    /// What the last read said of what follows, until its frames are handed in.
+    filled: Option<io::Result<bool>>,
+    /// Nothing is read because of what the connection holds.
+    is_paused: bool,
     /// What comes of that which was read at once.
     jobs: Vec<(Job, usize)>,
     out: Output,
@@ -74,6 +78,8 @@ impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
         let pipe = Pipe {
             wire,
             reads: true,
+            filled: None,
+            is_paused: false,
             jobs: Vec::new(),
             out: Output::default(),
             flushed: true,
@@ -139,17 +145,35 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
         if !self.reads {
             return false;
         }
-        let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
-            if self.first_until.is_some_and(|until| until <= now) {
-                self.reads = false;
-                lock(&hub.state).carrier.handle_lost("the first message did not come in time");
-                return true;
+        // What the peer said before it stopped reading is heard in any case.
+        let failed = self.failed.is_some();
+        let wants_input = |state: &mut State<Connection<E>>| failed || state.carrier.wants_input(now);
+        let mut moved = false;
+        if self.filled.is_none() {
+            self.is_paused = !wants_input(&mut lock(&hub.state));
+            if self.is_paused {
+                return false;
             }
-            return false;
-        };
-        while let Some(frame) = self.wire.next_frame() {
-            self.first_until = None;
+            let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
+                if self.first_until.is_some_and(|until| until <= now) {
+                    self.reads = false;
+                    lock(&hub.state).carrier.handle_lost("the first message did not come in time");
+                    return true;
+                }
+                return false;
+            };
+            (self.filled, moved) = (Some(filled), true);
+        }
+        loop {
             let mut state = lock(&hub.state);
+            self.is_paused = !wants_input(&mut state);
+            if self.is_paused {
+                drop(state);
+                post.queue(self.jobs.drain(..));
+                return moved;
+            }
+            let Some(frame) = self.wire.next_frame() else { break };
+            (moved, self.first_until) = (true, None);
             match state.carrier.handle_frame(now, frame) {
                 // What others have caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
@@ -170,13 +194,13 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
             post.hand_out_waiting();
         }
         post.queue(self.jobs.drain(..));
-        match filled {
-            Ok(true) => {}
-            Ok(false) => {
+        match self.filled.take() {
+            None | Some(Ok(true)) => {}
+            Some(Ok(false)) => {
                 self.reads = false;
                 lock(&hub.state).carrier.handle_eof(now);
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 self.reads = false;
                 lock(&hub.state).carrier.handle_lost(error.to_string());
             }
@@ -203,6 +227,9 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
                 written => {
                     self.out.wrote(written);
                     self.flushed = false;
+                    if self.is_paused {
+                        lock(&hub.state).carrier.handle_written();
+                    }
                     Ok(())
                 }
             });
@@ -227,6 +254,10 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
 
     fn can_write(&self) -> bool {
         self.out.is_empty() && self.failed.is_none()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused
     }
 
     fn due(&self) -> Option<Timestamp> {

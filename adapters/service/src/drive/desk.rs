@@ -49,6 +49,11 @@ pub(super) trait Mover<E, C>: Send {
         true
     }
 
+    /// Whether it does not read because of what the connection holds.
+    fn is_paused(&self) -> bool {
+        false
+    }
+
     /// When it wants to be asked again, whatever happens.
     fn due(&self) -> Option<Timestamp> {
         None
@@ -178,12 +183,14 @@ impl<E: Send + 'static, C: Carrier<E>, R: Runtime> Desk<E, C, R> {
             let has_output = can_write && state.carrier.has_output();
             // Whoever hands out events says so when it is done and there are more.
             let has_events = !state.events.is_empty() && !state.handing;
-            if has_output || has_events || due <= hub.now() || lock(&hub.jobs).has_next() {
+            let is_paused = mover.is_paused();
+            let reads_again = is_paused && state.carrier.wants_input(hub.now());
+            if has_output || has_events || reads_again || due <= hub.now() || lock(&hub.jobs).has_next() {
                 return false;
             }
             // Most connections are asleep most of the time.
             state.events.shrink_to_fit();
-            state.asleep = Some(Asleep { waker: cx.waker().clone(), until: due, can_write });
+            state.asleep = Some(Asleep { waker: cx.waker().clone(), until: due, can_write, is_paused });
             due
         };
         due == NEVER || self.timer.poll_until(hub.instant(due), cx).is_pending()

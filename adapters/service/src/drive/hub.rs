@@ -48,6 +48,8 @@ pub(super) struct Asleep {
     pub(super) until: Timestamp,
     /// Whether it could write if there was something to write.
     pub(super) can_write: bool,
+    /// Whether it does not read because of what the connection holds.
+    pub(super) is_paused: bool,
 }
 
 /// Jobs, and the tasks that have ended.
@@ -176,7 +178,8 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
         let State { carrier, events, asleep, visitors, .. } = &mut *state;
         let asleep = asleep.take_if(|it| {
             let is_early = || *visitors == 0 && self.due(carrier) < it.until;
-            !events.is_empty() || it.can_write && carrier.has_output() || is_early()
+            let wakes = !events.is_empty() || it.can_write && carrier.has_output() || is_early();
+            wakes || it.is_paused && carrier.wants_input(self.now())
         });
         let woken = state.carrier.woken();
         let vacancies = self.lobby.vacancies(state.carrier.view());

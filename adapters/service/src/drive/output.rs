@@ -17,8 +17,8 @@ impl Output {
     /// Takes more from the connection, as far as it fits; whether there is something to write.
     pub fn fill<E>(&mut self, connection: &mut Connection<E>) -> bool {
         // Asking whether there is more costs less than asking for more.
-        while self.bytes.len() < HIGH_WATER && connection.has_output() {
-            if connection.poll_transmit(&mut self.bytes).is_none() {
+        while connection.has_output() {
+            if connection.poll_transmit_up_to(&mut self.bytes, HIGH_WATER).is_none() {
                 break;
             }
         }
