@@ -33,10 +33,15 @@ fn main() -> io::Result<()> {
         while let Some(event) = server.poll_event() {
             answer(&mut server, event).map_err(io::Error::other)?;
         }
-        while server.poll_transmit(&mut out).is_some() {}
-        output.write_all(&out)?;
-        output.flush()?;
-        out.clear();
+        loop {
+            while server.poll_transmit_up_to(&mut out, 1 << 16).is_some() {}
+            if out.is_empty() {
+                break;
+            }
+            output.write_all(&out)?;
+            output.flush()?;
+            out.clear();
+        }
     }
     Ok(())
 }

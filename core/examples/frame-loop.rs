@@ -22,6 +22,9 @@ const FRAME: Duration = Duration::from_nanos(16_666_667);
 /// The bytes that travel between two frames: this could be a socket that does not block.
 const BYTES_PER_FRAME: usize = 64;
 
+/// How much waits outside of the core at most.
+const HIGH_WATER: usize = 4096;
+
 /// Somebody whom the player can talk to: the mind is a server, and thinks within the same loop.
 struct Villager {
     client: Client,
@@ -61,7 +64,7 @@ impl Villager {
 
     /// What happens in a frame: bytes move, time passes, and whatever came of it is dealt with.
     fn frame(&mut self, now: Timestamp) -> Result<(), SendError> {
-        while self.client.poll_transmit(&mut self.up).is_some() {}
+        while self.client.poll_transmit_up_to(&mut self.up, HIGH_WATER).is_some() {}
         self.mind.lines.feed(&take(&mut self.up));
         self.mind.frame(now)?;
         self.lines.feed(&take(&mut self.mind.down));
@@ -89,7 +92,7 @@ impl Mind {
         while let Some(event) = self.server.poll_event() {
             echo::answer(&mut self.server, event)?;
         }
-        while self.server.poll_transmit(&mut self.down).is_some() {}
+        while self.server.poll_transmit_up_to(&mut self.down, HIGH_WATER).is_some() {}
         Ok(())
     }
 }

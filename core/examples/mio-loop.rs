@@ -100,7 +100,7 @@ impl Guest {
             answered.unwrap_or_else(|_| self.server.handle_broken());
         }
         // Not more than fits a reasonable buffer; what is left stays in the core, which bounds it.
-        while self.out.len() < 1 << 16 && self.server.poll_transmit(&mut self.out).is_some() {}
+        while self.server.poll_transmit_up_to(&mut self.out, 1 << 16).is_some() {}
         match self.stream.write(&self.out) {
             Ok(len) => drop(self.out.drain(..len)),
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}

@@ -23,6 +23,9 @@
 //!     wire::ErrorObject,
 //! };
 //!
+//! /// How much of the output is taken at once.
+//! const HIGH_WATER: usize = 64 * 1024;
+//!
 //! fn serve(mut input: impl Read, mut output: impl Write) -> io::Result<()> {
 //!     let epoch = Instant::now();
 //!     let clock = || Timestamp::after_zero(epoch.elapsed());
@@ -51,9 +54,14 @@
 //!             on_event(&mut server, event);
 //!         }
 //!         // 3. Bytes out.
-//!         while server.poll_transmit(&mut out).is_some() {}
-//!         output.write_all(&out)?;
-//!         out.clear();
+//!         loop {
+//!             while server.poll_transmit_up_to(&mut out, HIGH_WATER).is_some() {}
+//!             if out.is_empty() {
+//!                 break;
+//!             }
+//!             output.write_all(&out)?;
+//!             out.clear();
+//!         }
 //!     }
 //!     Ok(())
 //! }
@@ -76,8 +84,11 @@
 //!
 //! - After anything was handed in or asked for, poll events, then output, then the timeout. Output is never hidden
 //!   behind a timer.
-//! - Never stop reading because writing is stuck, nor the other way round: the peer may be in the same position. What
-//!   piles up meanwhile is bounded by [`Limits`](connection::Limits).
+//! - Never stop reading because a write is stuck, nor the other way round: the peer may be in the same position. What
+//!   piles up is bounded by [`Limits`](connection::Limits). A driver that can write and read at the same time asks
+//!   [`wants_input`](connection::Connection::wants_input) before each read and each frame, and leaves the bytes in the
+//!   pipe while it says no: then the peer waits instead of being refused. The loop above writes all before it reads,
+//!   which has the same effect as long as the peer reads; two peers like this can wait for each other for ever.
 //! - Leave when [`is_drained`](connection::Connection::is_drained) says so and the last bytes are written.
 //!
 //! # Asking and answering

@@ -43,6 +43,12 @@ pub struct End<E> {
     lines: LineDecoder,
     out: Vec<u8>,
     eof: bool,
+    /// How much the driver keeps of its own before it asks the connection for more.
+    pub high_water: usize,
+    /// How often reading was paused.
+    pub pauses: usize,
+    /// Frames of the last read may be left.
+    pending: bool,
 }
 
 impl<E> End<E> {
@@ -58,6 +64,9 @@ impl<E> End<E> {
             lines,
             out: Vec::new(),
             eof: false,
+            high_water: HIGH_WATER,
+            pauses: 0,
+            pending: false,
         }
     }
 
@@ -88,7 +97,10 @@ impl<E> End<E> {
     /// One turn of the loop that every driver has. Whether anything moved.
     fn turn(&mut self, now: Timestamp, input: &mut Link, output: &mut Link, record: bool) -> bool {
         let mut moved = false;
-        if !self.eof
+        let wanted = self.conn.wants_input(now);
+        if wanted
+            && !self.eof
+            && !self.pending
             && let Some(chunk) = input.read(now)
         {
             moved = true;
@@ -97,7 +109,17 @@ impl<E> End<E> {
                 self.lines.end();
             }
             self.lines.feed(&chunk);
-            while let Some(frame) = self.lines.next_frame() {
+            self.pending = true;
+        }
+        if wanted && self.pending {
+            moved = true;
+            self.pending = false;
+            loop {
+                if !self.conn.wants_input(now) {
+                    (self.pending, self.pauses) = (true, self.pauses + 1);
+                    break;
+                }
+                let Some(frame) = self.lines.next_frame() else { break };
                 if record || self.is_aside.is_some() {
                     let line = String::from_utf8_lossy(frame.bytes()).into_owned();
                     if self.is_aside.is_some_and(|is_aside| is_aside(&line)) {
@@ -110,7 +132,7 @@ impl<E> End<E> {
                 }
                 self.events.extend(self.conn.handle_frame(now, frame).map(Event::into_owned));
             }
-            if self.eof {
+            if self.eof && !self.pending {
                 self.conn.handle_eof(now);
             }
         }
@@ -122,10 +144,10 @@ impl<E> End<E> {
             self.events.push(event);
             moved = true;
         }
-        while self.out.len() < HIGH_WATER {
+        loop {
             let start = self.out.len();
             let has_output = self.conn.has_output();
-            if self.conn.poll_transmit(&mut self.out).is_none() {
+            if self.conn.poll_transmit_up_to(&mut self.out, self.high_water).is_none() {
                 break;
             }
             assert!(has_output, "there was nothing to write");
@@ -137,7 +159,11 @@ impl<E> End<E> {
             moved = true;
         }
         if !self.out.is_empty() {
-            moved |= output.write(now, &mut self.out) > 0;
+            let written = output.write(now, &mut self.out) > 0;
+            moved |= written;
+            if written {
+                self.conn.handle_written();
+            }
         }
         if self.conn.is_drained() && self.out.is_empty() {
             output.end();

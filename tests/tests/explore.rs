@@ -27,7 +27,8 @@ fn no_order_of_things_breaks_a_session() {
 #[test]
 fn no_order_of_things_breaks_a_conversation_without_a_session() {
     let happened = all_hold(catalog::modern());
-    assert!(Happening::ALL.into_iter().all(|(what, _)| happened.has(what)), "{happened}");
+    let mut all = Happening::ALL.into_iter().filter(|(what, _)| *what != Happening::Paused);
+    assert!(all.all(|(what, _)| happened.has(what)), "{happened}");
 }
 
 // req: CANC-005

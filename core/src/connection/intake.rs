@@ -182,10 +182,10 @@ impl Engine {
         !self.has_much_to_write(limits.outbox_bytes / 4) && (room || self.waits_for_answers())
     }
 
-    /// Whether more than so many bytes wait to be written, and something of it can be.
+    /// Whether more than so many bytes wait to be written and can be.
     fn has_much_to_write(&self, bytes: usize) -> bool {
-        // Answers of a batch leave when they are complete, which may take more input.
-        self.pending_bytes() > bytes && (self.outbox.weight() > bytes || self.has_batch())
+        // What is held for the rest of a batch leaves when that is complete, which may take more input.
+        self.leaving_bytes() > bytes
     }
 
     /// Whether a request of the application waits for the peer. A handler that answers requests may wait for it.

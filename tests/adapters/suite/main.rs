@@ -9,6 +9,7 @@ mod end;
 mod endings;
 mod eras;
 mod fixture;
+mod flood;
 mod front;
 mod handlers;
 mod pitfalls;

@@ -39,11 +39,15 @@ impl Raw {
 
     /// The next message; `None` at the end.
     pub(crate) fn receive(&mut self) -> Option<Value> {
+        let line = self.receive_line()?;
+        Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}")))
+    }
+
+    /// The next line as it is; `None` at the end.
+    pub(crate) fn receive_line(&mut self) -> Option<String> {
         let mut line = String::new();
-        match self.lines.read_line(&mut line).expect("something comes in time") {
-            0 => None,
-            _ => Some(serde_json::from_str(&line).unwrap_or_else(|_| panic!("no JSON: {line:?}"))),
-        }
+        let len = self.lines.read_line(&mut line).expect("something comes in time");
+        (len > 0).then_some(line)
     }
 
     /// The next message with this method; others are skipped.

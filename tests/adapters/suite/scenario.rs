@@ -9,7 +9,7 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, bulk, calls, children, endings, eras, front, handlers, pitfalls, strangers, streams,
+    LONG, adapter::Adapter, bulk, calls, children, endings, eras, flood, front, handlers, pitfalls, strangers, streams,
     transports, web,
 };
 
@@ -41,6 +41,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         children::scenarios::<A>(),
         endings::scenarios::<A>(),
         eras::scenarios::<A>(),
+        flood::scenarios::<A>(),
         front::scenarios::<A>(),
         handlers::scenarios::<A>(),
         pitfalls::scenarios::<A>(),

@@ -44,7 +44,7 @@ pub fn legacy() -> Vec<Scenario> {
             Plan::asks([CALL.with_progress().within(10, 15), CALL.within(12, 12)]),
             Plan::default().reports(1),
         ),
-        Scenario::new("close", LEGACY, calls.closes(), root.clone().closes().notes(1)),
+        Scenario::new("close", LEGACY, calls.clone().closes(), root.clone().closes().notes(1)),
         Scenario::new("drop", LEGACY, Plan::asks([CALL, PING]).cancels(1).breaks(), root.clone().breaks()).cut(),
         Scenario::new("repeats", LEGACY, call.clone().cancels(1), root.clone().cancels(1)).repeats(1).capacity(2),
         Scenario::new("batches", BATCHES, Plan::asks([CALL.with_progress(), PING]).cancels(2), root.clone().reports(1))
@@ -55,8 +55,16 @@ pub fn legacy() -> Vec<Scenario> {
             "little room",
             LEGACY,
             Plan::asks([CALL, CALL, CALL]).cancels(1).holds(2, 1, 200),
-            roots.holds(2, 2, 200),
+            roots.clone().holds(2, 2, 200),
         ),
+        // With so little room, each end waits for the other one to read first.
+        Scenario::new(
+            "both wait to be read",
+            LEGACY,
+            calls.holds(2, 2, 100).pauses(30),
+            roots.holds(2, 2, 100).pauses(30),
+        )
+        .unhurried(),
     ]
 }
 

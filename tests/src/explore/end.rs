@@ -76,6 +76,8 @@ pub(super) struct End<E> {
     pub eof: bool,
     /// The driver has left its loop.
     pub gone: bool,
+    /// The driver reads.
+    pub reads: bool,
     role: Role,
     flaw: Option<Flaw>,
     digest: u64,
@@ -106,6 +108,7 @@ impl<E: Clone + fmt::Debug> End<E> {
             tap: Tap::default(),
             eof: false,
             gone: false,
+            reads: true,
             role,
             flaw: scenario.flaw,
             digest: 0,
@@ -131,7 +134,7 @@ impl<E: Clone + fmt::Debug> End<E> {
         text.replace_range(start..start + len, "");
         let mut hasher = DefaultHasher::new();
         text.hash(&mut hasher);
-        (&self.app, &self.left, &self.tap, self.eof, self.gone).hash(&mut hasher);
+        (&self.app, &self.left, &self.tap, self.eof, self.gone, self.reads).hash(&mut hasher);
         std::mem::replace(&mut self.digest, hasher.finish()) != self.digest
     }
 
@@ -154,6 +157,10 @@ impl<E: Clone + fmt::Debug> End<E> {
         demand(told, Rule::Events, || "an event that nothing was the cause of".into())?;
         self.app.no_stray_question(self.role == Role::Client && self.is_modern())?;
         self.gone |= self.conn.is_drained();
+        self.reads = self.conn.wants_input(now);
+        if !self.reads {
+            self.notes.note(Happening::Paused);
+        }
         let waits = self.conn.phase() != Phase::Draining || self.app.owes_answers();
         demand(waits, Rule::Rest, || "it owes no answer any more, and does not end".into())?;
         self.within_limits()?;
@@ -447,6 +454,7 @@ impl<E: Clone + fmt::Debug> End<E> {
                 own || self.app.calls.iter().any(|call| !call.over)
             }
             Some(Wake::Retry) => self.app.calls.iter().any(|call| !call.over),
+            Some(Wake::InputPause) => !self.reads,
             Some(Wake::Keepalive) => self.app.plan.keepalive.is_some() && self.conn.phase() <= Phase::Ready,
             Some(_) => self.conn.phase() == Phase::Draining,
         };

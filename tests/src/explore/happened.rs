@@ -29,11 +29,13 @@ pub enum Happening {
     Asked,
     /// It becomes a task (2026-07-28).
     Task,
+    /// An end stops reading because of what it holds.
+    Paused,
 }
 
 impl Happening {
     /// Each, with the letter that stands for it.
-    pub const ALL: [(Self, char); 11] = [
+    pub const ALL: [(Self, char); 12] = [
         (Self::Result, 'r'),
         (Self::Error, 'e'),
         (Self::Progress, 'p'),
@@ -45,6 +47,7 @@ impl Happening {
         (Self::Late, 'l'),
         (Self::Asked, 'q'),
         (Self::Task, 'k'),
+        (Self::Paused, 'w'),
     ];
 
     /// What an event of the connection says has happened.

@@ -154,12 +154,21 @@ impl Plan {
         Self { keepalive: Some(Keepalive { interval: Duration::from_secs(seconds), missed: 2 }), ..self }
     }
 
-    /// It may have so many requests in flight each way, and so many bytes that wait to be written.
+    /// It may have so many requests in flight each way, and so many bytes that wait to be written. It reads all the same.
     #[must_use]
     pub fn holds(self, calls: usize, requests: usize, outbox_bytes: usize) -> Self {
         let mut limits = Limits::default();
         (limits.calls, limits.requests, limits.outbox_bytes) = (calls, requests, outbox_bytes);
+        limits.input_pause = Duration::ZERO;
         Self { limits: Some(limits), ..self }
+    }
+
+    /// It stops reading for so many seconds where it holds much. Behind [`holds`](Self::holds).
+    #[must_use]
+    pub fn pauses(mut self, seconds: u64) -> Self {
+        let limits = self.limits.get_or_insert_default();
+        limits.input_pause = Duration::from_secs(seconds);
+        self
     }
 }
 
@@ -187,6 +196,7 @@ pub struct Scenario {
     pub(super) ends: u8,
     pub(super) newcomer: bool,
     pub(super) ticks: u8,
+    pub(super) unhurried: bool,
     pub(super) flaw: Option<Flaw>,
 }
 
@@ -207,6 +217,7 @@ impl Scenario {
             ends: 0,
             newcomer: false,
             ticks,
+            unhurried: false,
             flaw: None,
         }
     }
@@ -251,6 +262,12 @@ impl Scenario {
     #[must_use]
     pub fn ticks(self, ticks: u8) -> Self {
         Self { ticks, ..self }
+    }
+
+    /// Time passes only when nothing else can happen: all else takes no time.
+    #[must_use]
+    pub fn unhurried(self) -> Self {
+        Self { unhurried: true, ..self }
     }
 
     /// Something goes wrong on purpose.

@@ -89,6 +89,7 @@ pub struct World {
     to: [Wire; 2],
     now: Timestamp,
     ticks: u8,
+    unhurried: bool,
     repeats: u8,
     batches: u8,
     ends: u8,
@@ -194,6 +195,7 @@ impl World {
             to: Default::default(),
             now,
             ticks: scenario.ticks,
+            unhurried: scenario.unhurried,
             repeats: scenario.repeats,
             batches: scenario.batches,
             ends: scenario.ends,
@@ -264,7 +266,7 @@ impl World {
         for who in Who::BOTH {
             at!(self, who, end => self.acts_of(who, end, &mut acts));
         }
-        if self.next_deadline().is_some() {
+        if self.next_deadline().is_some() && !self.unhurried {
             acts.push(Act::Tick);
         }
         if self.ends > 0 && !(self.client.gone || self.server.gone) {
@@ -279,6 +281,11 @@ impl World {
         }
         if self.cut && !(self.client.gone && self.server.gone) {
             acts.push(Act::Cut);
+        }
+        // A fault counts as something that happens: it is found when that is tried.
+        let is_still = || acts.iter().all(|act| matches!(self.after(*act), Ok(None)));
+        if self.unhurried && self.next_deadline().is_some() && is_still() {
+            acts.push(Act::Tick);
         }
         acts
     }
@@ -327,14 +334,16 @@ impl World {
             acts.push(Act::Transmit(who));
         }
         if let Some(next) = wire.frames.front() {
-            acts.push(Act::Deliver(who));
+            if end.reads {
+                acts.push(Act::Deliver(who));
+            }
             if self.repeats > 0 {
                 acts.push(Act::Repeat(who));
             }
             if self.batches > 0 && wire.frames.get(1).is_some_and(|second| are_batchable(next, second)) {
                 acts.push(Act::Batch(who));
             }
-        } else if wire.ended && !end.eof {
+        } else if wire.ended && !end.eof && end.reads {
             acts.push(Act::Deliver(who));
         }
         if end.conn.poll_timeout().is_some_and(|deadline| deadline.at <= self.now) {

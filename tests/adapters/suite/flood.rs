@@ -1,0 +1,91 @@
+//! A client that sends much before it reads: the server stops reading instead of refusing.
+
+use std::{
+    io::{ErrorKind, Write},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    LONG,
+    adapter::{Adapter, Handle},
+    end::{End, Gate, echo, server},
+    raw::Raw,
+    scenario::scenarios,
+};
+
+scenarios![a_client_that_reads_late_gets_every_answer, large_calls_that_wait_for_answers_are_not_refused,];
+
+/// Sends calls with `padding` bytes each. `blocked` is called once, when the server has stopped reading, so that the
+/// writes of a client that does not read would wait for good. It is not called if everything could be written before.
+fn send_calls<A: Adapter>(
+    peer: &mut Raw,
+    server: &End<A, mcp_proto::connection::ServerEnd>,
+    (calls, padding): (u64, usize),
+    blocked: impl FnOnce(),
+) {
+    let (padding, link) = ("x".repeat(padding), server.handle.link());
+    let mut blocked = Some(blocked);
+    peer.stream.set_write_timeout(Some(Duration::from_millis(2))).expect("a time that is not zero");
+    for id in 1..=calls {
+        let line =
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"test/echo","params":{{"pad":"{padding}"}}}}"#) + "\n";
+        let (mut rest, since) = (line.as_bytes(), Instant::now());
+        while !rest.is_empty() {
+            match peer.stream.write(rest) {
+                Ok(written) => rest = &rest[written..],
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    assert!(since.elapsed() < LONG, "call {id} cannot be written");
+                    if link.run(|conn, now| !conn.wants_input(now))
+                        && let Some(blocked) = blocked.take()
+                    {
+                        blocked();
+                    }
+                }
+                Err(error) => panic!("call {id} cannot be written: {error}"),
+            }
+        }
+    }
+    if let Some(blocked) = blocked.take() {
+        blocked();
+    }
+}
+
+/// Reads the answers to so many calls: those with a result.
+fn count_results(mut peer: Raw, calls: u64) -> u64 {
+    let answers = (0..calls).map_while(|_| peer.receive_line());
+    answers.filter(|answer| answer.contains(r#""result":{"#)).count() as u64
+}
+
+/// Before reading paused, 23,584 of them were lost: 8,214 were refused, and then the connection ended.
+fn a_client_that_reads_late_gets_every_answer<A: Adapter>() {
+    const CALLS: u64 = 40_000;
+    let (transport, mut peer) = Raw::pair::<A>();
+    let server = echo::<A>(transport);
+    peer.shake_hands_as_client();
+    let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
+    let mut reading = None;
+    send_calls::<A>(&mut peer, &server, (CALLS, 4096 - 80), || {
+        reading = Some(thread::spawn(move || count_results(reader, CALLS)));
+    });
+    let results = reading.map(|reading| reading.join().expect("it does not panic"));
+    assert_eq!(results, Some(CALLS));
+}
+
+/// Before reading paused, the last of them were refused.
+fn large_calls_that_wait_for_answers_are_not_refused<A: Adapter>() {
+    const CALLS: u64 = 64;
+    let (transport, mut peer) = Raw::pair::<A>();
+    let gate = Gate::default();
+    let handlers = gate.clone();
+    let server = server::<A>(transport, move |asked| {
+        handlers.pass();
+        let _ = asked.answer("{}");
+    });
+    peer.shake_hands_as_client();
+    let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
+    let reading = thread::spawn(move || count_results(reader, CALLS));
+    // The handlers answer when no more calls can be sent.
+    send_calls::<A>(&mut peer, &server, (CALLS, 1 << 20), || gate.open());
+    assert_eq!(reading.join().expect("it does not panic"), CALLS);
+}
