@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{Client, ClientConfig, Connection, Event, Opening, Server, ServerConfig, Usage},
+    connection::{Client, ClientConfig, Connection, Event, Limits, Opening, Server, ServerConfig, Usage},
     protocol::Phase,
     rpc::Timestamp,
 };
@@ -224,7 +224,16 @@ impl Bed {
     /// Two ends with everything declared, behind their handshake.
     #[must_use]
     pub fn ready_over(link: LinkConfig) -> Self {
-        let mut bed = Self::new(crate::solo::full_client(), crate::solo::full_server(), link, link);
+        Self::ready_with(link, |_| ())
+    }
+
+    /// Two ends with everything declared and these limits, behind their handshake.
+    #[must_use]
+    pub fn ready_with(link: LinkConfig, limit: impl Fn(&mut Limits)) -> Self {
+        let (mut client, mut server) = (crate::solo::full_client(), crate::solo::full_server());
+        limit(&mut client.settings.limits);
+        limit(&mut server.settings.limits);
+        let mut bed = Self::new(client, server, link, link);
         bed.settle();
         assert_eq!(bed.client.take_events(), [Event::Ready]);
         assert_eq!(bed.server.take_events(), [Event::Ready]);
