@@ -257,12 +257,18 @@ impl Bed {
         panic!("livelock: the two ends never come to rest");
     }
 
+    /// When the next byte arrives. What has arrived and is not read waits for something else.
+    fn next_arrival(&self) -> Option<Timestamp> {
+        let arrivals = self.up.next_arrival().into_iter().chain(self.down.next_arrival());
+        arrivals.filter(|at| *at > self.now).min()
+    }
+
     /// Runs both ends and lets time jump to whatever is under way, until only timers are left.
     pub fn settle(&mut self) {
         loop {
             self.run();
-            let Some(next) = self.up.next_arrival().into_iter().chain(self.down.next_arrival()).min() else { return };
-            self.now = self.now.max(next);
+            let Some(next) = self.next_arrival() else { return };
+            self.now = next;
         }
     }
 
@@ -271,7 +277,7 @@ impl Bed {
         let until = self.now + time;
         loop {
             self.run();
-            let arrivals = self.up.next_arrival().into_iter().chain(self.down.next_arrival());
+            let arrivals = self.next_arrival().into_iter();
             let client = self.client.conn.poll_timeout().map(|deadline| deadline.at);
             let server = self.server.conn.poll_timeout().map(|deadline| deadline.at);
             match arrivals.chain(client).chain(server).min() {
