@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_service::drive::Options;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{
@@ -101,6 +102,72 @@ fn whoever_holds_all_that_it_can_is_nothing_to_others() {
         assert!(is_served(&dial_from(2, server.address)));
         assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
         drop(many);
+        server.stop().await;
+    });
+}
+
+#[test]
+fn functions_of_one_address_leave_threads_for_others() {
+    run(async {
+        let options = Options { functions: 8, ..Options::default() };
+        let server = Running::new(|listener| listener.options(options)).await;
+        let mut many: Vec<_> = (0..7).map(|_| server.connect()).collect();
+        for (begun, stream) in many.iter_mut().enumerate() {
+            stream.write_all(call("block").as_bytes()).expect("it reads");
+            server.wait_until_begun(begun + 1);
+        }
+        let mut one_more = server.connect();
+        one_more.write_all(call("block").as_bytes()).expect("it reads");
+        let refused = hear(&mut one_more, "\"error\"");
+        assert!(refused.starts_with("HTTP/1.1 503 ") && refused.contains("retry-after: 1"), "{refused}");
+        // A function of another client begins at once.
+        let mut other = dial_from(2, server.address);
+        other.write_all(call("panic_on_a_thread").as_bytes()).expect("it reads");
+        hear(&mut other, "-32603");
+        server.release();
+        many.iter_mut().for_each(|stream| _ = hear(stream, "released"));
+        // Its turn comes again as soon as they are over.
+        let start = Instant::now();
+        while !is_answered(&mut one_more) {
+            assert!(start.elapsed() < LONG, "there is never room again");
+        }
+        server.stop().await;
+    });
+}
+
+/// Whether a call of a function is answered, or refused for now.
+fn is_answered(stream: &mut TcpStream) -> bool {
+    stream.write_all(call("block").as_bytes()).expect("it reads");
+    let heard = hear(stream, "\r\n\r\n{");
+    assert!(heard.starts_with("HTTP/1.1 503 ") || heard.starts_with("HTTP/1.1 200 "), "{heard}");
+    heard.starts_with("HTTP/1.1 200 ")
+}
+
+#[test]
+fn what_one_address_does_not_read_is_bounded() {
+    run(async {
+        let options = Options { unwritten: 64 << 20, ..Options::default() };
+        let server = Running::new(|listener| listener.options(options)).await;
+        // Each of them holds an answer of 15 MiB, but for what the system takes. A fourth one is more than seven eighths.
+        let mut deaf: Vec<_> = (0..3).map(|_| server.connect()).collect();
+        for stream in &mut deaf {
+            stream.write_all(call("large").as_bytes()).expect("it reads");
+            hear(stream, "HTTP/1.1 200 OK");
+        }
+        let read_out = |mut stream: TcpStream| {
+            stream
+                .write_all(call("large").replace("host:", "connection: close\r\nhost:").as_bytes())
+                .expect("it reads");
+            let mut heard = Vec::new();
+            let _ = stream.read_to_end(&mut heard);
+            heard.len()
+        };
+        assert!(read_out(server.connect()) < 15 << 20, "it is more than one client may hold");
+        assert!(read_out(dial_from(2, server.address)) > 15 << 20, "others have theirs");
+        // Whoever goes on reading gets all of it.
+        drop(deaf.split_off(1));
+        let mut rest = vec![0; 14 << 20];
+        deaf[0].read_exact(&mut rest).expect("it is there");
         server.stop().await;
     });
 }

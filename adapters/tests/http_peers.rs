@@ -35,6 +35,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(100);
 struct Heard {
     begun: usize,
     cancelled: usize,
+    /// Functions that block go on.
+    released: bool,
 }
 
 /// A server that runs.
@@ -48,7 +50,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) async fn new(set: impl FnOnce(Listener) -> Listener) -> Self {
         let heard = Arc::new(Watch::<Heard>::default());
-        let (waiting, telling) = (heard.clone(), heard.clone());
+        let (waiting, telling, blocking) = (heard.clone(), heard.clone(), heard.clone());
         let mut settings = Settings::default();
         settings.limits.drain = Duration::from_millis(100);
         let wait = |heard: Arc<Watch<Heard>>, context: Context| async move {
@@ -63,6 +65,11 @@ impl Running {
             .tool(Tool::new_async("large", async || "x".repeat(15 << 20)))
             .tool(Tool::new_async("panic", async || -> &'static str { panic!("on purpose") }))
             .tool(Tool::new("panic_on_a_thread", || -> &'static str { panic!("on purpose") }))
+            .tool(Tool::new("block", move || {
+                blocking.change(|heard| heard.begun += 1);
+                blocking.wait_until(LONG, |heard| heard.released);
+                "released"
+            }))
             .tool(Tool::new_async("wait", move |context: Context| wait(waiting.clone(), context)))
             .tool(Tool::new_async("tell_and_wait", move |context: Context| {
                 let heard = telling.clone();
@@ -102,6 +109,14 @@ impl Running {
     pub(crate) async fn stop(self) {
         (self.stop)();
         self.served.await.expect("it was told to");
+    }
+
+    pub(crate) fn release(&self) {
+        self.heard.change(|heard| heard.released = true);
+    }
+
+    pub(crate) fn wait_until_begun(&self, count: usize) {
+        self.wait_until(|heard| heard.begun == count);
     }
 
     fn wait_until(&self, condition: impl Fn(&Heard) -> bool) {

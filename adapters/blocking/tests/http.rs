@@ -63,6 +63,10 @@ pub(crate) mod adapter {
                 Self(self.0.patience(patience))
             }
 
+            pub(crate) fn options(self, options: mcp_service::drive::Options) -> Self {
+                Self(self.0.options(options))
+            }
+
             pub(crate) fn write_timeout(self, timeout: Duration) -> Self {
                 Self(self.0.write_timeout(timeout))
             }

@@ -37,7 +37,7 @@ pub struct Answer {
 impl Read for Answer {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.rest.is_empty() {
-            let Ok(frame) = block_on(poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx))).transpose();
+            let frame = block_on(poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx))).transpose()?;
             let Some(frame) = frame else { return Ok(0) };
             self.rest = frame.into_data().unwrap_or_default();
         }

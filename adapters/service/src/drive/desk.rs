@@ -274,11 +274,24 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
         match job.into_run() {
             Run::Function(run) => {
                 let ticket = Ticket { hub: hub.clone(), slot, task: None };
-                runtime.spawn_blocking(move || {
+                let run = move || {
                     let ticket = ticket;
                     // A panic is the job's own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
-                });
+                };
+                #[cfg(feature = "http")]
+                if let Some((functions, holder)) = hub.functions.get() {
+                    let runtime = runtime.clone();
+                    let start = move |turn| {
+                        runtime.spawn_blocking(move || {
+                            run();
+                            drop(turn);
+                        });
+                    };
+                    functions.begin(holder, Box::new(start));
+                    return Begun::Elsewhere;
+                }
+                runtime.spawn_blocking(run);
                 Begun::Elsewhere
             }
             Run::Future(mut future) => match poll(hub, &mut future, &mut Context::from_waker(Waker::noop())) {

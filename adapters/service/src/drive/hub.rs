@@ -1,5 +1,7 @@
 //! One connection on a runtime, as its driver, its handlers and its handles see it.
 
+#[cfg(feature = "http")]
+use std::sync::OnceLock;
 use std::{
     collections::VecDeque,
     marker::PhantomData,
@@ -15,6 +17,8 @@ use mcp_proto::{
 };
 
 use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
+#[cfg(feature = "http")]
+use super::{Holder, functions::Functions};
 use crate::{Link, Lobby, link::Running, sync::lock};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
@@ -24,6 +28,9 @@ pub(super) struct Hub<E, C = Connection<E>> {
     pub(super) lobby: Lobby,
     pub(super) duty: Duty,
     pub(super) stage: Watch<Stage>,
+    /// What functions share with those of other connections, and whose they are.
+    #[cfg(feature = "http")]
+    pub(super) functions: OnceLock<(Arc<Functions>, Holder)>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
 }
@@ -120,6 +127,8 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),
+            #[cfg(feature = "http")]
+            functions: OnceLock::new(),
             epoch,
             end: PhantomData,
         })
@@ -175,13 +184,13 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     /// Sees to what has come of whatever was done.
     pub(super) fn settle(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
+        let woken = state.carrier.woken();
         let State { carrier, events, asleep, visitors, .. } = &mut *state;
         let asleep = asleep.take_if(|it| {
             let is_early = || *visitors == 0 && self.due(carrier) < it.until;
             let wakes = !events.is_empty() || it.can_write && carrier.has_output() || is_early();
             wakes || it.is_paused && carrier.wants_input(self.now())
         });
-        let woken = state.carrier.woken();
         let vacancies = self.lobby.vacancies(state.carrier.view());
         drop(state);
         self.lobby.announce(vacancies);

@@ -17,6 +17,8 @@ mod duty;
 mod error;
 #[cfg(all(unix, feature = "os"))]
 mod fd;
+#[cfg(feature = "http")]
+mod functions;
 mod handle;
 #[cfg(feature = "http")]
 pub mod http;

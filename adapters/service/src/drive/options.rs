@@ -18,6 +18,14 @@ pub struct Options {
     /// Asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they take no thread,
     /// but what they hold.
     pub async_handlers: usize,
+    /// Functions that run at the same time for all sessions of an endpoint of HTTP; at least one. A client gets a
+    /// [part](super::Quota): as long as it has that, its requests are refused with 503. Default 384: less than the threads
+    /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
+    pub functions: usize,
+    /// Bytes that wait to be written or to be sent again, for all sessions of an endpoint of HTTP. A client gets a
+    /// [part](super::Quota): as long as it has that, its requests are refused with 503, and what takes more than that ends.
+    /// Default 256 MiB.
+    pub unwritten: usize,
     /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
     /// a connection takes [in all](mcp_proto::connection::Limits::requests).
     pub waiting: usize,
@@ -49,6 +57,8 @@ impl Default for Options {
         Self {
             handlers: 32,
             async_handlers: 1024,
+            functions: 384,
+            unwritten: 256 << 20,
             waiting: 16_384,
             backlog: 16 << 20,
             opening: Opening::unknown(),

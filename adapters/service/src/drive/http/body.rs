@@ -1,8 +1,7 @@
 //! What is written in answer to a request, or as one.
 
 use std::{
-    convert::Infallible,
-    fmt,
+    fmt, io,
     pin::Pin,
     task::{Context, Poll},
 };
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
 use super::Reply;
+use crate::drive::Permit;
 
 /// The body of a request or of an answer: one text, or a stream that can last for days.
 ///
@@ -41,17 +41,38 @@ impl Body {
     }
 }
 
+/// Bytes that are on their way to a client, and count as long as they are held.
+struct Counted {
+    data: Vec<u8>,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = Infallible;
+    /// The client reads nothing, and has too much waiting for it.
+    type Error = io::Error;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let data = match &mut self.0 {
             Content::Whole(bytes) if bytes.is_empty() => return Poll::Ready(None),
-            Content::Whole(bytes) => Poll::Ready(Some(std::mem::take(bytes))),
-            Content::Streamed(reply) => reply.poll_data(cx).map(|data| data.map(Bytes::from)),
+            Content::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Content::Streamed(reply) => reply.poll_data(cx).map(|data| {
+                data.map(|data| {
+                    let permit = reply.permit(data.len())?;
+                    Ok(match permit {
+                        None => Bytes::from(data),
+                        Some(permit) => Bytes::from_owner(Counted { data, _permit: permit }),
+                    })
+                })
+            }),
         };
-        data.map(|data| data.map(|data| Ok(Frame::data(data))))
+        data.map(|data| data.map(|data| data.map(Frame::data)))
     }
 
     fn is_end_stream(&self) -> bool {

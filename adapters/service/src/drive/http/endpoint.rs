@@ -10,7 +10,6 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
-    net::IpAddr,
     pin::pin,
     time::Duration,
 };
@@ -22,7 +21,7 @@ use mcp_proto::http::{
     server::{Caller, Options as Endpoints},
 };
 
-use super::{Body, Reply, Shared, Web};
+use super::{Body, PeerAddr, Reply, Shared, Web};
 use crate::{
     Later, Service,
     drive::{
@@ -30,11 +29,6 @@ use crate::{
         runtime::{before, sleep},
     },
 };
-
-/// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
-/// [`Caller`] does. A listener does so; where an [`Endpoint`] is in a server of yours, that server should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerAddr(pub IpAddr);
 
 /// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
 /// `tower` it is a service of tower as well, for axum and whatever else routes requests.
@@ -127,6 +121,7 @@ impl<R: Runtime> Endpoint<R> {
     {
         let (head, body) = request.into_parts();
         let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
+        let peer = head.extensions.get::<PeerAddr>().copied();
         let mut body = pin!(body);
         let take_in = async {
             let mut intake = self.web.begin(&head, caller)?;
@@ -154,7 +149,7 @@ impl<R: Runtime> Endpoint<R> {
             }
             answer
         });
-        self.web.answer(&taken?.end()?).await
+        self.web.answer(&taken?.end()?, peer).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time

@@ -45,6 +45,8 @@
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
 //! [`Limits`]: mcp_proto::http::Limits
 
+use std::net::IpAddr;
+
 #[cfg(feature = "hyper")]
 mod body;
 mod client;
@@ -68,7 +70,7 @@ mod write_timeout;
 #[cfg(feature = "hyper")]
 pub use body::Body;
 #[cfg(feature = "hyper")]
-pub use endpoint::{Endpoint, PeerAddr};
+pub use endpoint::Endpoint;
 #[cfg(all(unix, feature = "net"))]
 pub use net::{Connector, Listener, Net, Proxy, serve_http};
 #[cfg(all(unix, feature = "tls"))]
@@ -84,6 +86,11 @@ pub use memory::MemoryStore;
 pub use reply::Reply;
 pub use server::Web;
 pub use store::{Bounds, Events, Fields, Sessions, Shared};
+
+/// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
+/// [`Caller`](mcp_proto::http::server::Caller) does. A listener does so; where an `Endpoint` is in a server of yours, that server should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerAddr(pub IpAddr);
 
 /// Random bits, for what should differ between clients and need not be a secret.
 #[must_use]

@@ -1,5 +1,7 @@
 //! What is written in answer to a request.
 
+#[cfg(feature = "hyper")]
+use std::io;
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -12,6 +14,13 @@ use http::response::Parts;
 use mcp_proto::http::server::{ExchangeId, Output};
 
 use super::visit::Room;
+#[cfg(feature = "hyper")]
+use crate::drive::Permit;
+use crate::drive::{Holder, Quota};
+
+/// Fewer bytes are not counted: what a connection holds of those is bounded.
+#[cfg(feature = "hyper")]
+const COUNTED: usize = 4 << 10;
 
 /// What is written in answer to a request: a head, pieces of a body, and an end. Pieces leave as they come, and are not
 /// collected: a stream can last for days.
@@ -28,12 +37,31 @@ pub struct Reply {
     at_once: bool,
     /// The beginning of the body, if it was.
     data: Vec<u8>,
+    /// What all that is written for clients is counted in, and whose this is.
+    counted: Option<(Arc<Quota>, Holder)>,
 }
 
 impl Reply {
     /// Where nothing is to be done between head and body, they are taken `at_once`.
     pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self { room, exchange, visits: false, ended: false, at_once, data: Vec::new() }
+        Self { room, exchange, visits: false, ended: false, at_once, data: Vec::new(), counted: None }
+    }
+
+    /// Counted, as part of what a client may hold.
+    pub(super) fn counted(mut self, quota: Arc<Quota>, holder: Holder) -> Self {
+        self.counted = Some((quota, holder));
+        self
+    }
+
+    /// Counts so many bytes that are on their way to the client, until the permit is dropped.
+    ///
+    /// # Errors
+    /// If they are more than this client may hold.
+    #[cfg(feature = "hyper")]
+    pub(super) fn permit(&self, bytes: usize) -> io::Result<Option<Permit>> {
+        let Some((quota, holder)) = self.counted.as_ref().filter(|_| bytes >= COUNTED) else { return Ok(None) };
+        let permit = quota.take(holder, bytes);
+        permit.map(Some).ok_or_else(|| io::Error::other("this client has too much that it does not read"))
     }
 
     /// Of a visitor, who leaves by asking for it.

@@ -20,7 +20,7 @@ use mcp_proto::{
 };
 
 use super::{
-    Reply, Shared,
+    PeerAddr, Reply, Shared,
     share::{Others, Share},
     store,
     visit::{Room, Visit},
@@ -28,9 +28,10 @@ use super::{
 use crate::{
     Application, Later, Service,
     drive::{
-        Options, Runtime, Watch,
+        Holder, Options, Quota, Runtime, Watch,
         carrier::Carrier,
         desk::{Desk, Post},
+        functions::Functions,
         hub::Hub,
     },
     random::Random,
@@ -53,6 +54,9 @@ struct Front<R: Runtime> {
     random: Random,
     runtime: R,
     share: Option<Arc<Share>>,
+    /// The functions that run for all sessions, and what waits to be written for all of them.
+    functions: Arc<Functions>,
+    unwritten: Arc<Quota>,
 }
 
 /// What there is, for those who work in it.
@@ -93,6 +97,8 @@ impl<R: Runtime> Web<R> {
             random: Random::default(),
             runtime,
             share,
+            functions: Functions::new(options.functions),
+            unwritten: Quota::new(options.unwritten),
         }))
     }
 
@@ -118,13 +124,18 @@ impl<R: Runtime> Web<R> {
         self.0.admit(share, id, intake).await
     }
 
-    /// Brings a request to whom it is for, and waits for the head of the answer. What the request has changed is written
+    /// Brings a request to whom it is for, and waits for the head of the answer. Clients that are no principals are told apart
+    /// by their addresses. What the request has changed is written
     /// down where others have to know of it.
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub async fn answer(&self, request: &Request) -> Result<(http::response::Parts, Reply), Box<Answer>> {
-        let mut reply = self.bring(request, self.0.share.is_none())?;
+    pub async fn answer(
+        &self,
+        request: &Request,
+        peer: Option<PeerAddr>,
+    ) -> Result<(http::response::Parts, Reply), Box<Answer>> {
+        let mut reply = self.bring(request, peer, self.0.share.is_none())?;
         let head = reply.head().await;
         if let Some(share) = &self.0.share {
             let noted = match request.ends() {
@@ -141,23 +152,34 @@ impl<R: Runtime> Web<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn open(&self, request: &Request) -> Result<Reply, Box<Answer>> {
-        let mut reply = self.bring(request, false)?;
+    pub fn open(&self, request: &Request, peer: Option<PeerAddr>) -> Result<Reply, Box<Answer>> {
+        let mut reply = self.bring(request, peer, false)?;
         reply.leave();
         Ok(reply)
     }
 
     /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
-    fn bring(&self, request: &Request, at_once: bool) -> Result<Reply, Box<Answer>> {
+    fn bring(&self, request: &Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
+        let holder = match (request.principal(), peer) {
+            (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
+            (None, Some(PeerAddr(address))) => Holder::at(address),
+            (None, None) => Holder::Unknown,
+        };
+        // Answers, cancellations and the like come in whatever their client holds.
+        if request.id().is_some() && !(front.functions.has_room(&holder) && front.unwritten.has_room(&holder, 1)) {
+            return Err(busy());
+        }
         let (house, now) = (&front.house, front.house.now());
         let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
         let room = lock(&house.door).route(now, request, random, |session| {
             is_new = true;
-            front.room(session)
+            front.room(session, &holder)
         })?;
-        Ok(if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) })
+        let reply =
+            if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
+        Ok(reply.counted(front.unwritten.clone(), holder))
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -182,9 +204,13 @@ impl<R: Runtime> Web<R> {
 }
 
 impl<R: Runtime> Front<R> {
-    fn room(&self, mut session: Session) -> Arc<Room> {
+    fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
         self.share.iter().for_each(|share| share.watch(&mut session));
-        Hub::since(self.house.epoch, Visit::new(session), &self.options)
+        let mut visit = Visit::new(session);
+        visit.count(&self.unwritten, holder);
+        let room = Hub::since(self.house.epoch, visit, &self.options);
+        room.functions.get_or_init(|| (self.functions.clone(), holder.clone()));
+        room
     }
 
     /// Finds a session that may have been begun elsewhere.
@@ -212,7 +238,9 @@ impl<R: Runtime> Front<R> {
             lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
         }
         let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
-        let make = |session| self.room(session);
+        // Its client is known by the requests that come for it, if it is no principal.
+        let holder = principal.map_or(Holder::Unknown, |principal| Holder::Principal(principal.id.as_str().into()));
+        let make = |session| self.room(session, &holder);
         let (room, is_new) = lock(&house.door).adopt(house.now(), (id, part), principal, &standing, make)?;
         if is_new {
             room.run(|visit, _| visit.settled = visit.session.settled());
@@ -351,6 +379,17 @@ fn unavailable() -> Box<Answer> {
     let mut answer = Answer::new(Vec::new());
     *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    Box::new(answer)
+}
+
+/// 503: this client has as much running, or waiting to be written, as it may have. It may try again later.
+fn busy() -> Box<Answer> {
+    let error =
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"This client has too much running or unread"}}"#;
+    let mut answer = Answer::new(error.into());
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     Box::new(answer)
 }
 
