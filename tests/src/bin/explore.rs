@@ -4,6 +4,8 @@
 //! cargo run --release -p mcp-tests --bin explore [-- [--first] [--small | NAME...]]
 //! ```
 //!
+//! Scenarios over HTTP (`mcp_tests::sessions`) come first, and have no count of schedules.
+//!
 //! `--small` stands for those that every run of the tests plays. The largest takes some minutes and some gigabytes.
 //! In the last column stands a letter for each thing that has happened to a request in one order or another: see
 //! `mcp_tests::explore::Happening`. `--first` ends with the first order that breaks a rule.
@@ -13,31 +15,64 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use mcp_tests::explore::{Scenario, catalog, explore};
+use mcp_tests::{
+    explore::{Scenario, catalog, explore},
+    sessions::explore as http,
+};
 
 fn main() -> ExitCode {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     let only_first = args.first().is_some_and(|arg| arg == "--first");
     args.drain(..usize::from(only_first));
+    let mut over_http = http::small();
     let scenarios = match &args[..] {
         [] => catalog::all(),
         [small] if small == "--small" => catalog::small(),
         names => {
             let named: Vec<_> =
                 catalog::all().into_iter().filter(|s| names.iter().any(|name| name == s.name)).collect();
-            if named.len() != names.len() {
-                let known: Vec<_> = catalog::all().iter().map(|scenario| scenario.name).collect();
+            over_http.retain(|scenario| names.iter().any(|name| name == scenario.name));
+            if named.len() + over_http.len() != names.len() {
+                let known = catalog::all().into_iter().map(|scenario| scenario.name);
+                let known: Vec<_> = known.chain(http::small().into_iter().map(|scenario| scenario.name)).collect();
                 let _ = writeln!(io::stderr(), "explore: the scenarios are: {}", known.join(", "));
                 return ExitCode::from(2);
             }
             named
         }
     };
-    match play(&scenarios, only_first) {
+    // The shorter ones go first.
+    let played = play_over_http(&over_http, only_first).and_then(|good| match good || !only_first {
+        true => Ok(play(&scenarios, only_first)? && good),
+        false => Ok(false),
+    });
+    match played {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(_) => ExitCode::from(2),
     }
+}
+
+/// Whether all scenarios over HTTP keep the rules.
+fn play_over_http(scenarios: &[http::Scenario], only_first: bool) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    let mut good = true;
+    for scenario in scenarios {
+        match http::explore(scenario) {
+            Ok(explored) => {
+                let http::Explored { states, steps, longest } = explored;
+                writeln!(out, "{:38}{states:>11}{steps:>12}{:>10}{longest:>8}", scenario.name, "")?;
+            }
+            Err(broken) => {
+                good = false;
+                writeln!(out, "{broken}")?;
+                if only_first {
+                    break;
+                }
+            }
+        }
+    }
+    Ok(good)
 }
 
 /// Whether all of them keep the rules.

@@ -29,6 +29,9 @@
 //! Played with earlier commits of that day, eight had. Six were mistakes of the simulation (31024, 43723, 49074, 84429,
 //! 95504, 99851). Two were a bug (645509, 993082): how a task stands was told behind the end of its call, when its answers
 //! had become too large to be sent. It has tests, in `tests/tests/modern/{pursuit,bloat}.rs`.
+//!
+//! That was without clients over HTTP ([`web`]), who came later: with them, the seeds from 0 to 2,999 and from 3,000,000 to
+//! 3,001,999, on 23 November 2026 with commit `f07ee5e`. None stopped.
 
 pub mod caller;
 pub mod desk;
