@@ -30,8 +30,7 @@
 //! 95504, 99851). Two were a bug (645509, 993082): how a task stands was told behind the end of its call, when its answers
 //! had become too large to be sent. It has tests, in `tests/tests/modern/{pursuit,bloat}.rs`.
 //!
-//! That was without clients over HTTP ([`web`]), who came later: with them, the seeds from 0 to 2,999 and from 3,000,000 to
-//! 3,001,999, on 23 November 2026 with commit `f07ee5e`. None stopped.
+//! That was without clients over HTTP ([`web`]), who came later: a million seeds with them are still to be played.
 
 pub mod caller;
 pub mod desk;
