@@ -14,6 +14,7 @@ use crate::{
     calls::Tracer,
     handler::Code,
     link::Kind,
+    texts::excerpt,
 };
 
 /// Params as they came.
@@ -144,7 +145,7 @@ impl<E: Role> Custom<E> {
 
 fn read<P: DeserializeOwned>(params: &Params) -> Result<P, Failure> {
     let params = decode_params(params.as_ref());
-    params.map_err(|error| Failure::rpc(ErrorObject::invalid_params(format!("Invalid params: {error}"))))
+    params.map_err(|error| Failure::rpc(ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}")))))
 }
 
 fn written<R: Serialize, F: Into<Failure>>(result: Result<R, F>) -> Result<JsonObject, Failure> {

@@ -5,7 +5,7 @@ use mcp_proto::schema::{
 };
 use serde_json::Number;
 
-use crate::uri::is_uri;
+use crate::{texts::excerpt, uri::is_uri};
 
 /// Fills in the defaults of the fields that have no answer.
 pub(crate) fn fill_in(schema: &ElicitSchema, content: &mut Map<ElicitValue>) {
@@ -60,7 +60,11 @@ fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String
 
 fn check_field(field: &PrimitiveSchema, value: &ElicitValue) -> Result<(), String> {
     let is_among = |value: &str, mut values: Box<dyn Iterator<Item = &String> + '_>| {
-        if values.any(|known| known == value) { Ok(()) } else { Err(format!("is not among the choices: {value:?}")) }
+        if values.any(|known| known == value) {
+            Ok(())
+        } else {
+            Err(excerpt(&format_args!("is not among the choices: {value:?}")))
+        }
     };
     match (field, value) {
         (PrimitiveSchema::String(field), ElicitValue::String(text)) => {

@@ -1,4 +1,6 @@
-//! Reads texts by name as a type of the user's.
+//! Reads texts by name as a type of the user's, and cuts what is quoted of a peer.
+
+use std::fmt::{self, Write};
 
 use mcp_proto::schema::Map;
 use serde_core::{
@@ -12,6 +14,35 @@ use serde_core::{
 /// Reads texts as a `T`: a struct with a field for each, or a map.
 pub(crate) fn read<T: DeserializeOwned>(texts: &Map<String>) -> Result<T, Error> {
     T::deserialize(MapDeserializer::new(texts.iter().map(|(name, text)| (name, Text(text)))))
+}
+
+/// How much of what a peer has sent is repeated in an error, in bytes.
+const QUOTED: usize = 400;
+
+/// The beginning of a text, in which something of a peer may be quoted, for an error. It is cut while it is written, so the rest
+/// takes no room.
+pub(crate) fn excerpt(text: &(impl fmt::Display + ?Sized)) -> String {
+    struct Cut(String);
+
+    impl Write for Cut {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = QUOTED - self.0.len();
+            if text.len() <= room {
+                self.0.push_str(text);
+                return Ok(());
+            }
+            let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+            self.0.push_str(&text[..end]);
+            Err(fmt::Error)
+        }
+    }
+
+    let mut cut = Cut(String::new());
+    // It only fails where it is cut.
+    if write!(cut, "{text}").is_err() {
+        cut.0.push('…');
+    }
+    cut.0
 }
 
 /// A text that is read as whatever is wanted.
@@ -98,6 +129,16 @@ mod tests {
         share: f64,
         nick: Option<String>,
         verbose: Option<bool>,
+    }
+
+    #[test]
+    fn what_is_quoted_is_cut_on_a_character() {
+        assert_eq!(excerpt("short"), "short");
+        assert_eq!(excerpt(&"x".repeat(QUOTED)), "x".repeat(QUOTED));
+        let long = format!("{}{}", "x".repeat(QUOTED - 1), "é".repeat(1 << 20));
+        let used = allocation_counter::measure(|| assert_eq!(excerpt(&long), format!("{}…", "x".repeat(QUOTED - 1))));
+        assert!(used.bytes_total < 4096, "{used:?}");
+        assert_eq!(excerpt(&format_args!("{}{long}", "y".repeat(QUOTED))).len(), QUOTED + '…'.len_utf8());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use mcp_proto::{
 use super::{Host, Roots, listening};
 use crate::{
     Context, Job, Later, Link, RequestInfo, Role, custom::Custom, form, link::Kind, reply::Answer, role::Asked,
-    session::Shared, sync::lock, tasks::params,
+    session::Shared, sync::lock, tasks::params, texts::excerpt,
 };
 
 /// Pages that may be open at once. The oldest is forgotten first: users leave pages without finishing them.
@@ -147,7 +147,7 @@ impl Shared<ClientEnd> {
     fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
         let mut params: CreateMessageParams = params(asked.params.as_ref())?;
         check_tool_results(&params.messages)
-            .map_err(|fault| ErrorObject::invalid_params(format!("Invalid params: {fault}")))?;
+            .map_err(|fault| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {fault}"))))?;
         let (meta, task) = (params.meta.clone(), params.task.take());
         let kind = self.home.0.sampling.as_ref().map(|sampling| sampling.kind);
         Ok(self.ask_user(asked, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
@@ -227,7 +227,7 @@ async fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> 
     }
     match form::check_answer(&schema, &answer) {
         Ok(()) => Ok(answer),
-        Err(why) => Err(ErrorObject::internal(format!("The answer does not fit: {why}"))),
+        Err(why) => Err(ErrorObject::internal(excerpt(&format_args!("The answer does not fit: {why}")))),
     }
 }
 

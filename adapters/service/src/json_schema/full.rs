@@ -3,30 +3,143 @@
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use super::SchemaError;
+use super::{
+    SchemaError,
+    cost::{Cost, PATTERN_BYTES},
+};
+use crate::texts::excerpt;
 
 /// A schema that is ready, whatever it says.
 #[derive(Clone, Debug)]
-pub(super) struct Full(Validator);
+pub(super) struct Full {
+    validator: Validator,
+    /// `None` if it cannot be measured: then it is ours, and checks take what they take.
+    cost: Option<Cost>,
+    is_ours: bool,
+}
 
 impl Full {
-    pub(super) fn new(schema: &Value) -> Result<Self, SchemaError> {
+    /// A schema, which the application has written, or a peer has sent.
+    pub(super) fn new(schema: &Value, is_ours: bool) -> Result<Self, SchemaError> {
+        let cost = match Cost::of(schema) {
+            Ok(cost) => Some(cost),
+            Err(_) if is_ours => None,
+            Err(error) => return Err(error),
+        };
+        if !is_ours && let Some(cost) = cost {
+            cost.admit()?;
+        }
         jsonschema::meta::validate(schema)
             .map_err(|why| SchemaError::new(format_args!("not a valid schema: {why}")))?;
-        // Patterns may come from a peer, so they run on an engine that cannot be made to take forever.
-        let mut options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        // Patterns may come from a peer, so they run on an engine that cannot be made to take forever, and are compiled within
+        // bounds.
+        let mut patterns = PatternOptions::regex();
+        if !is_ours {
+            patterns = patterns.size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
+        }
+        let mut options = jsonschema::options().with_pattern_options(patterns);
         if schema.get("$schema").is_none() {
             options = options.with_draft(Draft::Draft202012);
         }
-        options.build(schema).map(Self).map_err(SchemaError::new)
+        let validator = options.build(schema).map_err(SchemaError::new)?;
+        Ok(Self { validator, cost, is_ours })
     }
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
     pub(super) fn check(&self, value: &Value) -> Result<(), String> {
-        self.0.validate(value).map_err(|error| {
+        if !self.is_ours && self.cost.is_some_and(|cost| !cost.allows(value)) {
+            return Err("the value takes too long to check".into());
+        }
+        // What is found out about a value is kept, so this takes the same time for each part of it. Saying where it does not
+        // fit may take twice as long with each level of it.
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        if self.cost.is_none_or(|cost| !cost.can_explain(value)) {
+            return Err("the value does not fit the schema".into());
+        }
+        self.validator.validate(value).map_err(|error| {
             let place = error.instance_path().to_string();
             let what = error.masked_with("the value");
-            if place.is_empty() { what.to_string() } else { format!("{what} at {place}") }
+            excerpt(&if place.is_empty() { what.to_string() } else { format!("{what} at {place}") })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    /// A schema whose definitions each use the next one twice.
+    fn doubling(levels: usize, with: &str) -> Value {
+        let mut definitions = serde_json::Map::new();
+        for level in 0..levels {
+            let next = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+            definitions.insert(format!("d{level}"), json!({with: [next, next]}));
+        }
+        definitions.insert(format!("d{levels}"), json!({}));
+        json!({"$defs": definitions, "$ref": "#/$defs/d0"})
+    }
+
+    fn patterns(count: usize, pattern: impl Fn(usize) -> String) -> Value {
+        json!({"anyOf": (0..count).map(|n| json!({"pattern": pattern(n)})).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn a_schema_of_a_peer_that_takes_too_much_is_refused() {
+        let clique: serde_json::Map<_, _> = (0..12)
+            .map(|n| {
+                let all: Vec<_> = (0..12).map(|n| json!({"$ref": format!("#/$defs/c{n}")})).collect();
+                (format!("c{n}"), json!({"anyOf": all}))
+            })
+            .collect();
+        for (what, schema) in [
+            ("allOf", doubling(24, "allOf")),
+            ("anyOf", doubling(60, "anyOf")),
+            ("oneOf", doubling(100, "oneOf")),
+            ("one large pattern", patterns(1, |_| "^\\w{4000}$".into())),
+            ("large patterns", patterns(60, |n| format!("^\\w{{{}}}$", 4000 + n))),
+            ("many patterns", patterns(1000, |n| format!("^a{{{n}}}$"))),
+            ("large names", json!({"patternProperties": {"^\\w{4000}$": {}}})),
+            ("everything for everything", json!({"$defs": clique, "properties": {"a": {"$ref": "#/$defs/c0"}}})),
+        ] {
+            let used = allocation_counter::measure(|| assert!(Full::new(&schema, false).is_err(), "{what}"));
+            assert!(used.bytes_max < 16 << 20, "{what}: {} bytes", used.bytes_max);
+        }
+        // Others are not.
+        for schema in [
+            doubling(8, "allOf"),
+            patterns(20, |n| format!("^[a-z]{{1,{}}}$", n + 1)),
+            json!({"properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}}}),
+        ] {
+            assert!(Full::new(&schema, false).is_ok(), "{schema}");
+        }
+    }
+
+    #[test]
+    fn a_value_that_takes_too_long_is_refused() {
+        let many: Vec<_> = (0..3000).map(|_| json!({"minLength": 0})).collect();
+        let full = Full::new(&json!({"type": "array", "items": {"allOf": many}}), false).expect("a good schema");
+        assert_eq!(full.check(&json!(vec!["x"; 100])), Ok(()));
+        let start = std::time::Instant::now();
+        let refused = full.check(&json!(vec!["x"; 1_000_000]));
+        assert_eq!(refused, Err("the value takes too long to check".into()));
+        assert!(start.elapsed() < std::time::Duration::from_secs(20));
+    }
+
+    /// The type of many trees. Without a bound, saying where a tree does not fit takes twice as long with each level.
+    #[test]
+    fn saying_where_a_tree_does_not_fit_is_bounded() {
+        let branch = |kind: &str| json!({"properties": {"kind": {"const": kind}, "next": {"$ref": "#"}}, "required": ["kind"], "type": "object"});
+        let schema = json!({"oneOf": [branch("a"), branch("b"), branch("c")]});
+        let tree = |depth, end: Value| (0..depth).fold(end, |tree, _| json!({"kind": "a", "next": tree}));
+        for is_ours in [true, false] {
+            let full = Full::new(&schema, is_ours).expect("a good schema");
+            assert_eq!(full.check(&tree(100, json!({"kind": "b"}))), Ok(()));
+            assert_eq!(full.check(&tree(100, json!({"kind": "d"}))), Err("the value does not fit the schema".into()));
+            let small = full.check(&tree(2, json!({"kind": "d"}))).expect_err("it does not fit");
+            assert_ne!(small, "the value does not fit the schema");
+        }
     }
 }

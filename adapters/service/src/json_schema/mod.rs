@@ -7,6 +7,8 @@
 //! `schemas`; without it, a schema that says more is refused.
 
 #[cfg(feature = "schemas")]
+mod cost;
+#[cfg(feature = "schemas")]
 mod derive;
 #[cfg(feature = "schemas")]
 mod full;
@@ -22,15 +24,16 @@ use mcp_proto::{
 #[cfg(feature = "schemas")]
 pub(crate) use self::derive::{of, of_written};
 use self::simple::Simple;
-use crate::{CallError, Pending};
+use crate::{CallError, Pending, texts::excerpt};
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SchemaError(String);
 
 impl SchemaError {
+    /// What is wrong with it may quote what a peer has sent.
     fn new(why: impl fmt::Display) -> Self {
-        Self(why.to_string())
+        Self(excerpt(&why))
     }
 }
 
@@ -58,13 +61,16 @@ struct Rules {
 
 impl Rules {
     #[cfg(feature = "schemas")]
-    fn new(schema: &RawJson<'_>) -> Result<Self, SchemaError> {
-        let full = full::Full::new(&schema.decode().map_err(SchemaError::new)?)?;
+    fn new(schema: &RawJson<'_>, is_ours: bool) -> Result<Self, SchemaError> {
+        if !is_ours && schema.get().len() > cost::MOST_BYTES {
+            return Err(SchemaError::new(format_args!("the schema has more than {} bytes", cost::MOST_BYTES)));
+        }
+        let full = full::Full::new(&schema.decode().map_err(SchemaError::new)?, is_ours)?;
         Ok(Self { simple: Simple::of(schema), full })
     }
 
     #[cfg(not(feature = "schemas"))]
-    fn new(schema: &RawJson<'_>) -> Result<Self, SchemaError> {
+    fn new(schema: &RawJson<'_>, _: bool) -> Result<Self, SchemaError> {
         let simple = Simple::of(schema).ok_or_else(|| SchemaError::new(BEYOND))?;
         Ok(Self { simple })
     }
@@ -93,7 +99,13 @@ const BEYOND: &str = "it says more than which types the members of an object hav
                       that takes the feature `schemas` of mcp-service";
 
 impl Checker {
+    /// A schema that the application has written.
     pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
+        Self::of(schema, true)
+    }
+
+    /// A schema that the application has written, or a peer has sent.
+    fn of(schema: &JsonObject, is_ours: bool) -> Result<Self, SchemaError> {
         let schema = RawJson::from(schema);
         if let Some(dialect) = schema.member("$schema") {
             let known = dialect.clone().into_text();
@@ -102,7 +114,7 @@ impl Checker {
                 return Err(SchemaError::new(format_args!("the schema dialect {dialect} is not supported")));
             }
         }
-        Rules::new(&schema).map(|rules| Self(Arc::new(rules)))
+        Rules::new(&schema, is_ours).map(|rules| Self(Arc::new(rules)))
     }
 
     /// Whether a value fits. The text says where it does not, and does not repeat the value.
@@ -132,7 +144,9 @@ const DIALECTS: [&str; 8] = [
 /// What a tool says its structured results look like, ready to be held against them.
 ///
 /// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Patterns with look-around
-/// are refused: they could keep a client busy forever. Without the feature `schemas`, so is every schema that says more than
+/// are refused: they could keep a client busy forever. So are schemas that take too much: more than 256 KiB, 64 patterns, a
+/// pattern that compiles to more than 256 KiB, more than 256 levels, references that unroll to more than 100,000 schemas, that
+/// lead to the same schema for the same value, or that lead out of the schema. Without the feature `schemas`, so is every schema that says more than
 /// which types the members of an object have and which of them are required.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
@@ -143,13 +157,14 @@ impl OutputSchema {
     /// # Errors
     /// If the schema is not valid, in a dialect that is not supported, or cannot be checked without the feature `schemas`.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
-        tool.output_schema.as_ref().map(Checker::new).transpose().map(Self)
+        tool.output_schema.as_ref().map(|schema| Checker::of(schema, false)).transpose().map(Self)
     }
 
     /// Whether a result fits. Results of failed calls always do.
     ///
     /// # Errors
-    /// Says where it does not.
+    /// Says where it does not, unless that would take long: for recursive schemas and deep values it only says that it does not.
+    /// Also if the value is so large, for what the schema says, that the check would take longer than some seconds.
     pub fn check(&self, result: &CallToolResult) -> Result<(), String> {
         match (&self.0, &result.structured_content) {
             (None, _) => Ok(()),

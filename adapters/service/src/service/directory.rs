@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use super::{Inner, visibility::View};
-use crate::{reply::Answer, sync::read};
+use crate::{reply::Answer, sync::read, texts::excerpt};
 
 /// Tells the cursors of folders from those of lists.
 const CURSOR: &str = "d:";
@@ -22,7 +22,7 @@ impl Inner {
             Some(Some(name)) if !name.is_empty() && !name.contains('/') => Some(name),
             Some(_) => return Err(ErrorObject::invalid_params("Invalid cursor")),
         };
-        let missing = || Err(ErrorObject::invalid_params(format!("{folder} is not a directory")));
+        let missing = || Err(ErrorObject::invalid_params(excerpt(&format_args!("{folder} is not a directory"))));
         // A scheme is no folder, and none ends with a slash.
         if folder.ends_with(['/', ':']) {
             return missing();

@@ -16,6 +16,7 @@ use crate::{
     handler::{Arguments, BadArguments, Call, Described, Handler},
     link::Kind,
     reply::Answer,
+    texts::excerpt,
 };
 
 /// A prompt and the code that fills it in.
@@ -139,12 +140,14 @@ impl Prompt {
     pub(super) fn run(self: &Arc<Self>, arguments: &Map<String>, context: &Context) -> Later<Answer<GetPromptResult>> {
         let required = self.about.arguments.iter().flatten().filter(|argument| argument.required == Some(true));
         if let Some(missing) = required.map(|argument| &argument.name).find(|name| arguments.get(name).is_none()) {
-            return Later::ready(Err(ErrorObject::invalid_params(format!("Missing required argument: {missing}"))));
+            return Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!(
+                "Missing required argument: {missing}"
+            )))));
         }
         let (prompt, request) = (self.clone(), context.clone());
         match self.fill.call(Arguments::Texts(arguments), context) {
             Err(BadArguments(why)) => {
-                Later::ready(Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))))
+                Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
             Ok(filled) => filled.map(move |filled| {
                 let mut result = filled.map_err(|failure| failure.into_error(request.version()))?;

@@ -15,6 +15,7 @@ use crate::{
     json_schema::Checker,
     link::Kind,
     reply::Answer,
+    texts::excerpt,
 };
 
 /// A tool and the code that runs it.
@@ -240,10 +241,10 @@ impl Tool {
                 running.map(move |called| tool.answer(called, &context))
             }
             Err(BadArguments(why)) if context.version().reports_bad_arguments_as_result() => {
-                Later::ready(Ok(ToolAnswer::failed(format!("Invalid arguments: {why}"))))
+                Later::ready(Ok(ToolAnswer::failed(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
             Err(BadArguments(why)) => {
-                Later::ready(Err(ErrorObject::invalid_params(format!("Invalid arguments: {why}"))))
+                Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
             }
         }
     }
@@ -278,9 +279,9 @@ impl Tool {
             return Err(ErrorObject::internal("The structured content is no object"));
         }
         if let Some(checker) = &self.checks.output {
-            checker
-                .check_text(&content.into())
-                .map_err(|why| ErrorObject::internal(format!("The result does not fit the output schema: {why}")))?;
+            checker.check_text(&content.into()).map_err(|why| {
+                ErrorObject::internal(excerpt(&format_args!("The result does not fit the output schema: {why}")))
+            })?;
         }
         Ok(result)
     }

@@ -6,6 +6,8 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
+use crate::texts::excerpt;
+
 /// How deep it can be nested.
 const MAX_DEPTH: usize = 32;
 
@@ -68,7 +70,7 @@ impl Open {
             Self::Object(members, key) => match key.take() {
                 None => match value {
                     Value::String(name) if members.contains_key(&name) => {
-                        return Err(format!("{name:?} is there twice"));
+                        return Err(excerpt(&format_args!("{name:?} is there twice")));
                     }
                     Value::String(name) => *key = Some(name),
                     // JSON has no other keys: they are written as they would be as values.
@@ -94,7 +96,7 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, St
     match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix == "str" => return Ok(text.into()),
         Some(tag) if !tag.is_yaml_core_schema() && tag.handle != "!" => {
-            return Err(format!("{}{} has no place in JSON", tag.handle, tag.suffix));
+            return Err(excerpt(&format_args!("{}{} has no place in JSON", tag.handle, tag.suffix)));
         }
         None if style != ScalarStyle::Plain => return Ok(text.into()),
         _ => {}

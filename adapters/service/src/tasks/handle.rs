@@ -191,9 +191,27 @@ fn read<R: DeserializeOwned>(
         return TaskOr::decode(result.get(), carried_task);
     }
     // The connection has seen to it that only what can be a task is one.
-    if result.member("resultType").is_some_and(|kind| kind.get() == "\"task\"") {
+    if result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task") {
         let task: tasks_extension::Task = result.decode()?;
         return Ok(TaskOr::Task(CreateTaskResult::new(task)));
     }
     result.decode().map(TaskOr::Result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::{schema::CallToolResult, wire::Json};
+
+    #[test]
+    fn a_task_is_one_however_its_kind_is_spelled() {
+        let task = |kind: &str| {
+            let task = r#""taskId":"t","status":"working","createdAt":"x","lastUpdatedAt":"x","ttlMs":null"#;
+            let result = Json::parse(&format!(r#"{{"resultType":{kind},{task}}}"#)).expect("JSON");
+            let read = read::<CallToolResult>(&RawJson::from(&result), false, true);
+            matches!(read, Ok(TaskOr::Task(_)))
+        };
+        assert!(task(r#""task""#) && task(r#""tas\u006b""#));
+        assert!(!task(r#""complete""#) && !task(r#""tas\\u006b""#) && !task("1"));
+    }
 }

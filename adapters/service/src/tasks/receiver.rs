@@ -23,6 +23,7 @@ use crate::{
     role::Asked,
     session::Shared,
     span::Span,
+    texts::excerpt,
     work::{Origin, Work},
 };
 
@@ -34,7 +35,8 @@ const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
 
 /// Reads params, or says what is wrong with them.
 pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answer<T> {
-    decode_params(params).map_err(|error| ErrorObject::invalid_params(format!("Invalid params: {error}")))
+    decode_params(params)
+        .map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}"))))
 }
 
 fn json<T: Encode>(result: &T) -> Answer<Json> {

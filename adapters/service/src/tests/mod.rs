@@ -6,6 +6,7 @@ mod asynchronous;
 mod calls;
 mod cancellation;
 mod client;
+mod excerpts;
 mod extension;
 mod keeping;
 mod listening;

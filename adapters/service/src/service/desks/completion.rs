@@ -20,6 +20,7 @@ use crate::{
     service::{Completing, Inner, catalog::Found, completion::Completable, visibility::View},
     session::Shared,
     tasks::params,
+    texts::excerpt,
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, _: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -40,7 +41,7 @@ impl Shared<ServerEnd> {
             return Ok(self.answer(asked, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
         };
         if !subject.has(&name) {
-            return Err(ErrorObject::invalid_params(format!("Unknown argument: {name}")));
+            return Err(ErrorObject::invalid_params(excerpt(&format_args!("Unknown argument: {name}"))));
         }
         let kind = subject.completers().kind(&name);
         Ok(Some(self.work(asked, meta, kind, move |context| {
@@ -57,7 +58,8 @@ impl Shared<ServerEnd> {
 impl Inner {
     /// What an argument belongs to; `None` if it belongs to something without arguments.
     fn subject(&self, view: &View, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
-        let unknown = |what: &str, name: &str| ErrorObject::invalid_params(format!("Unknown {what}: {name}"));
+        let unknown =
+            |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
         match reference {
             CompletionReference::Prompt(PromptReference { name, .. }) => {
                 match view.get(self, |catalog| &catalog.prompts, name) {

@@ -15,6 +15,7 @@ use crate::{
     reply::{Answer, of_any_result},
     session::Shared,
     tasks::params,
+    texts::excerpt,
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -38,7 +39,8 @@ impl Shared<ServerEnd> {
         let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
         let service = &*self.home.0;
         let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
-        let prompt = prompt.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown prompt: {name}")))?;
+        let prompt =
+            prompt.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown prompt: {name}"))))?;
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
         self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))

@@ -12,7 +12,7 @@ use mcp_proto::{
 };
 
 use super::{Page, Request, valid};
-use crate::{Job, reply::Answer, session::Shared, tasks::params};
+use crate::{Job, reply::Answer, session::Shared, tasks::params, texts::excerpt};
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {
@@ -37,7 +37,7 @@ impl Shared<ServerEnd> {
         let uri = valid(uri)?;
         let service = &*self.home.0;
         let skill = service.view(asked).get(service, |catalog| &catalog.skills, &uri);
-        let skill = skill.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown skill: {uri}")))?;
+        let skill = skill.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown skill: {uri}"))))?;
         let CacheHints { ttl_ms, scope } = service.skill_hints(&skill);
         let result = GetSkillResult::new((*skill.about).clone());
         Ok(self.answer(asked, move |_| Ok(GetSkillResult { ttl_ms: Some(ttl_ms), cache_scope: Some(scope), ..result })))

@@ -21,6 +21,7 @@ use crate::{
     },
     session::Shared,
     tasks::params,
+    texts::excerpt,
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -59,7 +60,8 @@ impl Shared<ServerEnd> {
         let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
         let service = &*self.home.0;
         let tool = service.view(asked).get(service, |catalog| &catalog.tools, &called.name);
-        let tool = tool.ok_or_else(|| ErrorObject::invalid_params(format!("Unknown tool: {}", called.name)))?;
+        let tool =
+            tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
         let Asked { link, key, .. } = *asked;
         if !tool.headers.is_empty() {
             link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;

@@ -20,7 +20,7 @@ use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 
 pub(crate) use seal::Seal;
 
-use crate::{CallError, reply::Answer, sync::lock};
+use crate::{CallError, reply::Answer, sync::lock, texts::excerpt};
 use digest::Params;
 use seal::{Scope, State};
 
@@ -198,7 +198,7 @@ impl Rounds {
                 Ok(result)
             }
             Err(error) => {
-                asked.refuse(&format!("{name}: {error}"));
+                asked.refuse(&excerpt(&format_args!("{name}: {error}")));
                 Err(CallError::Decode(error.to_string()))
             }
         }
@@ -255,8 +255,9 @@ impl Asked {
     }
 
     fn refuse(&mut self, why: &str) {
-        self.refused
-            .get_or_insert_with(|| ErrorObject::invalid_params(format!("Invalid params: inputResponses: {why}")));
+        self.refused.get_or_insert_with(|| {
+            ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {why}")))
+        });
     }
 }
 
@@ -264,7 +265,7 @@ impl Asked {
 fn member<T: DeserializeOwned>(params: Option<&RawJson<'_>>, name: &str) -> Answer<Option<T>> {
     let member = params.and_then(|params| params.member(name));
     let read = member.map(|member| member.decode()).transpose();
-    read.map_err(|error| ErrorObject::invalid_params(format!("Invalid params: {name}: {error}")))
+    read.map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {name}: {error}"))))
 }
 
 /// Answers to questions that were asked together, by their names. See [`Context::ask_all`](crate::Context::ask_all).

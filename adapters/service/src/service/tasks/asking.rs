@@ -17,6 +17,7 @@ use crate::{
     later::unless,
     reply::Answer,
     service::tasks::outlast,
+    texts::excerpt,
     waiter::{Step, Waiter},
 };
 
@@ -109,8 +110,9 @@ impl Tasks {
         let mut given = Vec::new();
         for (key, answer) in answers {
             let Some((question, waiter)) = self.asked(task, key) else { continue };
-            check(&question, answer)
-                .map_err(|why| ErrorObject::invalid_params(format!("Invalid params: inputResponses: {key}: {why}")))?;
+            check(&question, answer).map_err(|why| {
+                ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
+            })?;
             given.push((key, answer, waiter));
         }
         for (key, answer, waiter) in given {
