@@ -2,7 +2,7 @@
 
 #[cfg(feature = "tracing")]
 mod there {
-    use std::{fmt, future::Future};
+    use std::{borrow::Cow, fmt, future::Future};
 
     use mcp_proto::protocol::Era;
     use tracing::{Instrument, Level, field::Empty};
@@ -11,6 +11,7 @@ mod there {
         Answered, Fault, Role,
         around::{Subject, subject},
         role::Asked,
+        texts::excerpt,
     };
 
     /// The span of a request.
@@ -27,6 +28,8 @@ mod there {
             let Subject { id, method, name } = subject(asked);
             let trace = info.trace.or_else(|| asked.meta()?.trace());
             let trace = trace.as_ref();
+            // It may hold anything that somebody in front of the client has put there.
+            let has_details = tracing::enabled!(target: "mcp_service", Level::DEBUG);
             let era = match info.version.era() {
                 Era::Legacy => "legacy",
                 Era::Modern => "modern",
@@ -34,15 +37,15 @@ mod there {
             Self(tracing::info_span!(
                 target: "mcp_service",
                 "request",
-                method,
-                name,
+                method = &*plain(&method),
+                name = name.as_deref().map(plain).as_deref(),
                 id = id.as_ref().map(|id| id.as_json()),
                 era,
                 version = info.version.as_str(),
-                principal = info.principal.as_ref().map(|principal| principal.id.as_str()),
-                traceparent = trace.and_then(|trace| trace.parent()),
-                tracestate = trace.and_then(|trace| trace.state()),
-                baggage = trace.and_then(|trace| trace.baggage()),
+                principal = info.principal.as_ref().map(|principal| plain(&principal.id)).as_deref(),
+                traceparent = trace.and_then(|trace| trace.parent()).map(plain).as_deref(),
+                tracestate = trace.and_then(|trace| trace.state()).map(plain).as_deref(),
+                baggage = trace.and_then(|trace| trace.baggage()).filter(|_| has_details).map(plain).as_deref(),
                 outcome = Empty,
                 code = Empty,
             ))
@@ -73,7 +76,7 @@ mod there {
             match answered {
                 Answered::Error(error) if !is_cancelled => {
                     self.0.record("code", error.code.0);
-                    tracing::info!(target: "mcp_service", parent: &self.0, message = %error.message);
+                    tracing::info!(target: "mcp_service", parent: &self.0, message = &*plain(&error.message));
                 }
                 _ => tracing::debug!(target: "mcp_service", parent: &self.0, "answered"),
             }
@@ -86,7 +89,8 @@ mod there {
     }
 
     pub(crate) fn fault(fault: &Fault) {
-        tracing::warn!(target: "mcp_service", %fault, "the peer has done something wrong");
+        let fault = excerpt(fault);
+        tracing::warn!(target: "mcp_service", fault = &*plain(&fault), "the peer has done something wrong");
     }
 
     pub(crate) fn ready() {
@@ -94,7 +98,47 @@ mod there {
     }
 
     pub(crate) fn closed(reason: &dyn fmt::Display) {
-        tracing::debug!(target: "mcp_service", %reason, "the connection has ended");
+        let reason = excerpt(reason);
+        tracing::debug!(target: "mcp_service", reason = &*plain(&reason), "the connection has ended");
+    }
+
+    /// How much of a text that a peer has chosen is recorded, in bytes.
+    const RECORDED: usize = 400;
+
+    /// A text that a peer has chosen, for a log: whatever prints it as it is prints one line, and nothing that changes how others
+    /// look. It is cut where it is long.
+    fn plain(text: &str) -> Cow<'_, str> {
+        let end = (0..=RECORDED.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let (text, is_cut) = (&text[..end], end < text.len());
+        // What separates lines or paragraphs, and what turns the direction of writing.
+        let is_odd = |c: char| {
+            c.is_control()
+                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        if !is_cut && !text.contains(is_odd) {
+            return Cow::Borrowed(text);
+        }
+        let mut plain = String::new();
+        for c in text.chars() {
+            if is_odd(c) { plain.extend(c.escape_default()) } else { plain.push(c) }
+        }
+        if is_cut {
+            plain.push('…');
+        }
+        Cow::Owned(plain)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn no_line_of_a_log_can_be_forged() {
+            assert!(matches!(plain("a \"b\" \\ é"), Cow::Borrowed("a \"b\" \\ é")));
+            assert_eq!(plain("a\nINFO b\r\u{1b}[2J\u{202e}\u{2028}"), "a\\nINFO b\\r\\u{1b}[2J\\u{202e}\\u{2028}");
+            let long = "é".repeat(RECORDED);
+            assert_eq!(plain(&long), format!("{}…", "é".repeat(RECORDED / 2)));
+        }
     }
 }
 

@@ -17,6 +17,8 @@ use tokio::{
     time::{Sleep, sleep_until},
 };
 
+use crate::threads;
+
 /// The runtime that a connection runs on.
 #[derive(Clone, Debug)]
 pub struct Tokio(Handle);
@@ -39,7 +41,7 @@ impl Runtime for Tokio {
     }
 
     fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
-        self.0.spawn_blocking(f);
+        threads::run(&self.0, f);
     }
 
     fn timer(&self) -> Alarm {

@@ -74,8 +74,15 @@
 //!
 //! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once; one that is done
 //! by then costs no change of tasks, and its answer leaves in one write with those of its neighbours. Others become tasks of
-//! their own. Handlers that are functions run on the threads that tokio has for that. Everything needs a runtime with I/O
-//! and time ([`enable_all`](tokio::runtime::Builder::enable_all)), of either flavour.
+//! their own. Everything needs a runtime with I/O and time ([`enable_all`](tokio::runtime::Builder::enable_all)), of either
+//! flavour.
+//!
+//! Handlers that are functions run on at most 512 threads of this crate, which find the runtime as others do
+//! ([`Handle::current`](tokio::runtime::Handle::current)). They are not those of
+//! [`spawn_blocking`](tokio::task::spawn_blocking): a runtime that is dropped, at the end of `main` for example, waits for
+//! those, and so a server would go on for as long as its slowest function. What such a function has not done when `main`
+//! returns is not done. What a handler itself hands to `spawn_blocking` is waited for: end the runtime with
+//! [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
 #![cfg(unix)]
 
 mod child;
@@ -87,6 +94,7 @@ mod io;
 mod listener;
 mod server;
 mod supervisor;
+mod threads;
 mod transport;
 
 pub use client::Client;

@@ -16,6 +16,9 @@ use crate::{Error, Transport};
 /// }
 /// ```
 ///
+/// It ends within its grace period, also while a handler that is a function still runs: that is not waited for, neither here nor
+/// when the runtime is dropped.
+///
 /// What handlers print goes to standard error: see [`Transport::stdio`].
 ///
 /// # Errors

@@ -94,6 +94,6 @@ impl Connector {
 
 impl fmt::Debug for Connector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("address", &self.address.url).finish_non_exhaustive()
+        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
     }
 }

@@ -12,6 +12,8 @@ use std::{
 
 /// A program to start as a server, with its arguments. No shell is involved.
 ///
+/// `Debug` shows which program it is, how many arguments it has, and the names of variables: what these are may be secret.
+///
 /// ```
 /// use mcp_service::drive::Command;
 ///
@@ -212,7 +214,18 @@ impl Command {
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_std().fmt(f)
+        // Arguments and the values of variables may be secret.
+        let names = |is_set: bool| {
+            let names = self.env.iter().filter(move |(_, value)| value.is_some() == is_set).map(|(name, _)| name);
+            names.collect::<Vec<_>>()
+        };
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &names(true))
+            .field("env_removed", &names(false))
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
     }
 }
 

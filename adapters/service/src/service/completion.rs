@@ -110,3 +110,24 @@ impl Completers {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_said_to_be_there_only_if_it_is() {
+        for (count, sent, has_more) in [(0, 0, false), (99, 99, false), (100, 100, false), (101, 100, true)] {
+            let texts = vec!["x"; count];
+            let of_texts = texts.clone().into_completion().expect("a completion");
+            let all = (of_texts.values.len(), of_texts.total, of_texts.has_more);
+            assert_eq!(all, (sent, Some(count as u64), Some(has_more)));
+            // A whole one says itself whether there is more, unless it does not fit.
+            let whole = Completion::new(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let whole = whole.into_completion().expect("a completion");
+            let all = (whole.values.len(), whole.total, whole.has_more);
+            let total = has_more.then_some(count as u64);
+            assert_eq!(all, (sent, total, has_more.then_some(true)));
+        }
+    }
+}

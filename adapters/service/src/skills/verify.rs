@@ -5,6 +5,7 @@ use std::{collections::HashSet, fmt};
 use mcp_proto::schema::{ReadResourceResult, ResourceContents, Skill, SkillResource, SkillResources, decode_base64};
 
 use super::{MANIFEST, digest, frontmatter, parse, root};
+use crate::texts::excerpt;
 
 /// Why a file of a skill must not be used.
 ///
@@ -54,6 +55,10 @@ impl std::error::Error for SkillFault {}
 pub struct SkillFile {
     /// Where it comes from.
     pub uri: String,
+    /// Where it is in the folder of the skill: its path from there, decoded, such as `scripts/run.py`. Each part is the name of
+    /// a file or a folder: none is `.` or `..`, is empty, or has a separator or a control character in it, however the server
+    /// has written it. So it stays in a folder that it is put into.
+    pub path: String,
     /// What it is, if the server says so.
     pub mime_type: Option<String>,
     /// What is in it.
@@ -78,26 +83,59 @@ pub(crate) fn announced(skill: &Skill, uri: &str) -> Result<Option<SkillResource
     if name != skill.frontmatter.name {
         return contradicts("its folder is not called like it");
     }
-    let is_inside = |uri: &str| {
-        let path = uri.strip_prefix(root).and_then(|path| path.strip_prefix('/'));
-        path.is_some_and(|path| path.split('/').all(|segment| !matches!(segment, "" | "." | "..")))
-    };
+    let is_plain = |path: &str| path.split('/').filter(|name| !name.is_empty()).all(|name| file_name(name).is_some());
+    if !root.split_once(':').is_some_and(|(_, path)| is_plain(path)) {
+        return contradicts("its URI leads out of a folder");
+    }
     let files = match &skill.resources {
-        SkillResources::Dynamic if is_inside(uri) => return Ok(None),
+        SkillResources::Dynamic if path_in(root, uri).is_some() => return Ok(None),
         SkillResources::Dynamic => return Err(SkillFault::Unlisted(uri.into())),
         SkillResources::Listed(files) => files,
     };
     let mut seen = HashSet::new();
-    if let Some(odd) = files.iter().find(|file| !is_inside(&file.uri) || !seen.insert(file.uri.as_str())) {
-        return contradicts(&format!("{} is listed twice, or not inside of it", odd.uri));
+    if let Some(odd) = files.iter().find(|file| path_in(root, &file.uri).is_none_or(|path| !seen.insert(path))) {
+        return contradicts(&excerpt(&format_args!("{} is listed twice, or not inside of it", odd.uri)));
     }
-    if !seen.contains(skill.uri.as_str()) {
+    if !files.iter().any(|file| file.uri == skill.uri) {
         return contradicts("its SKILL.md is not listed");
     }
     match files.iter().find(|file| file.uri == uri) {
         Some(file) => Ok(Some(file.clone())),
         None => Err(SkillFault::Unlisted(uri.into())),
     }
+}
+
+/// Where a file is in the folder of a skill, if it is in there.
+fn path_in(root: &str, uri: &str) -> Option<String> {
+    let path = uri.strip_prefix(root)?.strip_prefix('/')?;
+    let names = path.split('/').map(file_name).collect::<Option<Vec<_>>>()?;
+    Some(names.join("/"))
+}
+
+/// What a part of a path means, if that is the name of a file or a folder wherever there are such.
+fn file_name(part: &str) -> Option<String> {
+    let name = percent_decoded(part)?;
+    let is_name =
+        !matches!(&*name, "" | "." | "..") && !name.contains(|c: char| matches!(c, '/' | '\\') || c.is_control());
+    is_name.then_some(name)
+}
+
+/// `None` if it is no text.
+fn percent_decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first == b'%' {
+            let (digits, tail) = tail.split_first_chunk::<2>()?;
+            let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+            bytes.push(digit(digits[0])? << 4 | digit(digits[1])?);
+            rest = tail;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
 }
 
 /// The file in what a server has answered, if it is the one that was announced.
@@ -125,7 +163,9 @@ pub(crate) fn verified(
             return Err(SkillFault::Digest);
         }
     }
-    let file = SkillFile { uri, mime_type, bytes };
+    let path = root(&skill.uri).and_then(|(root, _)| path_in(root, &uri));
+    let Some(path) = path else { return Err(SkillFault::Unlisted(uri)) };
+    let file = SkillFile { uri, path, mime_type, bytes };
     if file.uri == skill.uri {
         let differs = |why: String| SkillFault::Frontmatter(why);
         let text = file.text().ok_or_else(|| differs(format!("{MANIFEST} is not a text")))?;
@@ -170,6 +210,53 @@ mod tests {
         let dynamic = Skill { resources: SkillResources::Dynamic, ..skill() };
         let uri = "skill://a/b/now";
         assert!(read(&dynamic, uri, TextResourceContents::new(uri, "anything")).is_ok());
+    }
+
+    #[test]
+    fn a_file_stays_in_a_folder_that_it_is_put_into() {
+        let dynamic = Skill { resources: SkillResources::Dynamic, ..skill() };
+        let path = |uri: &str| read(&dynamic, uri, TextResourceContents::new(uri, "x")).map(|file| file.path);
+        assert_eq!(path("skill://a/b/x/y.bin").as_deref(), Ok("x/y.bin"));
+        assert_eq!(path("skill://a/b/x%20y/%C3%A9..txt").as_deref(), Ok("x y/é..txt"));
+        for out in [
+            "..",
+            ".",
+            "%2e%2e",
+            "%2E.",
+            ".%2e",
+            "%2e",
+            "x/../../c",
+            "x/%2e%2e/%2e%2e/c",
+            "..%2fc",
+            "x%2F..",
+            "x\\..\\c",
+            "..\\c",
+            "..%5cc",
+            "%5c%5chost",
+            "x//y",
+            "x/",
+            "",
+            "%00",
+            "x%0ay",
+            "%ff",
+            "%2",
+            "%zz",
+        ] {
+            let uri = format!("skill://a/b/{out}");
+            assert_eq!(path(&uri), Err(SkillFault::Unlisted(uri.clone())), "{out}");
+            let listed = Skill::new(URI, SkillFrontmatter::new("b", "d"), vec![file(URI, b""), file(&uri, b"")]);
+            assert!(matches!(announced(&listed, &uri), Err(SkillFault::Entry(_))), "{out}");
+        }
+        // Nor does its own folder lead elsewhere.
+        for root in ["skill://a/../b", "skill://a/%2e%2e/b", "skill://../b", "skill://a\\..\\c/b", "skill:..%2f/b"] {
+            let uri = format!("{root}/SKILL.md");
+            let skill = Skill { uri: uri.clone(), resources: SkillResources::Dynamic, ..skill() };
+            assert!(matches!(announced(&skill, &uri), Err(SkillFault::Entry(_))), "{root}");
+        }
+        // Two ways to write one path are one file.
+        let twice = vec![file(URI, b""), file("skill://a/b/x", b""), file("skill://a/b/%78", b"")];
+        let twice = Skill::new(URI, SkillFrontmatter::new("b", "d"), twice);
+        assert!(matches!(announced(&twice, URI), Err(SkillFault::Entry(_))));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use mcp_proto::{
     connection::ClientEnd,
     protocol::{Capability, ProtocolVersion},
     schema::{
-        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
+        At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ElicitationCompleteParams, Role, Root, SamplingContent,
     },
     wire::ErrorObject,
@@ -60,6 +60,28 @@ fn form(message: &str) -> Value {
 
 fn question(text: &str) -> Value {
     json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}], "maxTokens": 9})
+}
+
+/// What a client says it can do, as it is sent.
+fn declared(host: &Host, version: ProtocolVersion) -> Value {
+    let declared = At(&host.config().capabilities, Some(version)).to_json().expect("JSON");
+    declared.decode().expect("a value")
+}
+
+// An empty object would stand for forms.
+// req: ELIC-004
+#[test]
+fn a_mode_that_is_withheld_is_not_declared() {
+    let forms = || host().without(Capability::ElicitationForm);
+    let pages = || host().elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Decline));
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        assert!(declared(&host().build(), version)["elicitation"].is_object());
+        assert_eq!(declared(&forms().build(), version).get("elicitation"), None);
+        let both = pages().without(Capability::ElicitationForm).build();
+        assert_eq!(declared(&both, version)["elicitation"], json!({"url": {}}));
+        let all = pages().without(Capability::Elicitation).build();
+        assert_eq!(declared(&all, version).get("elicitation"), None);
+    }
 }
 
 // req: SAMP-001 SAMP-003 SAMP-023 ELIC-001 ELIC-003 ELIC-004 ROOT-001

@@ -253,7 +253,7 @@ fn pages_are_required_in_the_form_that_the_client_knows() {
         .build()
         .expect("a good service");
     let roots = Roots::default();
-    for version in ProtocolVersion::LEGACY {
+    for version in ProtocolVersion::LEGACY.into_iter().chain([ProtocolVersion::V2026_07_28]) {
         for host in [obliging(&roots).build(), Host::builder("client", "1").build()] {
             let knows = version == ProtocolVersion::V2025_11_25 && host.config().capabilities.elicitation.is_some();
             let pair = Pair::new(&host, &service, version);

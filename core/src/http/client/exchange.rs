@@ -1,10 +1,11 @@
 //! One HTTP request of a client and the response to it.
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use core::time::Duration;
+use core::{fmt, time::Duration};
 
 use http::{HeaderName, HeaderValue, Uri};
 
+use super::options::Shown;
 use crate::{
     codec::SseDecoder,
     protocol::Method,
@@ -16,7 +17,9 @@ use crate::{
 pub struct ExchangeId(pub(super) u64);
 
 /// What a client wants of its driver.
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows neither the queries of addresses nor bodies nor the values of headers that are marked sensitive.
+#[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "nearly all of them are requests")]
 pub enum Action {
     /// Make this request, beside all others, and say what comes of it.
@@ -42,6 +45,25 @@ pub enum Action {
         /// What the server says of how to do it: the values of `WWW-Authenticate`.
         challenges: Vec<String>,
     },
+}
+
+impl fmt::Debug for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Request { exchange, request } => f
+                .debug_struct("Request")
+                .field("exchange", exchange)
+                .field("method", request.method())
+                .field("uri", &format_args!("{}", Shown(request.uri())))
+                .field("headers", request.headers())
+                .field("body", &format_args!("{} bytes", request.body().len()))
+                .finish(),
+            Self::Abort(exchange) => f.debug_tuple("Abort").field(exchange).finish(),
+            Self::Prove { exchange, status, .. } => {
+                f.debug_struct("Prove").field("exchange", exchange).field("status", status).finish_non_exhaustive()
+            }
+        }
+    }
 }
 
 /// What an exchange is for.

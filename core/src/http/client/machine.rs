@@ -1,5 +1,7 @@
 //! A connection and the exchanges that its messages travel on.
 
+use core::fmt;
+
 use alloc::{
     collections::{BTreeMap, VecDeque},
     string::String,
@@ -35,7 +37,6 @@ use crate::{
 ///   [`poll_timeout`](Self::poll_timeout);
 /// - **how it is**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
 ///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
-#[derive(Debug)]
 pub struct Client {
     pub(super) conn: Connection<ClientEnd>,
     pub(super) options: Options,
@@ -58,6 +59,13 @@ pub struct Client {
     pub(super) refreshes: Refreshes,
     random: u64,
     frame: Vec<u8>,
+}
+
+/// Without what goes over it, and who may ask for it.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("options", &self.options).field("usage", &self.usage()).finish_non_exhaustive()
+    }
 }
 
 /// Which transport.
@@ -120,7 +128,14 @@ impl Client {
 
     /// [`new`](Self::new) for a client that knows something of the server.
     #[must_use]
-    pub fn knowing(config: impl Into<Arc<ClientConfig>>, options: Options, opening: Opening, now: Timestamp) -> Self {
+    pub fn knowing(
+        config: impl Into<Arc<ClientConfig>>,
+        mut options: Options,
+        opening: Opening,
+        now: Timestamp,
+    ) -> Self {
+        // They are part of each request, which may be shown by whoever makes it.
+        options.headers.values_mut().for_each(|value| value.set_sensitive(true));
         Self {
             conn: Connection::over_http(config.into(), opening, now),
             random: options.seed | 1,

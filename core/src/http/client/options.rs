@@ -1,6 +1,10 @@
 //! Which server a client talks to, and how.
 
-use alloc::string::{String, ToString};
+use alloc::{
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
 use core::{fmt, time::Duration};
 
 use http::{HeaderMap, Uri};
@@ -9,7 +13,9 @@ use super::uri::is_http;
 use crate::connection::Backoff;
 
 /// Which server a client talks to, and how.
-#[derive(Clone, Debug)]
+///
+/// `Debug` shows neither the query of the address nor the values of headers: these may be secret.
+#[derive(Clone)]
 #[non_exhaustive]
 pub struct Options {
     /// Where the server is.
@@ -90,6 +96,49 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidUrl(String);
 
+/// An address without what may be secret: a name and a password, a query, a fragment.
+pub(super) struct Shown<'a>(pub(super) &'a Uri);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(scheme) = self.0.scheme() {
+            write!(f, "{scheme}://")?;
+        }
+        if let Some(authority) = self.0.authority() {
+            f.write_str(authority.as_str().rsplit('@').next().unwrap_or_default())?;
+        }
+        f.write_str(self.0.path())
+    }
+}
+
+/// The same of a text that is no address.
+fn shown(url: &str) -> String {
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let end = (0..=path.len().min(200)).rev().find(|at| path.is_char_boundary(*at)).unwrap_or(0);
+    match (path.split_once("://"), path.rfind('@')) {
+        // A part of it would still be one.
+        (_, Some(_)) if end < path.len() => "…".to_string(),
+        (Some((scheme, _)), Some(at)) if scheme.len() < at => format!("{scheme}://…{}", &path[at..]),
+        (_, Some(at)) => format!("…{}", &path[at..]),
+        (_, None) => path[..end].to_string(),
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { url, headers, listen, old_transport, proves, backoff, limits, .. } = self;
+        f.debug_struct("Options")
+            .field("url", &format_args!("{}", Shown(url)))
+            .field("headers", &headers.keys().collect::<Vec<_>>())
+            .field("listen", listen)
+            .field("old_transport", old_transport)
+            .field("proves", proves)
+            .field("backoff", backoff)
+            .field("limits", limits)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Display for InvalidUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} is not the address of an HTTP server", self.0)
@@ -102,9 +151,10 @@ impl Options {
     /// A client of the server at this address.
     ///
     /// # Errors
-    /// If it is not the address of an HTTP server, with scheme and host and without a name and password.
+    /// If it is not the address of an HTTP server, with scheme and host and without a name and password. The error repeats
+    /// neither these nor a query.
     pub fn new(url: &str) -> Result<Self, InvalidUrl> {
-        let invalid = || InvalidUrl(url.to_string());
+        let invalid = || InvalidUrl(shown(url));
         let parsed: Uri = url.split('#').next().unwrap_or_default().parse().map_err(|_| invalid())?;
         let named = parsed.authority().is_some_and(|authority| authority.as_str().contains('@'));
         if !is_http(&parsed) || named {
@@ -120,5 +170,32 @@ impl Options {
             limits: Limits::default(),
             seed: 0,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_secret_is_not_shown() {
+        let mut options = Options::new("https://example.com:8443/mcp?key=canary#x").expect("an address");
+        options.headers.insert("authorization", "Bearer canary".parse().expect("a value"));
+        for text in [format!("{options:?}"), format!("{options:#?}")] {
+            assert!(!text.contains("canary"), "{text}");
+            assert!(text.contains("https://example.com:8443/mcp") && text.contains("authorization"), "{text}");
+        }
+        for url in [
+            "http://name:canary@example.com/",
+            "canary:canary@example.com",
+            "http://name:can ary@example.com/",
+            "ftp://canary@example.com/a?canary",
+            "nowhere?canary",
+            "http://?canary#canary",
+        ] {
+            let error = Options::new(url).expect_err("no address");
+            let text = format!("{error} {error:?} {error:#?}");
+            assert!(!text.contains("canary") && !text.contains("can ary"), "{text}");
+        }
     }
 }

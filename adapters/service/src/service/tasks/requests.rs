@@ -64,7 +64,10 @@ impl Shared<ServerEnd> {
     pub(in crate::service) fn listen_to_tasks(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
         let SubscriptionsListenParams { notifications, .. } = params(asked.params.as_ref())?;
         let (shared, link, key) = (self.clone(), asked.link.clone(), asked.key);
-        let wanted = notifications.task_ids.unwrap_or_default();
+        let mut wanted = notifications.task_ids.unwrap_or_default();
+        // Each is told of once, however often it is named.
+        wanted.sort_unstable();
+        wanted.dedup();
         self.tend_tasks(&link);
         if self.try_to_listen(&link, key, &wanted) != Err(SendError::Busy) {
             return Ok(None);

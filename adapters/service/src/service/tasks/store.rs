@@ -465,14 +465,11 @@ impl Tasks {
         conn: &mut Connection<ServerEnd>,
     ) {
         let turns = state.turns;
-        let picture = self.picture(task, state);
-        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), session);
-        if let Some(listener) = state.listeners.iter_mut().find(is_same)
-            && listener.told < turns
-            // Whoever does not read what is sent has to ask.
-            && conn.notify(&TaskParams::from(picture)).is_ok()
-        {
-            listener.told = turns;
+        let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
+        let Some(at) = state.listeners.iter().position(is_due) else { return };
+        // Whoever does not read what is sent has to ask.
+        if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
+            state.listeners[at].told = turns;
         }
     }
 

@@ -109,6 +109,58 @@ impl<N> Clone for Connector<N> {
 
 impl<N> fmt::Debug for Connector<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connector").field("address", &self.address.url).finish_non_exhaustive()
+        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Service, drive::Command};
+
+    /// Everything that a user hands a secret to, as it is shown.
+    #[test]
+    fn no_secret_is_shown() {
+        let mut address = Address::new("https://example.com/mcp?key=canary").expect("an address");
+        address.headers.insert("x-key", "canary".parse().expect("a value"));
+        let proxy = Proxy::new("http://proxy.example:3128").expect("a proxy").basic("canary", "canary");
+        let connector = Connector::<()> {
+            address: address.clone(),
+            options: Options::default(),
+            requests: None,
+            credentials: None,
+            route: Route { proxy: Some(proxy.clone()), ..Route::default() },
+            net: PhantomData,
+        };
+        let command = Command::new("program").arg("--key=canary").env("KEY", "canary").env_remove("OTHER");
+        let key = *b"canarycanarycanarycanarycanary!!";
+        let builder = || Service::builder("test", "1").state_key(key);
+        let service = builder().build().expect("a good service");
+        let refused = |url: &str| Proxy::new(url).expect_err("no proxy");
+        let in_bytes = format!("{:?}", &key[..6]);
+        let in_bytes = in_bytes.trim_matches(['[', ']']);
+        let shown: [(&str, &dyn fmt::Debug); 9] = [
+            ("address", &address),
+            ("connector", &connector),
+            ("route", &connector.route),
+            ("proxy", &proxy),
+            ("refused proxy", &refused("http://name:canary@proxy.example/")),
+            ("no proxy", &refused("canary canary")),
+            ("command", &command),
+            ("builder", &builder()),
+            ("service", &service),
+        ];
+        for (what, value) in shown {
+            for text in [format!("{value:?}"), format!("{value:#?}")] {
+                let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(!text.contains("canary") && !flat.contains(in_bytes), "{what}: {text}");
+                assert!(text.len() > 6, "{what}: {text}");
+            }
+        }
+        for url in ["http://name:canary@proxy.example/", "canary canary", "https://proxy.example/canary"] {
+            assert!(!refused(url).to_string().contains("canary"));
+        }
+        let shown = format!("{command:?}");
+        assert!(["program", "KEY", "OTHER"].iter().all(|name| shown.contains(name)), "{shown}");
     }
 }

@@ -26,9 +26,14 @@ impl Proxy {
     /// The proxy at an address such as `http://proxy.example:3128`. It is talked to without encryption.
     ///
     /// # Errors
-    /// If it is no such address.
+    /// If it is no such address. The error does not repeat it: there may be a password in it.
     pub fn new(url: &str) -> Result<Self, Error> {
-        let invalid = || Error::Io(io::Error::new(io::ErrorKind::InvalidInput, format!("{url:?} is no proxy of HTTP")));
+        let invalid = || {
+            Error::Io(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "this is no address of a proxy of HTTP, such as http://proxy.example:3128",
+            ))
+        };
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let authority = uri.authority().filter(|it| !it.host().is_empty() && !it.as_str().contains('@'));
         let authority = authority.filter(|_| uri.scheme() == Some(&Scheme::HTTP)).ok_or_else(invalid)?;
