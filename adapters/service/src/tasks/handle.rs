@@ -207,7 +207,7 @@ mod tests {
     fn a_task_is_one_however_its_kind_is_spelled() {
         let task = |kind: &str| {
             let task = r#""taskId":"t","status":"working","createdAt":"x","lastUpdatedAt":"x","ttlMs":null"#;
-            let result = Json::parse(&format!(r#"{{"resultType":{kind},{task}}}"#)).expect("JSON");
+            let result = Json::parse(format!(r#"{{"resultType":{kind},{task}}}"#)).expect("JSON");
             let read = read::<CallToolResult>(&RawJson::from(&result), false, true);
             matches!(read, Ok(TaskOr::Task(_)))
         };
