@@ -221,7 +221,11 @@ impl Web {
         let session = self.endpoint.route(self.now, &request, random, |session| {
             sessions.insert(serial, session);
             serial
-        })?;
+        });
+        while let Some(given_up) = self.endpoint.poll_given_up() {
+            self.sessions.get_mut(&given_up).expect("a session").give_up(self.now);
+        }
+        let session = session?;
         let (exchange, event) = self.sessions.get_mut(&session).expect("a session").open(self.now, &request);
         self.events.extend(event.map(|event| (session, event.into_owned())));
         Ok((session, exchange))

@@ -20,8 +20,13 @@ pub struct Limits {
     /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, whoever sends
     /// more is refused with 503: without it, every connection could hold one large body that never ends.
     pub body_bytes: usize,
-    /// Sessions at once. Default 16,384. Beyond it, new ones are refused with 503.
+    /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those whose
+    /// clients have not come back after they had opened them, then the one that is idle longest. If all are in use, new ones
+    /// are refused with 503. A client whose session has given way finds out by a 404, and begins a new one.
     pub sessions: usize,
+    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions whose clients
+    /// nobody has authenticated are not counted.
+    pub sessions_each: usize,
     /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as long
     /// as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
     pub requests: usize,
@@ -77,6 +82,7 @@ impl Default for Limits {
             head_bytes: 64 << 10,
             body_bytes: 256 << 20,
             sessions: 16_384,
+            sessions_each: 1024,
             requests: 16_384,
             exchanges: 1024,
             streams: 8,

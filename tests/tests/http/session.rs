@@ -159,18 +159,81 @@ fn an_anonymous_session_is_not_open_to_a_known_principal() {
     }
 }
 
+fn open_session(web: &mut Web) -> u16 {
+    web.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request")).status()
+}
+
+fn narrow(sessions: usize, each: usize) -> Web {
+    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    (options.limits.sessions, options.limits.sessions_each) = (sessions, each);
+    Web::with(full_server(), options)
+}
+
 #[test]
 fn there_are_only_so_many_sessions() {
-    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
-    options.limits.sessions = 3;
-    let mut web = Web::with(full_server(), options);
+    let mut web = narrow(3, 3);
     let ids: Vec<_> = (0..3).map(|_| web.begin("2025-11-25")).collect();
-    let request = || post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
-    let reply = web.ask(request());
-    assert_eq!((reply.status(), reply.header("retry-after")), (503, Some("1")));
+    let streams: Vec<_> = ids.iter().map(|id| web.listen(id, None)).collect();
+    let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
+    let reply = web.ask(request);
+    assert_eq!((reply.status(), reply.header("retry-after")), (503, Some("1")), "all are in use");
     assert_eq!(web.sessions.len(), 3);
-    web.delete(&ids[0]);
-    assert_eq!(web.ask(request()).status(), 200);
+    web.hang_up(streams[1]);
+    assert_eq!(open_session(&mut web), 200);
+    assert_eq!((web.endpoint.len(), web.sessions.len()), (3, 3));
+    assert!(web.named(&ids[1]).is_none() && web.named(&ids[0]).is_some());
+    assert_eq!(web.take_events(), [Event::Closed(CloseReason::Expired)]);
+}
+
+#[test]
+fn the_session_that_is_idle_longest_gives_way() {
+    let mut web = narrow(100, 100);
+    let ids: Vec<_> = (0..50)
+        .map(|_| {
+            web.advance(Duration::from_secs(1));
+            web.begin("2025-11-25")
+        })
+        .collect();
+    // Sessions that nobody has come back to take the rest, and give way to each other first.
+    for _ in 0..50 {
+        web.advance(Duration::from_millis(10));
+        assert_eq!(open_session(&mut web), 200);
+    }
+    for _ in 0..10_000 {
+        assert_eq!(open_session(&mut web), 200);
+        assert_eq!(web.endpoint.len(), 100);
+    }
+    assert!(ids.iter().all(|id| web.named(id).is_some()));
+    assert_eq!(web.sessions.len(), 100);
+    // One that is used does not give way to those that come back; the one that is idle longest does.
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    web.advance(Duration::from_secs(1));
+    assert_eq!(web.ask(web.in_session(&ids[0], &ping)).status(), 200);
+    for _ in 0..60 {
+        web.begin("2025-11-25");
+    }
+    let left: Vec<_> = ids.iter().map(|id| web.named(id).is_some()).collect();
+    assert_eq!(left, [&[true][..], &[false; 10], &[true; 39]].concat());
+}
+
+#[test]
+fn a_principal_has_a_share_of_the_sessions() {
+    let mut web = narrow(100, 10);
+    web.come_from("ada");
+    let ada = web.begin("2025-11-25");
+    web.come_from("eve");
+    for _ in 0..1_000 {
+        web.begin("2025-11-25");
+        assert!(web.endpoint.len() <= 11);
+    }
+    assert!(web.named(&ada).is_some());
+    // What was given up is not counted any more.
+    web.come_from("ada");
+    for _ in 0..9 {
+        web.begin("2025-11-25");
+    }
+    assert!(web.named(&ada).is_some());
+    assert_eq!(web.endpoint.len(), 20);
 }
 
 #[test]

@@ -1,11 +1,16 @@
 //! The door: every request comes in here, and is refused or brought to a session.
 
-use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc};
+use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
 use core::{fmt, sync::atomic::AtomicUsize};
 
 use http::request::Parts;
 
-use super::{Caller, Intake, Request, Session, head::Surface, intake::Work};
+use super::{
+    Caller, Intake, Request, Session,
+    head::Surface,
+    intake::Work,
+    tenants::{Activity, Tenants},
+};
 use crate::{
     connection::{Principal, ServerConfig, Standing},
     http::{
@@ -92,6 +97,9 @@ pub struct Endpoint<T> {
     options: Arc<Options>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
+    tenants: Tenants,
+    /// Sessions that have given way, until the driver takes them.
+    given_up: Vec<T>,
     /// There may be sessions elsewhere.
     shared: bool,
     /// Each request that stands alone holds one of it.
@@ -106,6 +114,7 @@ struct Entry<T> {
     principal: Option<Arc<Principal>>,
     /// It is one of the old transport, whose messages come in elsewhere.
     old: bool,
+    activity: Arc<Activity>,
 }
 
 impl<T: Clone> Endpoint<T> {
@@ -118,7 +127,16 @@ impl<T: Clone> Endpoint<T> {
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
         let (alone, reading) = (Arc::default(), Arc::default());
-        Self { options: Arc::new(options), config, sessions: BTreeMap::new(), shared: false, alone, reading }
+        Self {
+            options: Arc::new(options),
+            config,
+            sessions: BTreeMap::new(),
+            tenants: Tenants::default(),
+            given_up: Vec::new(),
+            shared: false,
+            alone,
+            reading,
+        }
     }
 
     /// Sessions may be known elsewhere that are not known here: a request for one is not refused before somebody has had
@@ -149,13 +167,44 @@ impl<T: Clone> Endpoint<T> {
         if self.sessions.contains_key(id) {
             return self.known(id, principal, false).map(|handle| (handle, false));
         }
-        if self.sessions.len() >= self.options.limits.sessions {
-            return Err(Box::new(busy("There are too many sessions")));
-        }
-        let session = Session::resumed(now, &self.config, &self.options, (id.clone(), part), standing);
+        self.make_room(principal)?;
+        let activity = Activity::new();
+        let session = Session::resumed(now, (&self.config, &self.options), (id.clone(), part), standing, &activity);
         let handle = make(session.ok_or_else(|| Box::new(no_session()))?);
-        self.sessions.insert(id.clone(), Entry { handle: handle.clone(), principal: principal.cloned(), old: false });
+        self.enter(id, Entry { handle: handle.clone(), principal: principal.cloned(), old: false, activity });
         Ok((handle, true))
+    }
+
+    /// A session that has given way to a new one, and is not found any more. Call it until it returns `None` after
+    /// [`route`](Self::route) and [`adopt`](Self::adopt), and [give up](Session::give_up) each.
+    pub fn poll_given_up(&mut self) -> Option<T> {
+        self.given_up.pop()
+    }
+
+    /// Makes sure that there is room for another session of this principal.
+    fn make_room(&mut self, principal: Option<&Arc<Principal>>) -> Result<(), Box<Answer>> {
+        let limits = &self.options.limits;
+        let own = principal.filter(|_| self.tenants.has_all(principal, limits));
+        if own.is_none() && self.sessions.len() < limits.sessions {
+            return Ok(());
+        }
+        let sessions = &self.sessions;
+        let is_theirs = |entry: &Entry<T>| own.is_none_or(|own| entry.admits(Some(own)));
+        let gives_way = self.tenants.next(
+            own,
+            |id| sessions.get(id).map(|entry| &entry.activity),
+            || sessions.iter().filter(|(_, entry)| is_theirs(entry)).map(|(id, entry)| (id, &entry.activity)),
+        );
+        let Some(handle) = gives_way.and_then(|id| self.forget(&id)) else {
+            return Err(Box::new(busy("There are too many sessions")));
+        };
+        self.given_up.push(handle);
+        Ok(())
+    }
+
+    fn enter(&mut self, id: &SessionId, entry: Entry<T>) {
+        self.tenants.enter(entry.principal.as_ref());
+        self.sessions.insert(id.clone(), entry);
     }
 
     /// A request has come in: its head, and who sends it. Nothing is kept of it here.
@@ -200,26 +249,27 @@ impl<T: Clone> Endpoint<T> {
             Work::End(id) => {
                 let handle = self.known(id, principal, false)?;
                 // From now on, nobody finds it.
-                self.sessions.remove(id);
+                self.forget(id);
                 return Ok(handle);
             }
         };
-        if self.sessions.len() >= self.options.limits.sessions {
-            return Err(Box::new(busy("There are too many sessions")));
-        }
         if self.sessions.contains_key(&id) {
             // The bits were not random. Nobody gets the session of somebody else.
             return Err(Box::new(busy("There is no new session")));
         }
+        self.make_room(principal)?;
         let session = if old { Session::old } else { Session::streamable };
-        let handle = make(session(now, &self.config, &self.options, id.clone()));
-        self.sessions.insert(id, Entry { handle: handle.clone(), principal: principal.cloned(), old });
+        let activity = Activity::new();
+        let handle = make(session(now, &self.config, &self.options, id.clone(), &activity));
+        self.enter(&id, Entry { handle: handle.clone(), principal: principal.cloned(), old, activity });
         Ok(handle)
     }
 
     /// A session is over: it is not found any more.
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
-        self.sessions.remove(id).map(|entry| entry.handle)
+        let Entry { handle, principal, .. } = self.sessions.remove(id)?;
+        self.tenants.leave(principal.as_ref());
+        Some(handle)
     }
 
     /// [`forget`](Self::forget), if this is its handle: another one may have taken its place.

@@ -124,6 +124,8 @@
 //! - Where several processes share sessions, a session that is not known here is looked for between
 //!   [`begin`](Endpoint::begin) and the body ([`Intake::session`]), and goes on here if it is found
 //!   ([`Endpoint::adopt`]); [`poll_fetch`](Session::poll_fetch) says what is wanted of what others have sent.
+//! - [`poll_given_up`](Endpoint::poll_given_up) names sessions that have given way to new ones. Each is to be
+//!   [given up](Session::give_up).
 //! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that
 //!   stand alone, and go on until they are over.
 
@@ -139,6 +141,7 @@ mod receive;
 mod resume;
 mod session;
 mod streams;
+mod tenants;
 
 pub use elsewhere::{Fetch, Passage};
 pub use endpoint::{Endpoint, Options, Paths};

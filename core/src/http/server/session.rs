@@ -16,6 +16,7 @@ use super::{
     exchange::{Exchange, Form},
     intake::Work,
     streams::Streams,
+    tenants::Activity,
 };
 use crate::{
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
@@ -73,6 +74,8 @@ pub struct Session {
     pub(super) warm: bool,
     /// The client was heard of again after it had opened the session.
     came_back: bool,
+    /// What its endpoint sees of that. A request that stands alone has none.
+    activity: Option<Arc<Activity>>,
     frame: Vec<u8>,
     /// Something was done to the connection, and what it has to say was not brought to where it belongs.
     touched: bool,
@@ -140,6 +143,7 @@ impl Session {
             idle: Some(now),
             warm: false,
             came_back: false,
+            activity: None,
             frame: Vec::new(),
             touched: true,
             challenges: BTreeMap::new(),
@@ -156,29 +160,39 @@ impl Session {
         config: &Arc<ServerConfig>,
         options: &Arc<Options>,
         id: SessionId,
+        activity: &Arc<Activity>,
     ) -> Self {
-        Self::new(now, config, options, Way::Streams { id, streams: Streams::new(options.limits.replay(), 0) })
+        let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), 0) };
+        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind) }
     }
 
     /// A session that was begun elsewhere. Its streams, and its questions to the client, are numbered as those of this part
     /// of it, which nobody else is.
     pub(super) fn resumed(
         now: Timestamp,
-        config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        (config, options): (&Arc<ServerConfig>, &Arc<Options>),
         (id, part): (SessionId, u32),
         standing: &Standing,
+        activity: &Arc<Activity>,
     ) -> Option<Self> {
         let conn = Connection::<ServerEnd>::resumed(config.clone(), standing, Streams::first(part), now)?;
         let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), part) };
         let mut resumed = Self::over(conn, now, options, kind);
         resumed.came_back = true;
+        resumed.activity = Some(activity.clone());
         resumed.pump();
         Some(resumed)
     }
 
-    pub(super) fn old(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, id: SessionId) -> Self {
-        Self::new(now, config, options, Way::Old { id, stream: None })
+    pub(super) fn old(
+        now: Timestamp,
+        config: &Arc<ServerConfig>,
+        options: &Arc<Options>,
+        id: SessionId,
+        activity: &Arc<Activity>,
+    ) -> Self {
+        let kind = Way::Old { id, stream: None };
+        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind) }
     }
 
     /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
@@ -332,6 +346,13 @@ impl Session {
                 self.end(id);
             }
         }
+        self.pump();
+    }
+
+    /// Ends the session at once: it has given way to a new one ([`poll_given_up`](super::Endpoint::poll_given_up)).
+    pub fn give_up(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        self.conn.finish(CloseReason::Expired);
         self.pump();
     }
 
@@ -571,6 +592,9 @@ impl Session {
             self.idle = None;
         } else if self.idle.is_none() {
             self.idle = Some(self.clock);
+        }
+        if let Some(activity) = &self.activity {
+            activity.set(self.idle, self.came_back);
         }
     }
 

@@ -173,10 +173,16 @@ impl<R: Runtime> Web<R> {
         let (house, now) = (&front.house, front.house.now());
         let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
-        let room = lock(&house.door).route(now, request, random, |session| {
-            is_new = true;
-            front.room(session, &holder)
-        })?;
+        let (room, given_up) = {
+            let mut door = lock(&house.door);
+            let room = door.route(now, request, random, |session| {
+                is_new = true;
+                front.room(session, &holder)
+            });
+            (room, given_up(&mut door))
+        };
+        give_up(given_up);
+        let room = room?;
         let reply =
             if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
         Ok(reply.counted(front.unwritten.clone(), holder))
@@ -241,7 +247,13 @@ impl<R: Runtime> Front<R> {
         // Its client is known by the requests that come for it, if it is no principal.
         let holder = principal.map_or(Holder::Unknown, |principal| Holder::Principal(principal.id.as_str().into()));
         let make = |session| self.room(session, &holder);
-        let (room, is_new) = lock(&house.door).adopt(house.now(), (id, part), principal, &standing, make)?;
+        let (adopted, given_up) = {
+            let mut door = lock(&house.door);
+            let adopted = door.adopt(house.now(), (id, part), principal, &standing, make);
+            (adopted, given_up(&mut door))
+        };
+        give_up(given_up);
+        let (room, is_new) = adopted?;
         if is_new {
             room.run(|visit, _| visit.settled = visit.session.settled());
             self.run(self.desk(&room), &room);
@@ -307,6 +319,17 @@ impl<R: Runtime> Front<R> {
             };
             R::detach(self.runtime.spawn(stay));
         }
+    }
+}
+
+/// Takes the sessions that have given way to new ones. They are ended outside of the lock.
+fn given_up(door: &mut Endpoint<Arc<Room>>) -> Vec<Arc<Room>> {
+    std::iter::from_fn(|| door.poll_given_up()).collect()
+}
+
+fn give_up(rooms: Vec<Arc<Room>>) {
+    for room in rooms {
+        room.run(|visit, now| visit.session.give_up(now));
     }
 }
 
