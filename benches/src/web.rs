@@ -106,10 +106,10 @@ impl Web {
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let mut intake = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));
         intake.feed(body.as_bytes()).unwrap_or_else(|answer| panic!("{answer:?}"));
-        let request = intake.end().unwrap_or_else(|answer| panic!("{answer:?}"));
+        let mut request = intake.end().unwrap_or_else(|answer| panic!("{answer:?}"));
         let handle = self.route(&request);
         let mut session = handle.borrow_mut();
-        let (exchange, _) = session.open(self.now, &request);
+        let (exchange, _) = session.open(self.now, &mut request).unwrap_or_else(|answer| panic!("{answer:?}"));
         while session.poll_event().is_some() {}
         while session.poll_ready().is_some() {}
         let mut answer = None;
@@ -171,10 +171,10 @@ impl Web {
             intake.feed(&body)?;
             intake.end()
         });
-        let request = request.unwrap_or_else(|answer| panic!("{answer:?}"));
+        let mut request = request.unwrap_or_else(|answer| panic!("{answer:?}"));
         let handle = self.route(&request);
         let mut session = handle.borrow_mut();
-        let (exchange, event) = session.open(self.now, &request);
+        let (exchange, event) = session.open(self.now, &mut request).unwrap_or_else(|answer| panic!("{answer:?}"));
         if let Some(Event::Request { key, .. }) = event {
             let server = session.connection(self.now);
             if self.streams {

@@ -214,7 +214,7 @@ impl Web {
     ) -> Result<(usize, ExchangeId), Box<Answer>> {
         let mut intake = self.endpoint.begin(head, self.caller.clone())?;
         intake.feed(body)?;
-        let request = intake.end()?;
+        let mut request = intake.end()?;
         let mut random = [0; 24];
         random[..8].copy_from_slice(&serial.to_be_bytes());
         let sessions = &mut self.sessions;
@@ -226,7 +226,7 @@ impl Web {
             self.sessions.get_mut(&given_up).expect("a session").give_up(self.now);
         }
         let session = session?;
-        let (exchange, event) = self.sessions.get_mut(&session).expect("a session").open(self.now, &request);
+        let (exchange, event) = self.sessions.get_mut(&session).expect("a session").open(self.now, &mut request)?;
         self.events.extend(event.map(|event| (session, event.into_owned())));
         Ok((session, exchange))
     }
@@ -246,6 +246,10 @@ impl Web {
                 let reply = asked.and_then(|asked| self.replies.get_mut(&asked)).unwrap_or(&mut lost);
                 while let Some(output) = session.poll_output(exchange, &mut reply.body) {
                     reply.take(output);
+                }
+                // What is read to its end makes room for what waits.
+                while let Some(event) = session.poll_event() {
+                    self.events.push((*index, event));
                 }
             }
         }

@@ -37,6 +37,19 @@ impl Connection<ServerEnd> {
         }
     }
 
+    /// What requests of the peer take that are in flight.
+    pub(crate) const fn request_bytes(&self) -> usize {
+        self.engine.request_bytes
+    }
+
+    /// Whether a request of so many bytes would not be refused because too much is in flight. One that is larger than the
+    /// limit has nothing to wait for once it is alone.
+    pub(crate) fn has_room_for_inbound(&self, bytes: usize) -> bool {
+        let (engine, limits) = (&self.engine, self.engine.limits());
+        let fits = engine.request_bytes.saturating_add(bytes) <= limits.request_bytes;
+        engine.requests.len() == 0 || engine.requests.len() < limits.requests && fits
+    }
+
     /// Whether a request of ours is still to be answered.
     pub(crate) fn asks(&self, call: CallId) -> bool {
         self.engine.calls.get(call).is_some()

@@ -133,7 +133,12 @@ pub(super) fn not_allowed(allowed: &'static str) -> Answer {
 
 /// 503, for whoever may try again later.
 pub(super) fn busy(why: &'static str) -> Answer {
-    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    busy_with(None, why)
+}
+
+/// 503, in answer to the request with this id.
+pub(super) fn busy_with(id: Option<&RequestId>, why: &'static str) -> Answer {
+    let mut answer = error(StatusCode::SERVICE_UNAVAILABLE, id, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why));
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }

@@ -25,6 +25,8 @@ pub enum Wake {
     Replay,
     /// Clients of a session that refuses messages as busy have not read for too long.
     Stalled,
+    /// A request has waited too long for room in its session.
+    Admission,
     /// Nobody uses the session.
     Idle,
     /// A stream that was lost is to be taken up again.

@@ -30,8 +30,18 @@ pub struct Limits {
     /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as long
     /// as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
     pub requests: usize,
-    /// Exchanges of one session at once. Default 1,024. Beyond it, new ones are refused with 503.
+    /// Bytes of requests that wait or are worked on, of all sessions and requests that stand alone together. Default 256 MiB.
+    /// Beyond it, new requests are refused with 503. Responses and notifications are not.
+    pub request_bytes: usize,
+    /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503. Responses
+    /// and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the most.
     pub exchanges: usize,
+    /// How long a request waits until there is room for it in its session: among [`exchanges`](Self::exchanges), and among the
+    /// [`requests`](crate::connection::Limits::requests) and
+    /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Default 30 seconds. After that it is
+    /// refused with 503. At most 16 requests for each exchange wait, with at most half of
+    /// [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
+    pub admission: Duration,
     /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
     /// that it has lost without anybody noticing. Beyond it, new ones are refused with 409.
     pub streams: usize,
@@ -84,7 +94,9 @@ impl Default for Limits {
             sessions: 16_384,
             sessions_each: 1024,
             requests: 16_384,
+            request_bytes: 256 << 20,
             exchanges: 1024,
+            admission: Duration::from_secs(30),
             streams: 8,
             queued_bytes: 4 << 20,
             stalled: Duration::from_secs(10),

@@ -342,3 +342,121 @@ fn whoever_does_not_read_gives_way() {
     web.read(dead[1], true);
     assert!(web.reply(dead[1]).ended);
 }
+
+fn large_call(web: &mut Web, id: &str, number: u64, bytes: usize) -> Asked {
+    let params = json!({"name": "t", "arguments": {"x": "x".repeat(bytes)}});
+    web.say(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}))
+}
+
+/// The requests that the applications were asked.
+fn keys(web: &mut Web) -> Vec<ReplyKey> {
+    let key = |event| if let Event::Request { key, .. } = event { Some(key) } else { None };
+    web.take_events().into_iter().filter_map(key).collect()
+}
+
+fn all_answered(web: &Web, asked: &[Asked]) {
+    for (number, asked) in asked.iter().enumerate() {
+        let reply = web.reply(*asked);
+        let id = if reply.header("content-type") == Some("application/json") {
+            reply.json()["id"].clone()
+        } else {
+            reply.messages()[0]["id"].clone()
+        };
+        assert_eq!((reply.status(), id), (200, json!(number)));
+    }
+}
+
+#[test]
+fn calls_wait_for_room_instead_of_being_refused() {
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    let asked: Vec<_> = (0..100).map(|number| large_call(&mut web, &id, number, MIB)).collect();
+    let usage = web.named(&id).expect("it is open").usage();
+    assert_eq!((usage.exchanges, usage.waiting_requests), (100, 37));
+    // An answer to a question of the server is not behind them.
+    let mut open = keys(&mut web);
+    assert_eq!(open.len(), 63);
+    let now = web.now;
+    let conn = web.named(&id).expect("it is open").connection(now);
+    let options = RequestOptions { cause: Some(open[0]), ..RequestOptions::default() };
+    let question = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
+    web.settle();
+    let told = web.say(&id, &json!({"jsonrpc": "2.0", "id": question.as_u64(), "result": {"roots": []}}));
+    assert_eq!(web.reply(told).status(), 202);
+    assert!(matches!(&web.take_events()[..], [Event::Response { outcome: Outcome::Result(_), .. }]));
+    while let Some(key) = open.pop() {
+        answer(&mut web, &id, key, 1);
+        open.extend(keys(&mut web));
+    }
+    for (number, asked) in asked.iter().enumerate() {
+        let reply = web.reply(*asked);
+        assert!(reply.status() == 200 && reply.ended, "{number}");
+    }
+    web.advance(Duration::from_secs(301));
+    web.assert_at_rest();
+}
+
+#[test]
+fn a_reader_that_pauses_loses_no_call() {
+    const CALLS: u64 = 40_000;
+    const OPEN: usize = 8_192;
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    let (mut asked, mut owed, mut read, mut number) = (Vec::new(), Vec::new(), 0, 0);
+    web.reads = false;
+    for pause in 0..usize::MAX {
+        while number < CALLS && asked.len() - read < OPEN {
+            asked.push(large_call(&mut web, &id, number, 0));
+            number += 1;
+        }
+        owed.extend(keys(&mut web));
+        owed.retain(|key| try_answer(&mut web, &id, *key, 4 << 10) == Err(SendError::Busy));
+        let usage = web.named(&id).expect("it is open").usage();
+        assert!(usage.queued_bytes < 5 * MIB, "{usage:?}");
+        if read == asked.len() {
+            break;
+        }
+        if pause == 0 {
+            web.advance(Duration::from_secs(4));
+        }
+        // The client reads what has come.
+        while let Some(next) = asked.get(read) {
+            web.read(*next, true);
+            if !web.reply(*next).ended {
+                break;
+            }
+            read += 1;
+        }
+    }
+    assert_eq!(asked.len(), usize::try_from(CALLS).expect("few"));
+    all_answered(&web, &asked);
+}
+
+#[test]
+fn requests_in_flight_are_bounded_for_the_endpoint() {
+    let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
+    options.limits.request_bytes = 8 * MIB;
+    let mut web = Web::with(full_server(), options);
+    let ids: Vec<_> = (0..4).map(|_| web.begin("2025-11-25")).collect();
+    let mut asked = Vec::new();
+    for number in 0..16_u64 {
+        asked.push(large_call(&mut web, &ids[usize::try_from(number % 4).expect("few")], number, MIB));
+    }
+    let open = web.take_events().len();
+    assert_eq!(open, 7, "the others are refused");
+    let refused = asked.iter().filter(|asked| web.reply(**asked).head.is_some()).count();
+    assert_eq!(refused, 9);
+    // Whoever hangs up and cancels has them worked on all the same.
+    web.hang_up(asked[0]);
+    web.say(&ids[0], &cancel(0));
+    web.take_events();
+    let more = large_call(&mut web, &ids[1], 99, MIB);
+    assert_eq!(web.reply(more).status(), 503);
+    // What is no request goes through.
+    let told =
+        web.say(&ids[1], &json!({"jsonrpc": "2.0", "method": "vendor/news", "params": {"x": "x".repeat(2 * MIB)}}));
+    assert_eq!(web.reply(told).status(), 202);
+    web.delete(&ids[0]);
+    let more = large_call(&mut web, &ids[1], 99, MIB);
+    assert!(web.reply(more).head.is_none());
+}

@@ -95,7 +95,7 @@ fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
     let (head, body) = request.into_parts();
     let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
     intake.feed(&body).expect("it is small");
-    let request = intake.end().expect("it is a message");
+    let mut request = intake.end().expect("it is a message");
     let sessions = &mut web.sessions;
     let routed = web.endpoint.route(web.now, &request, [1; 24], |session| {
         sessions.insert(1, session);
@@ -103,7 +103,7 @@ fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
     });
     routed.expect("there is room");
     let session = web.sessions.get_mut(&1).expect("it was made");
-    let (exchange, _) = session.open(web.now, &request);
+    let (exchange, _) = session.open(web.now, &mut request).expect("there is room");
     session.handle_gone(web.now, exchange);
     web.settle();
     assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
@@ -163,6 +163,14 @@ fn open_session(web: &mut Web) -> u16 {
     web.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request")).status()
 }
 
+/// Begins a session, and comes back to it, whatever gives way to it.
+fn use_session(web: &mut Web) {
+    let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
+    let id = web.ask(request).header("mcp-session-id").expect("a session").to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(web.ask(web.in_session(&id, &ready)).status(), 202);
+}
+
 fn narrow(sessions: usize, each: usize) -> Web {
     let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
     (options.limits.sessions, options.limits.sessions_each) = (sessions, each);
@@ -210,7 +218,7 @@ fn the_session_that_is_idle_longest_gives_way() {
     web.advance(Duration::from_secs(1));
     assert_eq!(web.ask(web.in_session(&ids[0], &ping)).status(), 200);
     for _ in 0..60 {
-        web.begin("2025-11-25");
+        use_session(&mut web);
     }
     let left: Vec<_> = ids.iter().map(|id| web.named(id).is_some()).collect();
     assert_eq!(left, [&[true][..], &[false; 10], &[true; 39]].concat());
@@ -223,14 +231,14 @@ fn a_principal_has_a_share_of_the_sessions() {
     let ada = web.begin("2025-11-25");
     web.come_from("eve");
     for _ in 0..1_000 {
-        web.begin("2025-11-25");
+        use_session(&mut web);
         assert!(web.endpoint.len() <= 11);
     }
     assert!(web.named(&ada).is_some());
     // What was given up is not counted any more.
     web.come_from("ada");
     for _ in 0..9 {
-        web.begin("2025-11-25");
+        use_session(&mut web);
     }
     assert!(web.named(&ada).is_some());
     assert_eq!(web.endpoint.len(), 20);

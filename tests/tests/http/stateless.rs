@@ -424,7 +424,7 @@ fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
         modern(&json!(1), "tools/call", json!({"name": "t", "_meta": {"progressToken": 1}})).into_parts();
     let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
     intake.feed(&body).expect("it is small");
-    let request = intake.end().expect("it is a message");
+    let mut request = intake.end().expect("it is a message");
     let mut session = None;
     web.endpoint
         .route(web.now, &request, [0; 24], |made| {
@@ -433,7 +433,7 @@ fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
         })
         .expect("there is room");
     let mut session = session.expect("it was made");
-    let (exchange, event) = session.open(web.now, &request);
+    let (exchange, event) = session.open(web.now, &mut request).expect("there is room");
     let Some(Event::Request { key, .. }) = event else { panic!("{event:?}") };
     let message = "x".repeat(100);
     let mut told = 0;

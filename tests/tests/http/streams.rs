@@ -335,7 +335,7 @@ fn a_server_that_closes_ends_its_streams_and_answers_what_it_can() {
 }
 
 #[test]
-fn there_are_only_so_many_exchanges() {
+fn requests_wait_for_an_exchange_and_for_so_long_only() {
     let mut options = mcp_proto::http::server::Options::new(mcp_proto::http::Policy::loopback());
     options.limits.exchanges = 3;
     let mut web = Web::with(full_server(), options);
@@ -344,18 +344,32 @@ fn there_are_only_so_many_exchanges() {
     for number in 0..3 {
         keys.push(call(&mut web, &id, number));
     }
-    let list = json!({"jsonrpc": "2.0", "id": 9, "method": "tools/list"});
-    let refused = web.say(&id, &list);
-    assert_eq!(web.reply(refused).status(), 503);
+    let list = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"});
+    let waits = web.say(&id, &list(9));
+    let cancelled = web.say(&id, &list(10));
+    let late = web.say(&id, &list(11));
+    assert!([waits, cancelled, late].iter().all(|asked| web.reply(*asked).head.is_none()));
     assert_eq!(web.take_events(), []);
+    let refused = web.listen(&id, None);
+    assert_eq!(web.reply(refused).status(), 503, "streams do not wait");
+    // What may be waited for does not wait.
+    let told = web.say(&id, &json!({"jsonrpc": "2.0", "method": "vendor/news"}));
+    assert_eq!(web.reply(told).status(), 202);
+    let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 10}});
+    let told = web.say(&id, &cancel);
+    assert_eq!(web.reply(told).status(), 202);
+    assert!(web.reply(cancelled).ended && web.reply(cancelled).events().is_empty());
+    web.take_events();
     answer(&mut web, &id, keys[0].1);
-    let (_, key) = {
-        web.say(&id, &list);
-        web.asked()
-    };
+    let (_, key) = web.asked();
+    web.advance(Duration::from_secs(30));
+    let reply = web.reply(late);
+    assert_eq!((reply.status(), reply.header("retry-after"), &reply.json()["id"]), (503, Some("1"), &json!(11)));
     for key in [keys[1].1, keys[2].1, key] {
         answer(&mut web, &id, key);
     }
+    assert_eq!(web.reply(waits).messages().len(), 1);
+    web.advance(Duration::from_secs(301));
     web.assert_at_rest();
 }
 

@@ -251,6 +251,7 @@ impl Session {
 
     /// There is no connection any more that could say anything.
     pub(super) fn end_all(&mut self) {
+        self.queue.clear();
         let open: Vec<_> = self
             .exchanges
             .iter()

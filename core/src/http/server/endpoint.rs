@@ -1,14 +1,18 @@
 //! The door: every request comes in here, and is refused or brought to a session.
 
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
-use core::{fmt, sync::atomic::AtomicUsize};
+use core::{
+    fmt,
+    ops::Deref,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 use http::request::Parts;
 
 use super::{
     Caller, Intake, Request, Session,
     head::Surface,
-    intake::Work,
+    intake::{Kind, Work},
     tenants::{Activity, Tenants},
 };
 use crate::{
@@ -29,6 +33,29 @@ pub struct Options {
     pub paths: Paths,
     /// How much it may hold.
     pub limits: Limits,
+}
+
+/// What all sessions of an endpoint go by.
+#[derive(Debug)]
+pub(super) struct Rules {
+    options: Options,
+    /// Bytes of requests that wait or are worked on.
+    in_flight: Arc<AtomicUsize>,
+}
+
+impl Rules {
+    /// Bytes of requests that wait or are worked on.
+    pub(super) const fn in_flight(&self) -> &Arc<AtomicUsize> {
+        &self.in_flight
+    }
+}
+
+impl Deref for Rules {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
 }
 
 impl Options {
@@ -94,7 +121,7 @@ impl Paths {
 /// `T` is the driver's handle on a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
 /// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments only.
 pub struct Endpoint<T> {
-    options: Arc<Options>,
+    options: Arc<Rules>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
     tenants: Tenants,
@@ -128,7 +155,7 @@ impl<T: Clone> Endpoint<T> {
         }
         let (alone, reading) = (Arc::default(), Arc::default());
         Self {
-            options: Arc::new(options),
+            options: Arc::new(Rules { options, in_flight: Arc::default() }),
             config,
             sessions: BTreeMap::new(),
             tenants: Tenants::default(),
@@ -203,7 +230,8 @@ impl<T: Clone> Endpoint<T> {
     }
 
     fn enter(&mut self, id: &SessionId, entry: Entry<T>) {
-        self.tenants.enter(entry.principal.as_ref());
+        let Self { sessions, tenants, .. } = self;
+        tenants.enter(entry.principal.as_ref(), id, sessions.len(), |id| sessions.contains_key(id));
         self.sessions.insert(id.clone(), entry);
     }
 
@@ -237,6 +265,11 @@ impl<T: Clone> Endpoint<T> {
         make: impl FnOnce(Session) -> T,
     ) -> Result<T, Box<Answer>> {
         let principal = request.principal();
+        let in_flight = self.options.in_flight.load(Ordering::Relaxed);
+        let fits = in_flight.saturating_add(request.body.len()) <= self.options.limits.request_bytes;
+        if matches!(request.kind, Kind::Request | Kind::Batch) && in_flight > 0 && !fits {
+            return Err(Box::new(busy("Too much is in flight")));
+        }
         let (id, old) = match &request.work {
             Work::Modern(_) => {
                 self.has_room_for_request()?;
@@ -323,7 +356,7 @@ impl<T> Entry<T> {
 impl<T> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
-            .field("options", &self.options)
+            .field("options", &self.options.options)
             .field("sessions", &self.sessions.len())
             .field("requests", &(Arc::strong_count(&self.alone) - 1))
             .finish_non_exhaustive()

@@ -124,7 +124,7 @@ pub struct Request {
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) body: Vec<u8>,
     /// Of a request or a notification: what was found in the body.
-    outline: Option<Outline>,
+    pub(super) outline: Option<Outline>,
 }
 
 impl Intake {
@@ -262,6 +262,11 @@ impl Request {
     #[must_use]
     pub fn body(&self) -> &[u8] {
         &self.body
+    }
+
+    /// Gives back the room of the body once it was [opened](super::Session::open) and its event was handed on.
+    pub fn drop_body(&mut self) {
+        (self.body, self.outline) = (Vec::new(), None);
     }
 
     /// Who sent it.

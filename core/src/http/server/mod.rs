@@ -45,13 +45,13 @@
 //!         for chunk in body.chunks(1024) {
 //!             intake.feed(chunk)?;
 //!         }
-//!         let request = intake.end()?;
+//!         let mut request = intake.end()?;
 //!         let random = [7; 24]; // from a source that nobody can predict
 //!         let make = |session| Arc::new(Mutex::new(session));
 //!         let handle = self.door.lock().unwrap().route(now, &request, random, make)?;
 //!         // 2. The message goes to its session, and what it says to the application.
 //!         let mut session = handle.lock().unwrap();
-//!         let (exchange, event) = session.open(now, &request);
+//!         let (exchange, event) = session.open(now, &mut request)?;
 //!         if let Some(event) = event {
 //!             on_event(now, &mut session, event);
 //!         }
@@ -129,6 +129,7 @@
 //! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that
 //!   stand alone, and go on until they are over.
 
+mod admission;
 mod deliver;
 mod elsewhere;
 mod endpoint;

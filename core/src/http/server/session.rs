@@ -11,16 +11,18 @@ use core::time::Duration;
 use http::StatusCode;
 
 use super::{
-    ExchangeId, Options, Output, Request,
+    ExchangeId, Output, Request,
+    admission::{Load, Queue},
     elsewhere::Followed,
+    endpoint::Rules,
     exchange::{Exchange, Form},
-    intake::Work,
+    intake::{Kind, Work},
     streams::Streams,
     tenants::Activity,
 };
 use crate::{
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
-    http::{Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
+    http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
     schema::LoggingLevel,
@@ -47,7 +49,7 @@ const WARM: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Session {
     pub(super) conn: Server,
-    pub(super) options: Arc<Options>,
+    pub(super) options: Arc<Rules>,
     pub(super) kind: Way,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
@@ -66,6 +68,11 @@ pub struct Session {
     pub(super) watch: u32,
     /// When one of the exchanges may have something to do, at the earliest.
     pub(super) next: Option<Deadline>,
+    /// Requests for which there is no room yet.
+    pub(super) queue: Queue,
+    /// They are being brought to the connection.
+    pub(super) admitting: bool,
+    pub(super) load: Load,
     /// The exchange whose message is being brought to the connection.
     pub(super) taking: Option<ExchangeId>,
     /// Since when nothing is going on.
@@ -105,6 +112,8 @@ pub(super) enum Way {
 pub struct Usage {
     /// Exchanges that are not over.
     pub exchanges: usize,
+    /// Those of them whose requests wait for room.
+    pub waiting_requests: usize,
     /// Bytes that wait to be written.
     pub queued_bytes: usize,
     /// Streams that a client can come back to, or has open.
@@ -120,11 +129,11 @@ pub struct Usage {
 }
 
 impl Session {
-    fn new(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, kind: Way) -> Self {
+    fn new(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Rules>, kind: Way) -> Self {
         Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind)
     }
 
-    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: Way) -> Self {
+    fn over(conn: Server, now: Timestamp, options: &Arc<Rules>, kind: Way) -> Self {
         Self {
             conn,
             options: options.clone(),
@@ -139,6 +148,9 @@ impl Session {
             held: None,
             watch: 0,
             next: None,
+            queue: Queue::default(),
+            admitting: false,
+            load: Load::new(options.in_flight()),
             taking: None,
             idle: Some(now),
             warm: false,
@@ -151,14 +163,14 @@ impl Session {
         }
     }
 
-    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Options>, place: Arc<()>) -> Self {
+    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Rules>, place: Arc<()>) -> Self {
         Self::new(now, config, options, Way::Modern { refused: None, _place: place })
     }
 
     pub(super) fn streamable(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<Rules>,
         id: SessionId,
         activity: &Arc<Activity>,
     ) -> Self {
@@ -170,7 +182,7 @@ impl Session {
     /// of it, which nobody else is.
     pub(super) fn resumed(
         now: Timestamp,
-        (config, options): (&Arc<ServerConfig>, &Arc<Options>),
+        (config, options): (&Arc<ServerConfig>, &Arc<Rules>),
         (id, part): (SessionId, u32),
         standing: &Standing,
         activity: &Arc<Activity>,
@@ -187,7 +199,7 @@ impl Session {
     pub(super) fn old(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Options>,
+        options: &Arc<Rules>,
         id: SessionId,
         activity: &Arc<Activity>,
     ) -> Self {
@@ -224,28 +236,41 @@ impl Session {
     /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of the
     /// exchange; what it says to the application is the event, which borrows from it. When events wait for
     /// [`poll_event`](Self::poll_event), this one queues up behind them.
-    pub fn open<'a>(&mut self, now: Timestamp, request: &'a Request) -> (ExchangeId, Option<Event<'a>>) {
+    ///
+    /// A request for which there is no room waits, with its body, which is taken from `request`. What it says comes from
+    /// [`poll_event`](Self::poll_event) once it is let in. After [`Limits::admission`](crate::http::Limits::admission) it is
+    /// answered with 503.
+    ///
+    /// # Errors
+    /// The answer, if the session is over or holds too much already. Nothing is kept of the request then.
+    pub fn open<'a>(
+        &mut self,
+        now: Timestamp,
+        request: &'a mut Request,
+    ) -> Result<(ExchangeId, Option<Event<'a>>), Box<Answer>> {
         self.clock = self.clock.max(now);
         self.pump_if_touched();
+        self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
+        if self.conn.phase() == Phase::Closed {
+            return Err(Box::new(answer::no_session()));
+        }
+        let waits = self.has_to_wait(request)?;
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
-        // The endpoint has forgotten a session that is to end: it ends however many requests there are.
-        let full = self.exchanges.len() >= self.options.limits.exchanges && request.ends().is_none();
         let until = self.clock + self.options.limits.patience;
         self.exchanges.insert(id.0, Box::new(Exchange::new(until)));
+        if waits {
+            self.wait_for_room(id, request);
+            self.pump();
+            return Ok((id, None));
+        }
         self.look_at(Deadline { at: until, wake: Wake::Patience });
-        self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
-        let event = if self.conn.phase() == Phase::Closed {
-            self.answer(id, answer::no_session());
-            None
-        } else if full {
-            self.answer(id, answer::busy("There are too many requests in this session"));
-            None
-        } else {
-            self.begin(id, request)
-        };
+        if request.kind == Kind::Notification {
+            self.cancel_waiting(request);
+        }
+        let event = self.begin(id, request);
         self.pump();
-        (id, event)
+        Ok((id, event))
     }
 
     /// Nothing can be written for an exchange any more: the client has hung up. Of an exchange that is over, nobody needs
@@ -253,6 +278,7 @@ impl Session {
     pub fn handle_gone(&mut self, now: Timestamp, id: ExchangeId) {
         self.clock = self.clock.max(now);
         let Some(exchange) = self.remove(id) else { return };
+        self.queue.remove(id);
         match &mut self.kind {
             // Whoever hangs up does not want the answer.
             Way::Modern { .. } => self.conn.handle_broken(),
@@ -284,6 +310,7 @@ impl Session {
         if self.held.is_some_and(|at| at <= now) {
             self.give_up_readers();
         }
+        self.refuse_late(now);
         if let Way::Streams { streams, .. } = &mut self.kind
             && streams.replay.expiry().is_some_and(|at| at <= now)
         {
@@ -420,7 +447,7 @@ impl Session {
         };
         let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
         let cools = self.cools().map(|at| Deadline { at, wake: Wake::Idle });
-        let all = [self.next, connection, stalled, replay, idle, cools];
+        let all = [self.next, connection, stalled, self.queue.next(), replay, idle, cools];
         all.into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
@@ -470,6 +497,7 @@ impl Session {
         };
         Usage {
             exchanges: self.exchanges.len(),
+            waiting_requests: self.queue.len(),
             queued_bytes: self.queued,
             streams,
             waiting,
@@ -519,6 +547,7 @@ impl Session {
         if self.conn.phase() == Phase::Closed {
             self.end_all();
         }
+        self.admit_waiting();
         self.settle();
     }
 
@@ -593,6 +622,7 @@ impl Session {
         } else if self.idle.is_none() {
             self.idle = Some(self.clock);
         }
+        self.weigh_requests();
         if let Some(activity) = &self.activity {
             activity.set(self.idle, self.came_back);
         }

@@ -1,6 +1,11 @@
 //! Which sessions give way to new ones when an endpoint, or a principal, has as many as it may have.
 
-use alloc::{collections::BTreeMap, string::String, sync::Arc, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, VecDeque},
+    string::String,
+    sync::Arc,
+    vec::Vec,
+};
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::{
@@ -46,13 +51,22 @@ impl Activity {
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
     each: BTreeMap<String, Tenant>,
-    /// Of whomever they are, the next one last.
-    found: Vec<Found>,
+    /// Of whomever they are.
+    all: Line,
 }
 
 #[derive(Debug, Default)]
 struct Tenant {
     sessions: usize,
+    line: Line,
+}
+
+/// Sessions that can give way.
+#[derive(Debug, Default)]
+struct Line {
+    /// Those whose clients may not have come back, the oldest first.
+    fresh: VecDeque<SessionId>,
+    /// Some others that are idle longest, the next one last.
     found: Vec<Found>,
 }
 
@@ -62,11 +76,70 @@ struct Found {
     rank: (bool, usize),
 }
 
+impl Line {
+    /// A session has begun. Of `sessions` in all, those that are over are not kept here.
+    fn enter(&mut self, id: &SessionId, sessions: usize, known: impl Fn(&SessionId) -> bool) {
+        if self.fresh.len() > 2 * sessions + FOUND {
+            self.fresh.retain(known);
+        }
+        self.fresh.push_back(id.clone());
+    }
+
+    fn next<'a, S>(
+        &mut self,
+        known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
+        sessions: impl FnOnce() -> S,
+    ) -> Option<SessionId>
+    where
+        S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
+    {
+        for _ in 0..self.fresh.len() {
+            let id = self.fresh.pop_front()?;
+            match known(&id).map(|activity| activity.rank()) {
+                Some(Some((false, _))) => return Some(id),
+                // It is in use.
+                Some(None) => self.fresh.push_back(id),
+                Some(Some((true, _))) | None => {}
+            }
+        }
+        // Those that were used since they were found are not the ones.
+        let pop = |found: &mut Vec<Found>| {
+            while let Some(Found { id, rank }) = found.pop() {
+                if known(&id).and_then(|activity| activity.rank()) == Some(rank) {
+                    return Some(id);
+                }
+            }
+            None
+        };
+        if let Some(id) = pop(&mut self.found) {
+            return Some(id);
+        }
+        let mut ranked: Vec<_> =
+            sessions().filter_map(|(id, activity)| activity.rank().map(|rank| (rank, id))).collect();
+        if ranked.len() > FOUND {
+            ranked.select_nth_unstable(FOUND);
+            ranked.truncate(FOUND);
+        }
+        ranked.sort_unstable();
+        self.found.extend(ranked.into_iter().rev().map(|(rank, id)| Found { id: id.clone(), rank }));
+        pop(&mut self.found)
+    }
+}
+
 impl Tenants {
-    /// A principal has one more session.
-    pub(super) fn enter(&mut self, principal: Option<&Arc<Principal>>) {
+    /// A principal has one more session, of so many in all.
+    pub(super) fn enter(
+        &mut self,
+        principal: Option<&Arc<Principal>>,
+        id: &SessionId,
+        sessions: usize,
+        known: impl Fn(&SessionId) -> bool,
+    ) {
+        self.all.enter(id, sessions, &known);
         if let Some(principal) = principal {
-            self.each.entry(principal.id.clone()).or_default().sessions += 1;
+            let tenant = self.each.entry(principal.id.clone()).or_default();
+            tenant.sessions += 1;
+            tenant.line.enter(id, tenant.sessions, known);
         }
     }
 
@@ -97,30 +170,9 @@ impl Tenants {
     where
         S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
     {
-        let found = match of {
-            Some(principal) => &mut self.each.get_mut(&principal.id)?.found,
-            None => &mut self.found,
-        };
-        // Those that were used since they were found are not the ones.
-        let pop = |found: &mut Vec<Found>| {
-            while let Some(Found { id, rank }) = found.pop() {
-                if known(&id).and_then(|activity| activity.rank()) == Some(rank) {
-                    return Some(id);
-                }
-            }
-            None
-        };
-        if let Some(id) = pop(found) {
-            return Some(id);
+        match of {
+            Some(principal) => self.each.get_mut(&principal.id)?.line.next(known, sessions),
+            None => self.all.next(known, sessions),
         }
-        let mut ranked: Vec<_> =
-            sessions().filter_map(|(id, activity)| activity.rank().map(|rank| (rank, id))).collect();
-        if ranked.len() > FOUND {
-            ranked.select_nth_unstable(FOUND);
-            ranked.truncate(FOUND);
-        }
-        ranked.sort_unstable();
-        found.extend(ranked.into_iter().rev().map(|(rank, id)| Found { id: id.clone(), rank }));
-        pop(found)
     }
 }

@@ -149,7 +149,7 @@ impl<R: Runtime> Endpoint<R> {
             }
             answer
         });
-        self.web.answer(&taken?.end()?, peer).await
+        self.web.answer(taken?.end()?, peer).await
     }
 
     /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time

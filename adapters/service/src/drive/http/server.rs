@@ -132,10 +132,12 @@ impl<R: Runtime> Web<R> {
     /// The answer, if it is refused.
     pub async fn answer(
         &self,
-        request: &Request,
+        mut request: Request,
         peer: Option<PeerAddr>,
     ) -> Result<(http::response::Parts, Reply), Box<Answer>> {
-        let mut reply = self.bring(request, peer, self.0.share.is_none())?;
+        let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
+        // What is said in it was handed on.
+        request.drop_body();
         let head = reply.head().await;
         if let Some(share) = &self.0.share {
             let noted = match request.ends() {
@@ -152,14 +154,14 @@ impl<R: Runtime> Web<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn open(&self, request: &Request, peer: Option<PeerAddr>) -> Result<Reply, Box<Answer>> {
-        let mut reply = self.bring(request, peer, false)?;
+    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<Reply, Box<Answer>> {
+        let mut reply = self.bring(&mut request, peer, false)?;
         reply.leave();
         Ok(reply)
     }
 
     /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
-    fn bring(&self, request: &Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
+    fn bring(&self, request: &mut Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
         let holder = match (request.principal(), peer) {
             (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
@@ -185,7 +187,7 @@ impl<R: Runtime> Web<R> {
         let room = room?;
         let reply =
             if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
-        Ok(reply.counted(front.unwritten.clone(), holder))
+        Ok(reply?.counted(front.unwritten.clone(), holder))
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -268,23 +270,42 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Begins a session with its first request.
-    fn begin(&self, room: Arc<Room>, now: Timestamp, request: &Request, at_once: bool) -> Reply {
+    fn begin(
+        &self,
+        room: Arc<Room>,
+        now: Timestamp,
+        request: &mut Request,
+        at_once: bool,
+    ) -> Result<Reply, Box<Answer>> {
         let desk = self.desk(&room);
         let mut state = lock(&room.state);
-        let (exchange, event) = state.carrier.session.open(now, request);
+        let opened = state.carrier.session.open(now, request);
         drop(state);
-        if let Some(event) = event {
-            desk.post.hand_out(event);
-        }
+        let opened = opened.map(|(exchange, event)| {
+            event.into_iter().for_each(|event| desk.post.hand_out(event));
+            exchange
+        });
         self.run(desk, &room);
-        Reply::new(room, exchange, at_once)
+        Ok(Reply::new(room, opened?, at_once))
     }
 
     /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
     /// that it is answered, as far as that can be done at once: so there is no change of tasks.
-    fn visit(&self, room: Arc<Room>, now: Timestamp, request: &Request, at_once: bool) -> Reply {
+    fn visit(
+        &self,
+        room: Arc<Room>,
+        now: Timestamp,
+        request: &mut Request,
+        at_once: bool,
+    ) -> Result<Reply, Box<Answer>> {
         let mut state = lock(&room.state);
-        let (exchange, event) = state.carrier.session.open(now, request);
+        let (exchange, event) = match state.carrier.session.open(now, request) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                room.settle(state);
+                return Err(refused);
+            }
+        };
         let application = state.carrier.application.as_ref().and_then(Weak::upgrade);
         let is_free = state.events.is_empty() && !state.handing;
         match (event, application) {
@@ -294,12 +315,12 @@ impl<R: Runtime> Front<R> {
                 drop(state);
                 let reply = Reply::new(room.clone(), exchange, at_once).of_visitor();
                 Post::new(room, application).attend(&self.runtime, event);
-                reply
+                Ok(reply)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
                 room.settle(state);
-                Reply::new(room, exchange, at_once)
+                Ok(Reply::new(room, exchange, at_once))
             }
         }
     }
