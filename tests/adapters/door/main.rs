@@ -110,6 +110,11 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
     let heard = say(server.address, &Raw::pick().bytes());
     assert!(heard.status == 200 && heard.has("picked"), "what the cases are made of is fine: {}", heard.text);
     there_is_room(&server);
+    // There is room for one session, and this one would give way to another.
+    let heard = say(server.address, &Raw::initialize().bytes());
+    let id = heard.text.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).expect("a session").to_owned();
+    let ping = Raw::post("/mcp", &json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).set("mcp-session-id", &id);
+    assert_eq!(say(server.address, &ping.bytes()).status, 200);
     let mut before = 0;
     for round in 0..3 {
         for case in cases {
@@ -129,9 +134,10 @@ fn all_are_refused<S: Site>(cases: &[Case]) {
     }
     little_is_left(before, "all that were refused again");
     assert_eq!(say(server.address, &Raw::pick().bytes()).status, 200, "none of them counts as a request");
+    assert_eq!(say(server.address, &ping.bytes()).status, 200, "none of them has begun a session");
     let heard = say(server.address, &Raw::initialize().bytes());
-    assert!(heard.status == 200 && heard.has("mcp-session-id:"), "none of them has begun a session: {}", heard.text);
-    assert_eq!(say(server.address, &Raw::initialize().bytes()).status, 503, "there is room for one only");
+    assert!(heard.status == 200 && heard.has("mcp-session-id:"), "the idle one gives way: {}", heard.text);
+    assert_eq!(say(server.address, &ping.bytes()).status, 404, "there is room for one only");
 }
 
 fn dns_rebinding<S: Site>() {

@@ -23,7 +23,8 @@
 //!
 //! # What is bounded
 //!
-//! Connections (`Listener::connections`), sessions and all that they hold ([`Limits`]), the heads of requests, their bodies
+//! Requests wait for room in their session, for a while ([`admission`](mcp_proto::http::Limits::admission)). A session that is
+//! not used gives way where there are too many. Beyond that there are bounds of connections (`Listener::connections`), sessions and all that they hold ([`Limits`]), the heads of requests, their bodies
 //! ([`frame_bytes`](mcp_proto::connection::Limits::frame_bytes)) and how long they may take to come in. A client that
 //! reads nothing costs no more than its session may hold, and its connection ends when it has read nothing of what waits for
 //! it for some time (`Listener::write_timeout`).
