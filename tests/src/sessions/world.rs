@@ -480,7 +480,9 @@ impl World {
             demand(usage.waiting <= limits.waiting, Rule::Limits, || format!("{usage:?}"))?;
             // Refusals that are not read are beyond the limit.
             let unread = self.clients.iter().map(|client| client.streams.len() + client.dead.len()).sum::<usize>();
-            demand(usage.exchanges <= limits.exchanges + unread, Rule::Limits, || format!("{usage:?}"))?;
+            demand(usage.exchanges - usage.waiting_requests <= limits.exchanges + unread, Rule::Limits, || {
+                format!("{usage:?}")
+            })?;
         }
         Ok(())
     }
