@@ -193,6 +193,7 @@ impl Web {
                     self.body.clear();
                 }
                 Output::End => self.client.handle_end(self.now, asked),
+                Output::Abort => self.client.handle_failure(self.now, asked, "aborted"),
             }
         }
         assert!(session.poll_timeout().is_none() || !session.is_over());

@@ -37,6 +37,8 @@ pub struct Reply {
     pub body: Vec<u8>,
     /// Nothing follows.
     pub ended: bool,
+    /// The body breaks off.
+    pub aborted: bool,
 }
 
 impl Reply {
@@ -47,6 +49,10 @@ impl Reply {
             Output::Head(head) => assert!(self.head.replace(head).is_none(), "there is one head"),
             Output::Data(len) => assert!(len > 0 && self.head.is_some(), "the head comes first"),
             Output::End => self.ended = true,
+            Output::Abort => {
+                assert!(self.head.is_some(), "the head comes first");
+                (self.ended, self.aborted) = (true, true);
+            }
         }
     }
 
@@ -67,7 +73,7 @@ impl Reply {
     #[must_use]
     #[track_caller]
     pub fn json(&self) -> Value {
-        assert!(self.ended, "the answer is not complete");
+        assert!(self.ended && !self.aborted, "the answer is not complete");
         assert_eq!(self.header("content-type"), Some("application/json"));
         assert_eq!(self.header("content-length"), Some(&*self.body.len().to_string()));
         serde_json::from_slice(&self.body).expect("the body is JSON")
@@ -200,7 +206,7 @@ impl Web {
             }
             Err(answer) => {
                 let (head, body) = answer.into_parts();
-                self.replies.insert(asked, Reply { head: Some(head), body, ended: true });
+                self.replies.insert(asked, Reply { head: Some(head), body, ended: true, aborted: false });
                 asked
             }
         }

@@ -282,7 +282,7 @@ impl Client {
             stream.over = stream.wants.iter().all(|want| !want.is_open()) && !stream.listens;
             let lasts = matches!(kind, Kind::Session(_)) && !stream.last_id.is_empty();
             if !stream.over && !lasts {
-                demand(over || stream.listens, Rule::OneAnswer, || {
+                demand(over || stream.listens || reply.aborted, Rule::OneAnswer, || {
                     format!("the stream has ended, and there is no answer to {:?}", stream.wants)
                 })?;
                 stream.lose();
@@ -291,6 +291,13 @@ impl Client {
         }
         if !reply.ended {
             self.streams[at].carrier = Some(carrier);
+            return Ok(());
+        }
+        if reply.aborted {
+            // The client sees a broken response, and knows that there is no answer in it.
+            let stream = &mut self.streams[at];
+            stream.log.push("aborted".to_owned());
+            stream.lose();
             return Ok(());
         }
         let is_json = reply.header("content-type") == Some("application/json");

@@ -460,3 +460,40 @@ fn requests_in_flight_are_bounded_for_the_endpoint() {
     let more = large_call(&mut web, &ids[1], 99, MIB);
     assert!(web.reply(more).head.is_none());
 }
+
+// req: HTTP-016
+#[test]
+fn an_answer_that_is_given_up_is_not_taken_for_a_complete_one() {
+    for version in VERSIONS {
+        let mut web = Web::new(full_server());
+        let id = web.begin(version);
+        web.reads = false;
+        let mut calls = Vec::new();
+        for number in 0..8 {
+            let asked = web.say(&id, &request(number, "tools/list"));
+            let Some(Event::Request { key, .. }) = web.take_events().pop() else { break };
+            if try_answer(&mut web, &id, key, MIB).is_err() {
+                break;
+            }
+            if number == 0 {
+                assert!(web.read_once(asked), "the head is taken, and then nothing");
+                assert_eq!(web.reply(asked).status(), 200);
+            }
+            calls.push(asked);
+        }
+        web.reads = true;
+        assert!(calls.len() >= 4, "{version}: {} answers wait", calls.len());
+        web.advance(Duration::from_secs(60));
+        assert!(queued(&mut web, &id) < 1000, "{version}: {} bytes are held", queued(&mut web, &id));
+        for (number, asked) in calls.into_iter().enumerate() {
+            web.read(asked, true);
+            let reply = web.reply(asked);
+            assert!(reply.ended, "{version}: {number}");
+            if number == 0 {
+                assert!(reply.aborted && reply.body.is_empty(), "{version}: the body breaks off");
+            } else {
+                assert_eq!((reply.status(), reply.aborted), (503, false), "{version}: {number}");
+            }
+        }
+    }
+}

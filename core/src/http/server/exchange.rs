@@ -41,6 +41,10 @@ pub enum Output {
     Data(usize),
     /// The body is complete. Comes last.
     End,
+    /// The body is not complete and never will be, since its client has not read it for too long. Comes last, behind the
+    /// head. A driver closes the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the
+    /// client does not take what it has for an answer.
+    Abort,
 }
 
 /// What is known of an answer.
@@ -66,6 +70,8 @@ pub(super) struct Exchange {
     /// So much of the body has been taken.
     taken: usize,
     ended: bool,
+    /// It ends with [`Output::Abort`].
+    aborted: bool,
     /// When a stream on which nothing is written has been quiet for too long.
     pub(super) quiet: Option<Timestamp>,
     /// It is among those that have something to write.
@@ -86,6 +92,7 @@ impl Exchange {
             body: Vec::new(),
             taken: 0,
             ended: false,
+            aborted: false,
             quiet: None,
             announced: false,
             behind: None,
@@ -150,6 +157,17 @@ impl Exchange {
         self.end();
     }
 
+    /// Gives up a client that does not read. What waits is dropped: the answer becomes `instead` if its head has not left,
+    /// and breaks off if it has.
+    pub(super) fn abort(&mut self, instead: Answer) {
+        if self.head.is_some() || self.is_open() {
+            (self.taken, self.behind, self.quiet) = (0, None, None);
+            return self.answer(instead);
+        }
+        self.cut();
+        self.aborted = true;
+    }
+
     /// Nothing follows.
     pub(super) fn end(&mut self) {
         self.ended = true;
@@ -194,6 +212,7 @@ impl Exchange {
             return Some(Output::Head(head));
         }
         match self.waiting() {
+            0 if self.aborted => Some(Output::Abort),
             0 => self.ended.then_some(Output::End),
             len if self.taken == 0 && out.is_empty() && (len <= PIECE || self.form == Form::Whole) => {
                 core::mem::swap(out, &mut self.body);

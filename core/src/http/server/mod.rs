@@ -85,6 +85,7 @@
 //!                 Output::Head(head) => *wire += head.status.as_str(),
 //!                 Output::Data(_) => *wire += &String::from_utf8_lossy(&std::mem::take(&mut out)),
 //!                 Output::End => *wire += "\n",
+//!                 Output::Abort => *wire += "(the connection is closed)",
 //!             }
 //!         }
 //!     }

@@ -1,7 +1,9 @@
 //! What waits to be written in a session, and what becomes of clients that do not read.
 
+use http::StatusCode;
+
 use super::{ExchangeId, Session, exchange::Exchange, session::Way};
-use crate::http::Limits;
+use crate::http::{Limits, answer};
 
 /// Each exchange of a session with several counts with at most this part of [`Limits::queued_bytes`].
 const SHARE: usize = 4;
@@ -38,13 +40,19 @@ impl Session {
         self.held = Some(self.clock + self.options.limits.stalled);
     }
 
-    /// Ends the exchanges of clients that have read nothing since messages are refused.
+    /// Ends the exchanges of clients that have read nothing since messages are refused. A stream can be taken up where it
+    /// was lost, if its client knows an id of it; any other answer is lost, and the client sees that.
     pub(super) fn give_up_readers(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =
             self.exchanges.iter().filter(|(_, it)| stalls(it)).map(|(id, _)| ExchangeId(id)).collect();
         for id in stalled {
-            self.cut(id);
+            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
+            let before = exchange.waiting();
+            exchange.abort(answer::empty(StatusCode::SERVICE_UNAVAILABLE));
+            let after = exchange.waiting();
+            self.weigh(before, after);
+            self.leave(id);
         }
         if self.held.is_some() {
             self.watch_readers();
@@ -57,6 +65,11 @@ impl Session {
         let before = exchange.waiting();
         exchange.cut();
         self.weigh(before, 0);
+        self.leave(id);
+    }
+
+    /// The stream of an exchange that has ended goes on without it.
+    fn leave(&mut self, id: ExchangeId) {
         self.followed.forget(id);
         self.end(id);
     }

@@ -405,7 +405,7 @@ impl Session {
     }
 
     /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing now;
-    /// after [`Output::End`] there never is.
+    /// after [`Output::End`] or [`Output::Abort`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
         if self.exchanges.get(id.0)?.is_hungry() {
@@ -419,7 +419,7 @@ impl Session {
         match output {
             Output::Head(_) => {}
             Output::Data(_) => self.weigh(before, after),
-            Output::End => {
+            Output::End | Output::Abort => {
                 self.remove(id);
                 self.pump();
             }

@@ -64,6 +64,7 @@ impl http_body::Body for Body {
             Content::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
             Content::Streamed(reply) => reply.poll_data(cx).map(|data| {
                 data.map(|data| {
+                    let data = data?;
                     let permit = reply.permit(data.len())?;
                     Ok(match permit {
                         None => Bytes::from(data),

@@ -1,11 +1,9 @@
 //! What is written in answer to a request.
 
-#[cfg(feature = "hyper")]
-use std::io;
 use std::{
     fmt,
     future::{Future, poll_fn},
-    mem,
+    io, mem,
     sync::Arc,
     task::{Context, Poll, ready},
 };
@@ -33,6 +31,8 @@ pub struct Reply {
     /// Whoever waits for it has brought the request, and is among the visitors still.
     visits: bool,
     ended: bool,
+    /// The body breaks off.
+    aborted: bool,
     /// What there is of the body is taken with the head.
     at_once: bool,
     /// The beginning of the body, if it was.
@@ -44,7 +44,7 @@ pub struct Reply {
 impl Reply {
     /// Where nothing is to be done between head and body, they are taken `at_once`.
     pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self { room, exchange, visits: false, ended: false, at_once, data: Vec::new(), counted: None }
+        Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
     }
 
     /// Counted, as part of what a client may hold.
@@ -90,21 +90,30 @@ impl Reply {
                 Poll::Ready(head)
             }
             // The core says the head first.
-            Poll::Ready(Output::Data(_) | Output::End) | Poll::Pending => Poll::Pending,
+            Poll::Ready(Output::Data(_) | Output::End | Output::Abort) | Poll::Pending => Poll::Pending,
         }
     }
 
     /// The next piece of the body; `None` is its end.
-    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Vec<u8>>> {
+    ///
+    /// # Errors
+    /// If the body breaks off: the connection is to be closed without an end of the body.
+    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Vec<u8>>>> {
         if !self.data.is_empty() {
-            return Poll::Ready(Some(mem::take(&mut self.data)));
+            return Poll::Ready(Some(Ok(mem::take(&mut self.data))));
+        }
+        if self.aborted {
+            return Poll::Ready(Some(Err(io::Error::other("the client has read nothing for too long"))));
         }
         if self.ended {
             return Poll::Ready(None);
         }
         let mut data = Vec::new();
-        let output = ready!(self.poll(cx, &mut data));
-        Poll::Ready((!matches!(output, Output::End)).then_some(data))
+        match ready!(self.poll(cx, &mut data)) {
+            Output::End => Poll::Ready(None),
+            Output::Abort => self.poll_data(cx),
+            Output::Head(_) | Output::Data(_) => Poll::Ready(Some(Ok(data))),
+        }
     }
 
     /// Whether nothing follows.
@@ -126,7 +135,7 @@ impl Reply {
         let has_data = match output {
             Some(Output::Head(_)) if self.at_once => {
                 let next = session.poll_output(self.exchange, out);
-                self.ended = matches!(next, Some(Output::End));
+                (self.ended, self.aborted) = last(next.as_ref());
                 matches!(next, Some(Output::Data(_)))
             }
             Some(Output::Data(_)) => true,
@@ -135,19 +144,25 @@ impl Reply {
         // Whoever has been told the length may not ask for the end. Nothing else is waited for: whoever fills the queue while
         // it is emptied could go on for ever.
         if has_data && session.is_at_end(self.exchange) {
-            self.ended = matches!(session.poll_output(self.exchange, out), Some(Output::End));
+            (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
         let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
         self.room.settle(state);
         drop(before);
-        self.ended |= matches!(output, Some(Output::End));
+        let (ended, aborted) = last(output.as_ref());
+        (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
         output.map_or(Poll::Pending, Poll::Ready)
     }
 }
 
+/// Whether an output is the last one: the end of the body, and a body that breaks off.
+const fn last(output: Option<&Output>) -> (bool, bool) {
+    (matches!(output, Some(Output::End)), matches!(output, Some(Output::Abort)))
+}
+
 impl Drop for Reply {
     fn drop(&mut self) {
-        if !self.ended {
+        if !self.ended && !self.aborted {
             let mut state = self.room.enter(&mut self.visits);
             state.carrier.session.handle_gone(self.room.now(), self.exchange);
             let waker = state.carrier.leave(self.exchange);
