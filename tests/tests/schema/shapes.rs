@@ -220,6 +220,26 @@ fn content() {
     fails::<TextContent>(json!({"text": "t"}));
 }
 
+// req: M-SCHEMA-018
+#[test]
+fn each_annotation_has_one_json_type() {
+    let values =
+        [json!(true), json!(0.5), json!("2025-01-12T15:00:58Z"), json!([]), json!(["user"]), json!([1]), json!({})];
+    let is_text = |value: &Value| value.is_string();
+    for value in values {
+        let read = |name: &str| is::<Annotations>(json!({name: value}));
+        let roles = value.as_array().is_some_and(|roles| roles.iter().all(is_text));
+        for (name, found, is_right) in [
+            ("audience", read("audience").audience.is_some(), roles),
+            ("priority", read("priority").priority.is_some(), value.is_number()),
+            ("lastModified", read("lastModified").last_modified.is_some(), value.is_string()),
+        ] {
+            // What has another type is no annotation: it is kept beside them, as it came.
+            assert_eq!((found, read(name).extra.get(name).is_some()), (is_right, !is_right), "{name}: {value}");
+        }
+    }
+}
+
 // req: CONT-013 CONT-014 CONT-016 M-SCHEMA-018
 #[test]
 fn annotations_and_roles() {

@@ -250,6 +250,8 @@ fn pages_are_required_in_the_form_that_the_client_knows() {
             Err::<(), _>(context.pages_required([("Sign in", "https://example.com/in")]))
         }))
         .tool(Tool::new("wrong", |context: Context| Err::<(), _>(context.pages_required([("Sign in", "nowhere")]))))
+        .tool(Tool::new("fails", || Err::<(), _>("disk on fire")))
+        .tool(Tool::new("refuses", || Err::<(), _>(Failure::resource_not_found("a:b"))))
         .build()
         .expect("a good service");
     let roots = Roots::default();
@@ -269,7 +271,17 @@ fn pages_are_required_in_the_form_that_the_client_knows() {
                 let result = answer.expect("a result");
                 assert!(result["isError"] == json!(true) && result.to_string().contains("https://example.com/in"));
             }
-            assert_eq!(pair.ask("tools/call", json!({"name": "wrong"})).expect("a result")["isError"], true);
+            // No other failure has that code: not of a tool, not of a request, and not of what is unknown.
+            for name in ["wrong", "fails", "refuses", "none"] {
+                let answer = pair.ask("tools/call", json!({ "name": name }));
+                let failed =
+                    answer.as_ref().map_or_else(|_| code(&answer) != -32042, |it| it["isError"] == json!(true));
+                assert!(failed, "{name} in {version}: {answer:?}");
+            }
+            for method in ["tools/list", "vendor/none"] {
+                let code = code(&pair.ask(method, json!({"cursor": "none"})));
+                assert!(code < 0 && code != -32042, "{method} in {version}: {code}");
+            }
         }
     }
 }
