@@ -11,8 +11,11 @@ use crate::mutant::Mutant;
 use crate::plant::{self, CHOICE, FEATURES};
 use crate::trial::{ALL, Programs};
 
-/// The crate that is changed.
-const CRATE: &str = "core/src/lib.rs";
+/// The sources that are changed, and their packages.
+const CRATES: [(&str, &str); 2] = [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service")];
+
+/// All features of the service, so that what is planted is also run.
+const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/tls,mcp-service/tower,mcp-service/signals";
 
 /// What became of mutants when they were built together.
 pub(crate) struct Planted<'a> {
@@ -36,7 +39,7 @@ enum Charge {
 /// A copy of the repository whose sources are changed.
 pub(crate) struct Clone {
     root: PathBuf,
-    /// The sources of the core as they were.
+    /// The sources of the crates as they were.
     sources: BTreeMap<String, String>,
 }
 
@@ -47,9 +50,13 @@ impl Clone {
             let output = Command::new("git").args(arguments).current_dir(root).stderr(Stdio::inherit()).output()?;
             String::from_utf8(output.stdout).map_err(io::Error::other)
         };
-        let files = git(&["ls-tree", "-r", "--name-only", "HEAD", "core/src"])?;
+        let folders = CRATES.map(|(folder, _)| folder);
+        let files = git(&[&["ls-tree", "-r", "--name-only", "HEAD"][..], &folders].concat())?;
         let text = |path: &str| Ok((path.to_owned(), git(&["show", &format!("HEAD:{path}")])?));
-        Ok(Self { root: root.to_owned(), sources: files.lines().map(text).collect::<io::Result<_>>()? })
+        Ok(Self {
+            root: root.to_owned(),
+            sources: files.lines().filter(|file| file.ends_with(".rs")).map(text).collect::<io::Result<_>>()?,
+        })
     }
 
     /// Whether the function of a mutant may also be run by the compiler.
@@ -86,7 +93,7 @@ impl Clone {
         for (path, text) in &self.sources {
             let here: Vec<_> = mutants.iter().filter(|(_, mutant)| mutant.file == *path).copied().collect();
             let mut text = if here.is_empty() { text.clone() } else { plant::plant(text, &here) };
-            if path == CRATE {
+            if CRATES.iter().any(|(folder, _)| path.strip_prefix(folder) == Some("/lib.rs")) {
                 text = format!("{FEATURES}{text}{CHOICE}");
             }
             let file = self.root.join(path);
@@ -102,7 +109,8 @@ impl Clone {
     fn check(&self, planted: &BTreeMap<&str, String>) -> io::Result<BTreeMap<u32, Charge>> {
         let mut accused = BTreeMap::new();
         let mut elsewhere = String::new();
-        for output in self.cargo(&["check", "--quiet", "-p", "mcp-proto", "--all-features"])? {
+        let packages = CRATES.map(|(_, package)| ["-p", package]).concat();
+        for output in self.cargo(&[&["check", "--quiet", "--all-features"], &packages[..]].concat())? {
             let message = &output["message"];
             let spans = message["spans"].as_array().into_iter().flatten().filter(|span| span["is_primary"] == true);
             for span in spans.map(outermost).filter(|_| message["level"] == "error") {
@@ -132,8 +140,10 @@ impl Clone {
 
     /// Builds the tests: where the program of each is.
     pub(crate) fn programs(&self) -> io::Result<Programs> {
-        let mut arguments = vec!["test", "--quiet", "--no-run", "-p", "mcp-proto", "-p", "mcp-tests", "--lib"];
-        let tests = ALL.iter().map(|(name, _)| *name).filter(|name| *name != "mcp_proto");
+        let mut arguments = vec!["test", "--quiet", "--no-run", "-p", "mcp-tests", "--lib", "--features", TESTED];
+        arguments.extend(CRATES.iter().flat_map(|(_, package)| ["-p", package]));
+        let is_library = |name: &str| CRATES.iter().any(|(_, package)| package.replace('-', "_") == name);
+        let tests = ALL.iter().map(|(name, _)| *name).filter(|name| !is_library(name));
         arguments.extend(tests.flat_map(|name| ["--test", name]));
         let messages = self.cargo(&arguments)?;
         let program = |name: &str| {

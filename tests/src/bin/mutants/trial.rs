@@ -8,15 +8,17 @@ use std::{fmt, io};
 /// because a mutant that does not end is to fail however busy the machine is.
 pub(crate) type Limited = (&'static str, u32);
 
-/// The tests that are tried first, less those that are [`SLOW`]: a second for all of them.
-pub(crate) const QUICK: [Limited; 4] = [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10)];
+/// The tests that are tried first, less those that are [`SLOW`]: some seconds for all of them.
+pub(crate) const QUICK: [Limited; 5] =
+    [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10), ("mcp_service", 30)];
 
 /// All tests, tried whole on what gets through.
-pub(crate) const ALL: [Limited; 7] = [
+pub(crate) const ALL: [Limited; 8] = [
     ("protocol", 100),
     ("mcp_proto", 50),
     ("modern", 50),
     ("http", 50),
+    ("mcp_service", 100),
     ("memory", 100),
     ("model", 300),
     ("laws", 300),
