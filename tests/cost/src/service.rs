@@ -1,0 +1,103 @@
+//! What typed handlers read of a peer: arguments, templates, skills, schemas, states.
+
+use mcp_proto::{
+    schema::{CallToolParams, CallToolResult},
+    wire::JsonObject,
+};
+use mcp_service::{OutputSchema, Service, Tool, UriTemplate, is_uri, testing::TestClient};
+use serde_json::json;
+
+use super::{Case, Work, descending, list};
+
+pub(super) const CASES: &[Case] = &[
+    Case { name: "service/arguments in descending order", make: |size| call(&descending(size, "1")) },
+    Case {
+        name: "service/arguments in nested arrays",
+        make: |size| call(&format!("{{\"a\":{}\"{}\"{}}}", "[".repeat(100), "x".repeat(size), "]".repeat(100))),
+    },
+    Case {
+        name: "service/arguments in nested objects",
+        make: |size| call(&format!("{}\"{}\"{}", "{\"a\":".repeat(100), "x".repeat(size), "}".repeat(100))),
+    },
+    Case { name: "service/an array of unique items", make: unique },
+    Case { name: "service/a result checked against the schema of its server", make: checked },
+    Case { name: "template/parsed", make: |size| template(format!("mem://{}", "{a}".repeat(size / 3))) },
+    Case {
+        name: "template/matched against a long URI",
+        make: |size| matched("mem://{a}/{b}/{c}/end", format!("mem://{}", "a/".repeat(size / 2))),
+    },
+    Case { name: "uri/a long one", make: |size| uri(format!("mem://{}", "%41".repeat(size / 3))) },
+    Case {
+        name: "skill/frontmatter of many members",
+        make: |size| skill(&list(size, |index| format!("k{index}: v")).replace(',', "\n")),
+    },
+    Case { name: "skill/frontmatter of nested lists", make: |size| skill(&format!("a: {}", "[x],".repeat(size / 4))) },
+];
+
+fn echo() -> Service {
+    Service::builder("cost", "1").tool(Tool::new("echo", |_: serde_json::Value| "ok")).build().expect("a service")
+}
+
+/// A call of 2026-07-28 with these arguments, through a client and a server.
+fn call(arguments: &str) -> Work {
+    let client = TestClient::new(&echo());
+    let mut params = CallToolParams::new("echo");
+    params.arguments = Some(JsonObject::parse(arguments.to_owned()).expect("an object"));
+    Work::new(arguments.len(), move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        client.wait(pending).expect("it is answered");
+    })
+}
+
+fn unique(size: usize) -> Work {
+    let schema = r#"{"type":"object","properties":{"a":{"type":"array","uniqueItems":true}}}"#;
+    let schema = JsonObject::parse(schema.to_owned()).expect("an object");
+    let tool = Tool::with_schema("echo", schema, |_: serde_json::Value| "ok");
+    let service = Service::builder("cost", "1").tool(tool).build().expect("a service");
+    let client = TestClient::new(&service);
+    let arguments = format!("{{\"a\":[{}]}}", list(size, |index| format!("{{\"k\":{index}}}")));
+    let mut params = CallToolParams::new("echo");
+    params.arguments = Some(JsonObject::parse(arguments.clone()).expect("an object"));
+    Work::new(arguments.len(), move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        client.wait(pending).expect("it is answered");
+    })
+}
+
+/// The schema of a server names its properties, and its result has as many.
+fn checked(size: usize) -> Work {
+    let properties: serde_json::Map<_, _> =
+        (0..size / 64).map(|index| (format!("m{index}"), json!({"type": "integer"}))).collect();
+    let values: serde_json::Map<_, _> = (0..size / 64).map(|index| (format!("m{index}"), json!(index))).collect();
+    let tool: mcp_proto::schema::Tool = serde_json::from_value(json!({"name": "t", "inputSchema": {"type": "object"},
+        "outputSchema": {"type": "object", "properties": properties}}))
+    .expect("a tool");
+    let result: CallToolResult =
+        serde_json::from_value(json!({"content": [], "structuredContent": values})).expect("a result");
+    Work::new(size, move || {
+        let schema = OutputSchema::of(&tool).expect("a schema");
+        schema.check(&result).expect("it conforms");
+    })
+}
+
+fn template(text: String) -> Work {
+    Work::new(text.len(), move || drop(UriTemplate::parse(&text)))
+}
+
+fn matched(template: &str, uri: String) -> Work {
+    let template = UriTemplate::parse(template).expect("a template");
+    Work::new(uri.len(), move || drop(template.matches(&uri)))
+}
+
+fn uri(text: String) -> Work {
+    Work::new(text.len(), move || {
+        std::hint::black_box(is_uri(&text));
+    })
+}
+
+fn skill(metadata: &str) -> Work {
+    let text = format!("---\nname: a\ndescription: b\n{metadata}\n---\n");
+    Work::new(text.len(), move || {
+        drop(Service::builder("cost", "1").skill(mcp_service::Skill::new("a", text)).build());
+    })
+}
