@@ -131,7 +131,8 @@ fn a_pause_without_progress_ends_at_its_deadline() {
 
 #[test]
 fn progress_starts_the_deadline_anew() {
-    let progress: [(&str, fn(&mut Solo<ServerEnd>, ReplyKey)); 3] = [
+    type Act = fn(&mut Solo<ServerEnd>, ReplyKey);
+    let progress: [(&str, Act); 3] = [
         ("output leaves", |server, _| take_one(server)),
         ("bytes of it are written", |server, _| server.conn.handle_written()),
         ("a request is answered", |server, key| server.answer(key, &json!({}))),

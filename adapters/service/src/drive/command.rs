@@ -257,7 +257,7 @@ mod tests {
         // Cargo sets this one for tests, and a shell the other.
         assert!(env::var_os("CARGO_MANIFEST_DIR").is_some() && env::var_os("PATH").is_some());
         let names = |command: &Command| -> Vec<_> {
-            let output = process::Command::from(command.to_std()).stdout(Stdio::piped()).output();
+            let output = command.to_std().stdout(Stdio::piped()).output();
             let text = String::from_utf8(output.expect("there is env").stdout).expect("text");
             text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
         };
