@@ -1,12 +1,25 @@
 //! Requirement citations: comments like `// req: LIFE-012 LIFE-013` directly above a test.
 //!
-//! In Rust the test is a function with a test attribute, a function or a row inside a macro call, or a `Trial`. In the
-//! JavaScript of `tests/interop` it is a call of `task`. Between the comment and the test only comments and attributes may
-//! stand. A citation above anything else is a fault, because it would count a row as tested that is not.
+//! In Rust the test is a function with the attribute `#[test]`, a row of `scenarios! { }`, or a `Trial`. Between the comment
+//! and the test only comments and attributes may stand. A citation counts if one of the test programs was compiled from
+//! that file and lists that test as one that is not ignored, and if there is an assertion in the test or in what it calls in
+//! its file. A citation above anything else is a fault, because it would count a row as tested that is not.
+//!
+//! What cannot be seen here is whether the assertion is about the rule: only breaking the rule shows that.
+//!
+//! In the JavaScript of `tests/interop` a citation stands above a call of `task`. It says what the task is about, and covers
+//! no row: `cargo test` does not run it.
 
-use std::path::PathBuf;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
-use crate::workspace::Source;
+use crate::{
+    listing::Program,
+    outline::{Item, Kind, items},
+    workspace::Source,
+};
 
 /// One cited row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +30,11 @@ pub struct Citation {
     pub path: PathBuf,
     /// The line of the comment, from 1.
     pub line: usize,
+    /// The revisions that the test names, or what it calls. If it names none, it runs in the newest revision that has a
+    /// session.
+    pub revisions: BTreeSet<&'static str>,
+    /// Whether it covers the row: whether `cargo test` runs it.
+    pub covers: bool,
 }
 
 /// A citation that cannot be counted.
@@ -30,38 +48,177 @@ pub struct Fault {
     pub what: String,
 }
 
+/// The sources, and the programs that are made of them.
+pub struct Scanner<'a> {
+    programs: &'a [Program],
+    items: BTreeMap<&'a Path, Vec<Item>>,
+}
+
 const MARK: &str = "// req:";
 
-/// How far below the comment the test may start.
-const REACH: usize = 6;
+/// The revision in which a test runs that names none.
+const NEWEST_SESSION: &str = "2025-11-25";
 
-/// All citations of one file, and all lines that look like one and are none.
-#[must_use]
-pub fn scan(source: &Source) -> (Vec<Citation>, Vec<Fault>) {
-    let lines: Vec<&str> = source.text.lines().collect();
-    let script = source.path.extension().is_some_and(|end| end == "mjs");
-    let mut citations = Vec::new();
-    let mut faults = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let mut fault = |what: String| faults.push(Fault { path: source.path.clone(), line: at + 1, what });
-        let Some(ids) = line.trim_start().strip_prefix(MARK) else {
-            if looks_like_a_citation(line) {
-                fault(format!("a citation is written `{MARK} ID ID`"));
-            }
-            continue;
-        };
-        let found = if script { script_test(&lines, at) } else { rust_test(&lines, at) };
-        if let Err(what) = found {
-            fault(what);
-            continue;
+impl<'a> Scanner<'a> {
+    /// Reads all sources that are Rust.
+    ///
+    /// # Errors
+    /// If one of them cannot be read as Rust.
+    pub fn new(sources: &'a [Source], programs: &'a [Program]) -> Result<Self, String> {
+        let mut all = BTreeMap::new();
+        for source in sources.iter().filter(|source| !is_script(source)) {
+            let read = items(source).map_err(|error| format!("{}: {error}", source.path.display()))?;
+            all.insert(&*source.path, read);
         }
-        let mut ids = ids.split_whitespace().peekable();
-        if ids.peek().is_none() {
-            fault("no id".to_owned());
-        }
-        citations.extend(ids.map(|id| Citation { id: id.to_owned(), path: source.path.clone(), line: at + 1 }));
+        Ok(Self { programs, items: all })
     }
-    (citations, faults)
+
+    /// All citations of one file, and all lines that look like one and are none.
+    #[must_use]
+    pub fn scan(&self, source: &Source) -> (Vec<Citation>, Vec<Fault>) {
+        let lines: Vec<&str> = source.text.lines().collect();
+        let script = is_script(source);
+        let (mut citations, mut faults) = (Vec::new(), Vec::new());
+        for (at, line) in lines.iter().enumerate() {
+            let mut fault = |what: String| faults.push(Fault { path: source.path.clone(), line: at + 1, what });
+            let Some(ids) = line.trim_start().strip_prefix(MARK) else {
+                if looks_like_a_citation(line) {
+                    fault(format!("a citation is written `{MARK} ID ID`"));
+                }
+                continue;
+            };
+            let found = if script { script_test(&lines, at) } else { self.rust_test(source, &lines, at) };
+            let revisions = match found {
+                Ok(revisions) => revisions,
+                Err(what) => {
+                    fault(what.to_owned());
+                    continue;
+                }
+            };
+            let mut ids = ids.split_whitespace().peekable();
+            if ids.peek().is_none() {
+                fault("no id".to_owned());
+            }
+            let citation = |id: &str| Citation {
+                id: id.to_owned(),
+                path: source.path.clone(),
+                line: at + 1,
+                revisions: revisions.clone(),
+                covers: !script,
+            };
+            citations.extend(ids.map(citation));
+        }
+        (citations, faults)
+    }
+
+    /// The revisions of the Rust test that follows the citation at `at`.
+    fn rust_test(&self, source: &Source, lines: &[&str], at: usize) -> Result<BTreeSet<&'static str>, &'static str> {
+        let items = self.items.get(&*source.path).map_or(&[][..], Vec::as_slice);
+        let is_comment = |line: usize| lines.get(line - 1).is_some_and(|line| line.trim_start().starts_with("//"));
+        // The comment is the one numbered `at + 1`: before the first attribute, or between that and the name.
+        let follows = |item: &&Item| {
+            (item.start > at + 1 && (at + 2..item.start).all(is_comment)) || (item.start <= at && at + 1 < item.head)
+        };
+        let mut found = items.iter().filter(|item| item.kind != Kind::Constant).filter(follows);
+        let Some(item) = found.next() else { return Err("no test follows") };
+        let twin = |other: &&Item| (other.kind, &other.modules, &other.name) == (item.kind, &item.modules, &item.name);
+        match item.kind {
+            Kind::Function if !item.attributes.iter().any(|attribute| attribute == "test") => {
+                return Err("the function is no test");
+            }
+            Kind::Method | Kind::Constant => return Err("no test follows"),
+            // The one that is compiled could be the other one.
+            Kind::Function if items.iter().filter(twin).count() > 1 => return Err("two functions have this name"),
+            _ => {}
+        }
+        if !self.runs(&source.path, item) {
+            return Err("no test program lists this test, or it is ignored");
+        }
+        let (asserts, revisions) = self.reach(&source.path, item);
+        if !asserts {
+            return Err("the test asserts nothing");
+        }
+        Ok(revisions)
+    }
+
+    /// Whether a program that was made of this file lists the item as a test that is not ignored.
+    fn runs(&self, path: &Path, item: &Item) -> bool {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let lists = |program: &Program, test: &str| match item.kind {
+            Kind::Trial => test == item.name || test.ends_with(&format!("::{}", item.name)),
+            Kind::Scenario => test.ends_with(&format!("::{stem}::{}", item.name)),
+            _ => {
+                let inner = item.modules.iter().chain([&item.name]).cloned().collect::<Vec<_>>().join("::");
+                match module(&program.root, path) {
+                    Some(outer) if outer.is_empty() => test == inner,
+                    Some(outer) => test == format!("{outer}::{inner}"),
+                    // A file from elsewhere is a module under its own name.
+                    None => test == format!("{stem}::{inner}") || test.ends_with(&format!("::{stem}::{inner}")),
+                }
+            }
+        };
+        let compiled = self.programs.iter().filter(|program| program.files.contains(path));
+        compiled.into_iter().any(|program| program.tests.iter().any(|test| lists(program, test)))
+    }
+
+    /// Whether an item asserts something, and which revisions it names: by itself, or in what it mentions of its file.
+    fn reach(&self, path: &Path, item: &Item) -> (bool, BTreeSet<&'static str>) {
+        let own = self.items.get(path).map_or(&[][..], Vec::as_slice);
+        let (mut asserts, mut revisions) = (item.asserts, item.revisions.clone());
+        let mut seen = BTreeSet::from([item.name.as_str()]);
+        let mut open: Vec<&str> = item.words.iter().map(String::as_str).collect();
+        if item.kind == Kind::Scenario {
+            seen.clear();
+        }
+        while let Some(word) = open.pop() {
+            if !seen.insert(word) {
+                continue;
+            }
+            let named = |item: &&Item| item.name == word && !matches!(item.kind, Kind::Scenario | Kind::Trial);
+            let mut found: Vec<&Item> = own.iter().filter(named).collect();
+            if found.is_empty() {
+                // What the tests share, if its name says which it is.
+                let shared = self.items.iter().filter(|(other, _)| shares(path, other));
+                found = shared.flat_map(|(_, items)| items).filter(named).collect();
+                if found.len() > 1 || found.iter().any(|item| item.kind == Kind::Method) {
+                    continue;
+                }
+            }
+            for item in found {
+                asserts |= item.asserts;
+                revisions.extend(&item.revisions);
+                open.extend(item.words.iter().map(String::as_str));
+            }
+        }
+        if revisions.is_empty() {
+            revisions.insert(NEWEST_SESSION);
+        }
+        (asserts, revisions)
+    }
+}
+
+/// Whether a test in `path` can call what `other` has: a file of the test bed, one of the same folder, or one of what
+/// several programs share.
+fn shares(path: &Path, other: &Path) -> bool {
+    let supports = other.parent().is_some_and(|folder| folder.to_string_lossy().ends_with("_support"));
+    supports || other.starts_with("tests/src") || other.parent() == path.parent()
+}
+
+/// The module that a file is, below the root module of its program; `None` if it lies elsewhere.
+fn module(root: &Path, path: &Path) -> Option<String> {
+    if root == path {
+        return Some(String::new());
+    }
+    let inner = path.strip_prefix(root.parent()?).ok()?.with_extension("");
+    let mut parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
+    if parts.last().is_some_and(|last| last == "mod") {
+        parts.pop();
+    }
+    Some(parts.join("::"))
+}
+
+fn is_script(source: &Source) -> bool {
+    source.path.extension().is_some_and(|end| end == "mjs")
 }
 
 fn looks_like_a_citation(line: &str) -> bool {
@@ -71,184 +228,154 @@ fn looks_like_a_citation(line: &str) -> bool {
 }
 
 /// Confirms that the line after the citation at `at` calls `task`.
-fn script_test(lines: &[&str], at: usize) -> Result<(), String> {
-    let mut below = lines[at + 1..].iter().take(REACH).map(|line| line.trim_start());
+fn script_test(lines: &[&str], at: usize) -> Result<BTreeSet<&'static str>, &'static str> {
+    let mut below = lines[at + 1..].iter().map(|line| line.trim_start());
     match below.find(|line| !line.starts_with("//")) {
-        Some(line) if line.starts_with("task(") => Ok(()),
-        _ => Err("no `task(` follows".to_owned()),
+        Some(line) if line.starts_with("task(") => Ok(BTreeSet::new()),
+        _ => Err("no `task(` follows"),
     }
-}
-
-/// Confirms that a Rust test follows the citation at `at`.
-fn rust_test(lines: &[&str], at: usize) -> Result<(), String> {
-    let mut attributes: Vec<&str> = lines[..at]
-        .iter()
-        .rev()
-        .map(|line| line.trim_start())
-        .take_while(|line| line.starts_with("#[") || line.starts_with("//"))
-        .filter(|line| line.starts_with("#["))
-        .collect();
-    let mut open = 0;
-    for (below, line) in lines.iter().enumerate().skip(at + 1).take(REACH) {
-        let code = line.trim_start();
-        if code.starts_with("//") {
-            continue;
-        }
-        if open > 0 || code.starts_with("#[") {
-            if open == 0 {
-                attributes.push(code);
-            }
-            open += brackets(code);
-            continue;
-        }
-        if attributes.iter().any(|line| attribute_name(line) == "ignore") {
-            return Err("the test is ignored".to_owned());
-        }
-        let is_test = attributes.iter().any(|line| attribute_name(line).contains("test"));
-        return if is_function(code) {
-            if is_test || inside_macro_call(lines, below) { Ok(()) } else { Err("the function is no test".to_owned()) }
-        } else if code.contains("Trial::") || starts_macro_call(code) || inside_macro_call(lines, below) {
-            Ok(())
-        } else {
-            Err("no test follows".to_owned())
-        };
-    }
-    Err("no test follows".to_owned())
-}
-
-/// How many square brackets `code` leaves open.
-fn brackets(code: &str) -> i32 {
-    code.chars().map(|c| i32::from(c == '[') - i32::from(c == ']')).sum()
-}
-
-/// `tokio::test` of `#[tokio::test(flavor = "..")]`.
-fn attribute_name(line: &str) -> &str {
-    line.trim_start_matches("#[").split(['(', ']', '=', ' ']).next().unwrap_or_default()
-}
-
-fn is_function(code: &str) -> bool {
-    let words = code.split_whitespace();
-    words.take_while(|word| !word.contains('(') || word.starts_with("pub(")).any(|word| word == "fn")
-}
-
-/// Macros that are statements inside of a test and never one by themselves.
-const STATEMENTS: [&str; 14] = [
-    "assert",
-    "assert_eq",
-    "assert_ne",
-    "debug_assert",
-    "prop_assert",
-    "prop_assert_eq",
-    "matches",
-    "vec",
-    "format",
-    "print",
-    "println",
-    "eprintln",
-    "write",
-    "panic",
-];
-
-/// Whether a line begins like `each_revision! {`.
-fn starts_macro_call(code: &str) -> bool {
-    let Some((name, rest)) = code.split_once('!') else { return false };
-    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    !name.is_empty()
-        && name.chars().all(is_path)
-        && !STATEMENTS.contains(&name.rsplit(':').next().unwrap_or_default())
-        && rest.trim_start().starts_with(['{', '(', '['])
-}
-
-/// Whether the nearest line above `at` that is indented less opens a macro call.
-fn inside_macro_call(lines: &[&str], at: usize) -> bool {
-    let indent = |line: &str| line.len() - line.trim_start().len();
-    let own = indent(lines[at]);
-    lines[..at]
-        .iter()
-        .rev()
-        .find(|line| !line.trim().is_empty() && indent(line) < own)
-        .is_some_and(|line| starts_macro_call(line.trim_start()) && line.trim_end().ends_with(['{', '(', '[']))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(path: &str, lines: &[&str]) -> (Vec<String>, Vec<String>) {
-        let (citations, faults) = scan(&Source { path: path.into(), text: lines.join("\n") });
-        (citations.into_iter().map(|c| c.id).collect(), faults.into_iter().map(|f| f.what).collect())
+    /// A file of a program that lists `listed`.
+    fn check(path: &str, lines: &[&str], listed: &[&str]) -> (Vec<Citation>, Vec<String>) {
+        let sources = [Source { path: path.into(), text: lines.join("\n") }];
+        let programs = [Program {
+            root: "tests/main.rs".into(),
+            files: ["tests/main.rs", "tests/a.rs", "elsewhere/a.rs"].map(PathBuf::from).into(),
+            tests: listed.iter().map(|test| (*test).to_owned()).collect(),
+        }];
+        let scanner = Scanner::new(&sources, &programs).expect("Rust");
+        let (citations, faults) = scanner.scan(&sources[0]);
+        (citations, faults.into_iter().map(|fault| fault.what).collect())
+    }
+
+    fn ids(citations: Vec<Citation>) -> Vec<String> {
+        citations.into_iter().map(|citation| citation.id).collect()
     }
 
     fn cited(lines: &[&str]) -> Vec<String> {
-        let (ids, faults) = check("a.rs", lines);
+        let (citations, faults) = check("tests/a.rs", lines, &["a::a", "a::b::a", "x::a::row", "name"]);
         assert_eq!(faults, [""; 0], "{lines:?}");
-        ids
+        ids(citations)
     }
 
     fn refused(lines: &[&str]) -> String {
-        let (ids, faults) = check("a.rs", lines);
-        assert_eq!(ids, [""; 0], "{lines:?}");
+        let (citations, faults) = check("tests/a.rs", lines, &["a::a"]);
+        assert_eq!(ids(citations), [""; 0], "{lines:?}");
         faults.join(", ")
     }
 
+    const BODY: &str = "fn a() { assert!(b); }";
+
     #[test]
     fn test_functions_are_cited() {
-        assert_eq!(cited(&["// req: A-001  A-002", "#[test]", "fn a() {"]), ["A-001", "A-002"]);
-        assert_eq!(
-            cited(&["    // req: A-001", "    // req: B-001", "    // Why.", "    #[test]", "    fn a() {"]),
-            ["A-001", "B-001"]
-        );
-        assert_eq!(cited(&["#[test]", "// req: A-001", "fn a() {"]), ["A-001"]);
-        assert_eq!(cited(&["// req: A-001", "#[tokio::test(flavor = \"x\")]", "pub(crate) async fn a() {"]), ["A-001"]);
-        let long = ["// req: A-001", "#[cfg_attr(", "    feature = \"x\",", "    y", ")]", "#[test]", "fn a() {"];
+        assert_eq!(cited(&["// req: A-001  A-002", "#[test]", BODY]), ["A-001", "A-002"]);
+        assert_eq!(cited(&["// req: A-001", "// req: B-001", "// Why.", "#[test]", BODY]), ["A-001", "B-001"]);
+        assert_eq!(cited(&["#[test]", "// req: A-001", BODY]), ["A-001"]);
+        assert_eq!(cited(&["/// Text.", "// req: A-001", "#[test]", BODY]), ["A-001"]);
+        assert_eq!(cited(&["mod b {", "    // req: A-001", "    #[test]", BODY, "}"]), ["A-001"]);
+        let long = ["// req: A-001", "#[cfg_attr(", "    feature = \"x\",", "    y", ")]", "#[test]", BODY];
         assert_eq!(cited(&long), ["A-001"]);
     }
 
     #[test]
-    fn rows_of_test_tables_are_cited() {
-        assert_eq!(cited(&["// req: A-001", "each_revision! {", "    fn a() {"]), ["A-001"]);
-        assert_eq!(
-            cited(&["each_revision! {", "    fn a() {}", "", "    // req: A-001", "    fn b() {}", "}"]),
-            ["A-001"]
-        );
-        assert_eq!(cited(&["table![", "    // req: A-001", "    (\"b\", 1),", "]"]), ["A-001"]);
-        assert_eq!(cited(&["vec![", "    // req: A-001", "    Trial::test(\"a\", a),", "]"]), ["A-001"]);
+    fn a_file_from_elsewhere_is_a_module_of_its_name() {
+        let lines = ["// req: A-001", "#[test]", BODY];
+        for (listed, is_cited) in
+            [("x::a::a", true), ("a::a", true), ("ba::a", false), ("a::b::a", false), ("a", false)]
+        {
+            assert_eq!(check("elsewhere/a.rs", &lines, &[listed]).1.is_empty(), is_cited, "{listed}");
+        }
     }
 
     #[test]
-    fn citations_of_nothing_are_faults() {
+    fn scenarios_and_trials_are_cited() {
+        let scenario = ["scenarios! {", "    // req: A-001", "    row,", "}", "fn row() { assert!(b); }"];
+        assert_eq!(cited(&scenario), ["A-001"]);
+        let trial = ["fn main() {", "vec![", "    // req: A-001", "    Trial::test(\"name\", a),", "]", "}", BODY];
+        assert_eq!(cited(&trial), ["A-001"]);
+    }
+
+    #[test]
+    fn what_asserts_may_be_a_helper_of_the_file() {
+        assert_eq!(
+            cited(&["// req: A-001", "#[test]", "fn a() { b(1); }", "fn b(x: u8) { assert_eq!(x, 1); }"]),
+            ["A-001"]
+        );
+        let nothing = ["// req: A-001", "#[test]", "fn a() { b(1); }", "fn b(x: u8) { assert!(true); }"];
+        assert_eq!(refused(&nothing), "the test asserts nothing");
+    }
+
+    #[test]
+    fn a_test_that_no_program_runs_is_a_fault() {
+        const UNLISTED: &str = "no test program lists this test, or it is ignored";
+        let lines = ["// req: A-001", "#[test]", BODY];
+        // In a file that no module tree has.
+        assert_eq!(check("tests/fake.rs", &lines, &["fake::a", "a"]).1, [UNLISTED]);
+        // Compiled away, or ignored by whatever says so: it is not listed.
+        assert_eq!(check("tests/a.rs", &["// req: A-001", "#[test]", "#[cfg(any())]", BODY], &[]).1, [UNLISTED]);
+        assert_eq!(
+            check("tests/a.rs", &["// req: A-001", "#[test]", "#[cfg_attr(all(), ignore)]", BODY], &[]).1,
+            [UNLISTED]
+        );
+        let trial = ["fn main() {", "// req: A-001", "Trial::test(\"name\", a).with_ignored_flag(true);", "}", BODY];
+        assert_eq!(check("tests/a.rs", &trial, &[]).1, [UNLISTED]);
+        // Under the name of another one.
+        let twins = ["// req: A-001", "#[test]", "#[cfg(any())]", BODY, "#[test]", BODY];
+        assert_eq!(refused(&twins), "two functions have this name");
+        assert_eq!(check("tests/a.rs", &lines, &["b::a", "a::b::a", "a::a::a"]).1, [UNLISTED]);
+    }
+
+    #[test]
+    fn what_only_looks_like_a_test_is_a_fault() {
         assert_eq!(refused(&["// req: A-001"]), "no test follows");
-        assert_eq!(refused(&["// req: A-001", "", "#[test]", "fn a() {"]), "no test follows");
+        assert_eq!(refused(&["// req: A-001", "", "#[test]", BODY]), "no test follows");
         assert_eq!(refused(&["// req: A-001", "struct A;"]), "no test follows");
-        assert_eq!(refused(&["// req: A-001", "let x = call(|| fn_like());"]), "no test follows");
-        assert_eq!(refused(&["// req: A-001", "assert_eq!(a, b);"]), "no test follows");
-        assert_eq!(refused(&["// req: A-001", "fn helper() {"]), "the function is no test");
-        assert_eq!(refused(&["// req: A-001", "#[cfg(test)]", "fn helper() {"]), "the function is no test");
-        assert_eq!(refused(&["mod a {", "    // req: A-001", "    fn helper() {"]), "the function is no test");
-        assert_eq!(refused(&["// req: A-001", "#[test]", "#[ignore]", "fn a() {"]), "the test is ignored");
-        assert_eq!(refused(&["// req:", "#[test]", "fn a() {"]), "no id");
+        assert_eq!(refused(&["// req: A-001", "fn a() { assert!(b); }"]), "the function is no test");
+        assert_eq!(refused(&["// req: A-001", "#[cfg(test)]", BODY]), "the function is no test");
+        assert_eq!(refused(&["// req: A-001", "#[my::test]", BODY]), "the function is no test");
+        assert_eq!(refused(&["struct S; impl S {", "// req: A-001", "#[test]", BODY, "}"]), "no test follows");
+        assert_eq!(refused(&["thread_local! {", "    // req: A-001", "    static A: u8 = 1;", "}"]), "no test follows");
+        assert_eq!(refused(&["fn b() {", "    // req: A-001", "    log_it!(\"a\");", "}"]), "no test follows");
+        assert_eq!(refused(&["helpers! {", "    // req: A-001", "    fn a() { assert!(b); }", "}"]), "no test follows");
+        assert_eq!(
+            refused(&["helpers! {", "    // req: A-001", "    #[test]", "    fn a() { assert!(b); }", "}"]),
+            "no test follows"
+        );
+        assert_eq!(refused(&["// req: A-001", "#[test]", "fn a() { b(); }"]), "the test asserts nothing");
+        assert_eq!(refused(&["// req: A-001", "#[test]", "fn a() { assert_eq!(1, 1); }"]), "the test asserts nothing");
+        assert_eq!(refused(&["// req:", "#[test]", BODY]), "no id");
+    }
+
+    #[test]
+    fn the_revisions_of_a_test_are_those_it_names() {
+        let of = |body: &str| check("tests/a.rs", &["// req: A-001", "#[test]", body], &["a::a"]).0.remove(0).revisions;
+        assert_eq!(of(BODY), ["2025-11-25"].into());
+        assert_eq!(of("fn a() { assert!(V2024_11_05 == \"2025-06-18\"); }"), ["2024-11-05", "2025-06-18"].into());
+        assert_eq!(of("fn a() { assert!(ProtocolVersion::LEGACY); }").len(), 4);
+        assert_eq!(of("fn a() { assert!(VersionSet::ALL.iter()); }").len(), 5);
+        assert_eq!(of("fn a() { assert!(VersionSet::LEGACY); }"), ["2025-11-25"].into());
+        assert_eq!(of("fn a() { assert!(SINCE); } const SINCE: X = X::since(V2025_06_18);").len(), 3);
+        assert_eq!(of("fn a() { assert!(b()); } fn b() { X::between(V2025_03_26, V2025_06_18) }").len(), 2);
     }
 
     #[test]
     fn near_misses_are_faults() {
         for line in ["//req: A-001", "/// req: A-001", "// Req: A-001", "// reqs: A-001"] {
-            assert_eq!(refused(&[line, "#[test]", "fn a() {"]), "a citation is written `// req: ID ID`");
+            assert_eq!(refused(&[line, "#[test]", "fn a() {}"]), "a citation is written `// req: ID ID`");
         }
-        assert_eq!(cited(&["// required: nothing", "let text = \"// req: A-001\";"]), [""; 0]);
+        assert_eq!(cited(&["// required: nothing", "const TEXT: &str = \"// req: A-001\";"]), [""; 0]);
     }
 
     #[test]
-    fn scripts_cite_above_tasks() {
-        let (ids, faults) = check("a.mjs", &["// req: A-001", "// Why.", "task('ping', async () => {"]);
-        assert_eq!((ids, faults), (vec!["A-001".to_owned()], vec![]));
-        let (ids, faults) = check("a.mjs", &["// req: A-001", "const a = 1;"]);
-        assert_eq!((ids, faults), (vec![], vec!["no `task(` follows".to_owned()]));
-    }
-
-    #[test]
-    fn faults_say_where() {
-        let (_, faults) = scan(&Source { path: "core/src/a.rs".into(), text: "\n// req: A-001\n".into() });
-        let expected = Fault { path: "core/src/a.rs".into(), line: 2, what: "no test follows".into() };
-        assert_eq!(faults, [expected]);
+    fn scripts_cite_above_tasks_and_cover_nothing() {
+        let (citations, faults) = check("a.mjs", &["// req: A-001", "// Why.", "task('ping', async () => {"], &[]);
+        assert_eq!((citations[0].covers, ids(citations), faults), (false, vec!["A-001".to_owned()], vec![]));
+        let (citations, faults) = check("a.mjs", &["// req: A-001", "const a = 1;"], &[]);
+        assert_eq!((citations, faults), (vec![], vec!["no `task(` follows".to_owned()]));
     }
 }

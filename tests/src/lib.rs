@@ -13,6 +13,8 @@
 //! - [`solo`]: one end, played against by hand
 //! - [`requirements`]: the tables of `tests/requirements` and which of their rows count for coverage
 //! - [`citations`]: the `// req:` comments above the tests
+//! - [`outline`]: the functions of a source file
+//! - [`listing`]: the test programs, and the tests that they list
 //! - [`coverage`]: the report made from both
 //! - [`web`]: an HTTP server in memory, asked by hand
 //! - [`caller`]: an HTTP client in memory, answered by hand
@@ -26,12 +28,14 @@ pub mod coverage;
 pub mod explore;
 pub mod hostile;
 pub mod link;
+pub mod listing;
 pub mod message;
 pub mod methods;
 pub mod model;
 pub mod modern;
 pub mod monitor;
 pub mod net;
+pub mod outline;
 pub mod requirements;
 pub mod sessions;
 pub mod simulate;

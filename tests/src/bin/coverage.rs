@@ -4,14 +4,17 @@
 //! cargo run -p mcp-tests --bin coverage [-- --min PERCENT]
 //! ```
 //!
+//! The tests are built first, and asked for their names: a citation counts if its test is run.
+//!
 //! Exit status: 0 all is well, 1 a wrong citation, a row without test or reason, or fewer than PERCENT of a table cited,
 //! 2 wrong usage or unreadable files.
 
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use mcp_tests::citations::scan;
+use mcp_tests::citations::Scanner;
 use mcp_tests::coverage::{Coverage, Table};
+use mcp_tests::listing::programs;
 use mcp_tests::requirements::{parse_reasons, read_table};
 use mcp_tests::workspace;
 
@@ -51,11 +54,14 @@ fn gather() -> io::Result<Coverage> {
     };
     let tables = vec![table("requirements-legacy.csv")?, table("requirements-modern.csv")?];
     let reasons = parse_reasons(&std::fs::read_to_string(folder.join("uncovered.csv"))?)?;
-    let mut coverage = Coverage { tables, reasons, ..Coverage::default() };
+    let untried = parse_reasons(&std::fs::read_to_string(folder.join("untried.csv"))?)?;
+    let mut coverage = Coverage { tables, reasons, untried, ..Coverage::default() };
     let mut sources = workspace::sources(&root, &workspace::CODE, &["rs"])?;
     sources.extend(workspace::sources(&root, &["tests/interop"], &["mjs"])?);
+    let programs = programs(&root)?;
+    let scanner = Scanner::new(&sources, &programs).map_err(io::Error::other)?;
     for source in &sources {
-        let (citations, faults) = scan(source);
+        let (citations, faults) = scanner.scan(source);
         coverage.citations.extend(citations);
         coverage.faults.extend(faults);
     }

@@ -198,8 +198,9 @@ fn headers_are_read_as_headers_are() {
         with(call(), "mcp-param-unknown", "whatever"),
         modern(&json!(1), "completion/complete", json!({})),
     ] {
-        web.send(request);
+        let asked = web.send(request);
         web.asked();
+        assert!(web.reply(asked).head.is_none(), "the application is to answer");
     }
 }
 

@@ -1,0 +1,117 @@
+//! The test programs of the workspace and the tests that each of them runs, as the programs list them.
+
+use std::{
+    collections::BTreeSet,
+    ffi::OsStr,
+    fs, io,
+    path::{Component, Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde_json::Value;
+
+/// A program that `cargo test --workspace` runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The file that is its root module, seen from the root of the workspace.
+    pub root: PathBuf,
+    /// Every file that was compiled into it.
+    pub files: BTreeSet<PathBuf>,
+    /// Its tests that are not ignored, as it lists them.
+    pub tests: BTreeSet<String>,
+}
+
+/// Builds every test program of the workspace, and asks each for its tests.
+///
+/// # Errors
+/// If the build fails, or a program does not list its tests.
+pub fn programs(workspace: &Path) -> io::Result<Vec<Program>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["test", "--workspace", "--no-run", "--message-format", "json"])
+        .current_dir(workspace)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !built.status.success() {
+        return Err(io::Error::other("the tests cannot be built"));
+    }
+    let mut programs = Vec::new();
+    for line in String::from_utf8_lossy(&built.stdout).lines() {
+        let Ok(message) = serde_json::from_str::<Value>(line) else { continue };
+        // Examples are built as well, and run by other tests.
+        let (true, Some(program)) = (message["profile"]["test"] == true, message["executable"].as_str()) else {
+            continue;
+        };
+        let path = |name: &Value| PathBuf::from(name.as_str().unwrap_or_default());
+        let folder = path(&message["manifest_path"]).parent().map(Path::to_owned).unwrap_or_default();
+        programs.push(Program {
+            root: within(workspace, &path(&message["target"]["src_path"])),
+            files: compiled(workspace, &Path::new(program).with_extension("d"))?,
+            tests: &list(Path::new(program), &folder, &[])? - &list(Path::new(program), &folder, &["--ignored"])?,
+        });
+    }
+    Ok(programs)
+}
+
+/// The tests that a program lists.
+fn list(program: &Path, folder: &Path, options: &[&str]) -> io::Result<BTreeSet<String>> {
+    let output =
+        Command::new(program).args(["--list", "--format", "terse"]).args(options).current_dir(folder).output()?;
+    if !output.status.success() {
+        return Err(io::Error::other(format!("{} does not list its tests", program.display())));
+    }
+    Ok(tests(&String::from_utf8_lossy(&output.stdout)))
+}
+
+/// The names in a listing.
+fn tests(listing: &str) -> BTreeSet<String> {
+    listing.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+/// The files that the compiler has noted as those of a program.
+fn compiled(workspace: &Path, notes: &Path) -> io::Result<BTreeSet<PathBuf>> {
+    Ok(noted(workspace, &fs::read_to_string(notes)?))
+}
+
+/// The files of the first rule of a makefile.
+fn noted(workspace: &Path, makefile: &str) -> BTreeSet<PathBuf> {
+    let files = makefile.lines().next().and_then(|line| line.split_once(": ")).map_or("", |(_, files)| files);
+    files
+        .replace("\\ ", "\0")
+        .split_whitespace()
+        .map(|file| within(workspace, Path::new(&file.replace('\0', " "))))
+        .filter(|file| file.extension() == Some(OsStr::new("rs")))
+        .collect()
+}
+
+/// A path as it is seen from the root of the workspace, without `..`.
+fn within(workspace: &Path, path: &Path) -> PathBuf {
+    let path = path.strip_prefix(workspace).unwrap_or(path);
+    path.components().fold(PathBuf::new(), |mut whole, part| {
+        if part == Component::ParentDir {
+            whole.pop();
+        } else {
+            whole.push(part);
+        }
+        whole
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listing_has_tests_and_other_things() {
+        let listing = "a::b: test\nsrc/lib.rs - c (line 3): test\nbenches::d: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(tests(listing), ["a::b", "src/lib.rs - c (line 3)"].map(str::to_owned).into());
+    }
+
+    #[test]
+    fn the_files_of_a_program_are_those_of_its_rule() {
+        let makefile =
+            "/w/target/a.d: tests/main.rs adapters/x/tests/../../tests/b\\ c.rs /w/core/d.rs data.csv\n\nother.rs:\n";
+        let files = ["tests/main.rs", "adapters/tests/b c.rs", "core/d.rs"];
+        assert_eq!(noted(Path::new("/w"), makefile), files.map(PathBuf::from).into());
+    }
+}
