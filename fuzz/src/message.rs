@@ -139,9 +139,9 @@ fn same_member(message: &Value, name: &str, expected: Option<&RawValue>, found: 
         None => assert_eq!(found.member(""), None),
         Some(members) => {
             for (name, _) in &members {
-                // Of several with the same name, the first one.
-                let first = members.iter().find(|(other, _)| other == name).map(|(_, value)| value.get());
-                assert_eq!(found.member(name).as_ref().map(RawJson::get), first, "{name:?}");
+                // Of several with the same name, the last one.
+                let last = members.iter().rfind(|(other, _)| other == name).map(|(_, value)| value.get());
+                assert_eq!(found.member(name).as_ref().map(RawJson::get), last, "{name:?}");
             }
             let absent = members.iter().fold(String::from("x"), |absent, (name, _)| absent + name);
             assert_eq!(found.member(&absent), None);

@@ -58,6 +58,31 @@ pub(crate) fn members(text: &str) -> Option<Vec<(String, &RawValue)>> {
     serde_json::from_str::<Ordered<'_>>(text).ok().map(|members| members.0)
 }
 
+/// Members of params and results that the protocol reads: they may be there once.
+const IN_PARAMS: &str = "_meta name arguments uri cursor requestId reason progressToken progress total message protocolVersion \
+    capabilities clientInfo level ref argument mode task taskId status inputResponses requestState notifications resultType \
+    inputRequests ttlMs cacheScope nextCursor tools serverInfo result error pollIntervalMs supportedVersions \
+    traceparent tracestate baggage";
+
+/// The same of those members of `_meta` that have this prefix.
+const IN_META: (&str, &str) = (
+    "io.modelcontextprotocol/",
+    "protocolVersion clientInfo clientCapabilities logLevel subscriptionId related-task serverInfo model-immediate-response",
+);
+
+/// Whether a member may be there once only.
+fn decides(name: &str) -> bool {
+    let (prefix, rest) = IN_META;
+    let is_in = |list: &str, name: &str| list.split(' ').any(|other| other == name);
+    is_in(IN_PARAMS, name) || name.strip_prefix(prefix).is_some_and(|name| is_in(rest, name))
+}
+
+/// Whether an object has a member that decides twice.
+fn is_ambiguous(text: &str) -> bool {
+    let members = members(text).unwrap_or_default();
+    members.iter().any(|(name, _)| decides(name) && members.iter().filter(|(other, _)| other == name).count() > 1)
+}
+
 /// What a text is whose value `serde_json` can build.
 pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     let Some(members) = members(text) else {
@@ -85,6 +110,15 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
     let refuse = |defect| Err(Refused { defect, subject });
     if twice {
         return refuse(Defect::Duplicate);
+    }
+    let metas = |params: &RawValue| {
+        let members = self::members(params.get()).unwrap_or_default();
+        members.into_iter().any(|(name, meta)| name == "_meta" && is_ambiguous(meta.get()))
+    };
+    if one("params").is_some_and(|params| is_ambiguous(params.get()) || metas(params))
+        || result.is_some_and(|result| is_ambiguous(result.get()))
+    {
+        return refuse(Defect::DuplicateParam);
     }
     if one("jsonrpc").and_then(|version| text_of(version.get())).as_deref() != Some("2.0") {
         return refuse(Defect::Version);
@@ -121,8 +155,10 @@ pub(crate) fn classify(text: &str) -> Result<Expected<'_>, Refused<'_>> {
             let last = |name: &str| inner.iter().rfind(|(member, _)| member == name).map(|(_, value)| *value);
             let code = last("code").filter(|code| is_id(code.get())).and_then(|code| integer(code.get())?.parse().ok());
             let message = last("message").and_then(|message| text_of(message.get()));
+            let twice =
+                ["code", "message", "data"].iter().any(|name| inner.iter().filter(|(it, _)| it == name).count() > 1);
             match (code, message) {
-                (Some(code), Some(message)) => Ok(Expected::Error { id, code, message, data: last("data") }),
+                (Some(code), Some(message)) if !twice => Ok(Expected::Error { id, code, message, data: last("data") }),
                 _ => refuse(Defect::Error),
             }
         }
