@@ -69,6 +69,8 @@ fn settings(version: ProtocolVersion) -> Settings {
     (limits.batch_members, limits.tasks, limits.subscriptions) = (50, 50, 20);
     (limits.questions, limits.task_questions, limits.noise_lines) = (50, 200, 100);
     limits.drain = Duration::from_millis(50);
+    // A flood is refused, or ends its connection, once reading has paused for so long.
+    limits.input_pause = Duration::from_millis(50);
     Settings { limits, versions: VersionSet::only(version), ..Settings::default() }
 }
 

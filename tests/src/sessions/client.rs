@@ -372,9 +372,14 @@ impl Client {
                 let fits = |want: &Want| {
                     want.id == id && !want.answered && number.is_none_or(|number| Some(number) == want.number)
                 };
+                let mut fitting: Vec<_> = wants.filter(|it| fits(it)).collect();
+                // An id is free again once its request was cancelled: the answer is to the request that came after that.
+                if fitting.iter().any(|want| !want.cancelled) {
+                    fitting.retain(|want| !want.cancelled);
+                }
                 let is_twin = message["error"]["code"] == -32600;
                 // Of two with the same id, the second is refused.
-                let found = if is_twin { wants.rfind(|it| fits(it)) } else { wants.find(|it| fits(it)) };
+                let found = if is_twin { fitting.pop() } else { fitting.into_iter().next() };
                 let Some(want) = found else {
                     return Err(Fault::new(Rule::OneAnswer, format!("an answer to nothing on stream {at}: {message}")));
                 };

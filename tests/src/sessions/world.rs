@@ -498,11 +498,14 @@ impl World {
     fn check_blocked(&self) -> Result<(), Fault> {
         for client in self.clients.iter().filter(|client| !client.over) {
             for stream in &client.streams {
-                if !stream.carrier.as_ref().is_some_and(|carrier| self.web.is_read(carrier.asked)) {
+                let Some(carrier) = stream.carrier.as_ref().filter(|carrier| self.web.is_read(carrier.asked)) else {
                     continue;
-                }
+                };
+                // A request that waits for room in its session has not been brought to anyone who could answer it.
+                let session = self.web.sessions.get(&carrier.asked.session);
+                let waits = session.is_some_and(|session| session.usage().waiting_requests > 0);
                 let mut open = stream.wants.iter().filter(|want| want.is_open()).peekable();
-                let due = open.peek().is_some() && open.all(|want| self.is_answered(want));
+                let due = open.peek().is_some() && open.all(|want| self.is_answered(want, waits));
                 demand(!due, Rule::Output, || {
                     format!("everything is read, and what was answered has not come: {:?}", stream.wants)
                 })?;
@@ -511,10 +514,10 @@ impl World {
         Ok(())
     }
 
-    /// Whether there is an answer to a request: its application's, or that of the core.
-    fn is_answered(&self, want: &Want) -> bool {
-        let Some(number) = want.number else { return true };
-        let mut jobs = self.jobs.iter().filter(|job| job.number == number);
-        jobs.all(|job| job.answered)
+    /// Whether there is an answer to a request: that of the application, or of the core. The core answers those that the
+    /// application has not heard of, unless requests of its session wait.
+    fn is_answered(&self, want: &Want, waits: bool) -> bool {
+        let mut jobs = self.jobs.iter().filter(|job| Some(job.number) == want.number).peekable();
+        if jobs.peek().is_none() { !waits } else { jobs.all(|job| job.answered) }
     }
 }
