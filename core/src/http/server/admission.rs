@@ -16,7 +16,7 @@ use crate::{
         answer::{self, busy},
     },
     protocol::{Method, Phase},
-    rpc::Timestamp,
+    rpc::{Empty, Timestamp},
     wire::{Message, RequestId},
 };
 
@@ -61,6 +61,10 @@ pub(super) struct Queue {
     /// How many of them still wait.
     len: usize,
     bytes: usize,
+}
+
+impl Empty for Queue {
+    const EMPTY: &'static Self = &Self { all: VecDeque::new(), len: 0, bytes: 0 };
 }
 
 #[derive(Debug)]
@@ -120,10 +124,6 @@ impl Queue {
     fn find(&self, id: &RequestId) -> Option<ExchangeId> {
         let is_it = |queued: &&Queued| queued.request.as_ref().and_then(Request::id) == Some(id);
         self.all.iter().find(is_it).map(|queued| queued.id)
-    }
-
-    pub(super) fn clear(&mut self) {
-        *self = Self::default();
     }
 }
 

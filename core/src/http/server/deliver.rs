@@ -15,7 +15,7 @@ use crate::{
     connection::{Failure, Route, Transmit},
     http::{Answer, Deadline, Wake, answer},
     protocol::{Phase, ProtocolVersion},
-    rpc::CallId,
+    rpc::{CallId, Rare},
     wire::{ErrorCode, Message},
 };
 
@@ -251,7 +251,7 @@ impl Session {
 
     /// There is no connection any more that could say anything.
     pub(super) fn end_all(&mut self) {
-        self.queue.clear();
+        self.queue = Rare::default();
         let open: Vec<_> = self
             .exchanges
             .iter()

@@ -231,7 +231,7 @@ impl<T: Clone> Endpoint<T> {
 
     fn enter(&mut self, id: &SessionId, entry: Entry<T>) {
         let Self { sessions, tenants, .. } = self;
-        tenants.enter(entry.principal.as_ref(), id, sessions.len(), |id| sessions.contains_key(id));
+        tenants.enter(entry.principal.as_ref(), id, |id| sessions.get(id).map(|entry| &entry.activity));
         self.sessions.insert(id.clone(), entry);
     }
 

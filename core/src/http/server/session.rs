@@ -24,7 +24,7 @@ use crate::{
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
     http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
     protocol::Phase,
-    rpc::{ReplyKey, Timestamp},
+    rpc::{Rare, ReplyKey, Timestamp},
     schema::LoggingLevel,
 };
 
@@ -69,7 +69,7 @@ pub struct Session {
     /// When one of the exchanges may have something to do, at the earliest.
     pub(super) next: Option<Deadline>,
     /// Requests for which there is no room yet.
-    pub(super) queue: Queue,
+    pub(super) queue: Rare<Queue>,
     /// They are being brought to the connection.
     pub(super) admitting: bool,
     pub(super) load: Load,
@@ -148,7 +148,7 @@ impl Session {
             held: None,
             watch: 0,
             next: None,
-            queue: Queue::default(),
+            queue: Rare::default(),
             admitting: false,
             load: Load::new(options.in_flight()),
             taking: None,
@@ -278,7 +278,7 @@ impl Session {
     pub fn handle_gone(&mut self, now: Timestamp, id: ExchangeId) {
         self.clock = self.clock.max(now);
         let Some(exchange) = self.remove(id) else { return };
-        self.queue.remove(id);
+        self.queue.made().and_then(|queue| queue.remove(id));
         match &mut self.kind {
             // Whoever hangs up does not want the answer.
             Way::Modern { .. } => self.conn.handle_broken(),

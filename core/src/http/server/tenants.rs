@@ -66,6 +66,8 @@ struct Tenant {
 struct Line {
     /// Those whose clients may not have come back, the oldest first.
     fresh: VecDeque<SessionId>,
+    /// How many of them there were when the others were last taken out.
+    kept: usize,
     /// Some others that are idle longest, the next one last.
     found: Vec<Found>,
 }
@@ -77,10 +79,11 @@ struct Found {
 }
 
 impl Line {
-    /// A session has begun. Of `sessions` in all, those that are over are not kept here.
-    fn enter(&mut self, id: &SessionId, sessions: usize, known: impl Fn(&SessionId) -> bool) {
-        if self.fresh.len() > 2 * sessions + FOUND {
-            self.fresh.retain(known);
+    /// A session has begun. Those that are over, or whose clients have come back, are not kept here for long.
+    fn enter(&mut self, id: &SessionId, is_fresh: impl Fn(&SessionId) -> bool) {
+        if self.fresh.len() >= 2 * self.kept + FOUND {
+            self.fresh.retain(is_fresh);
+            self.kept = self.fresh.len();
         }
         self.fresh.push_back(id.clone());
     }
@@ -127,19 +130,20 @@ impl Line {
 }
 
 impl Tenants {
-    /// A principal has one more session, of so many in all.
-    pub(super) fn enter(
+    /// A principal has one more session. `known` says the activity of those that are there.
+    pub(super) fn enter<'a>(
         &mut self,
         principal: Option<&Arc<Principal>>,
         id: &SessionId,
-        sessions: usize,
-        known: impl Fn(&SessionId) -> bool,
+        known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
     ) {
-        self.all.enter(id, sessions, &known);
+        // Those in use may be idle again before their clients have come back.
+        let is_fresh = |id: &SessionId| known(id).is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back));
+        self.all.enter(id, &is_fresh);
         if let Some(principal) = principal {
             let tenant = self.each.entry(principal.id.clone()).or_default();
             tenant.sessions += 1;
-            tenant.line.enter(id, tenant.sessions, known);
+            tenant.line.enter(id, is_fresh);
         }
     }
 
