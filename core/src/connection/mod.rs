@@ -66,7 +66,7 @@ use crate::{
         CreateTaskResult, Encode, InitializeParams, InitializeResult, JsonLine, LogMessageParams, LoggingLevel,
         Notification, Request, ResourceUpdatedParams,
     },
-    wire::{ErrorObject, RawJson, RequestId, encode},
+    wire::{ErrorObject, RawJson, RequestId, encode, is_ambiguous},
 };
 use engine::{Engine, Side};
 use modern::header_mismatch;
@@ -639,10 +639,13 @@ impl<E> Connection<E> {
     }
 }
 
-/// Params and results are objects, whoever writes them.
+/// Appends params or a result that an application wrote. They are objects, and have each member that the protocol reads once.
 fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Error> {
     if !raw.is_object() {
         return Err(serde_json::Error::custom("expected an object"));
+    }
+    if is_ambiguous(raw) {
+        return Err(serde_json::Error::custom("a member occurs twice"));
     }
     encode::raw(out, raw.get());
     Ok(())

@@ -3,7 +3,7 @@
 //! Two readers of one text could otherwise take it for two messages: one reads the first member, the other one the last.
 //! Other members, such as the arguments of a tool, belong to users. Of those the last one counts, for every reader.
 
-use super::scan::StringToken;
+use super::{RawJson, scan::StringToken};
 
 macro_rules! names {
     ($($number:literal $name:literal)*) => {
@@ -53,7 +53,11 @@ impl Seen {
     /// Takes note of a name.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>) {
-        let number = if name.escaped { of_escaped(name) } else { number(name.inner) };
+        self.note(if name.escaped { of_escaped(name) } else { number(name.inner) });
+    }
+
+    #[inline(always)]
+    fn note(&mut self, number: Option<u32>) {
         let bit = number.map_or(0, |number| 1 << number);
         self.twice |= self.names & bit != 0;
         self.names |= bit;
@@ -63,6 +67,17 @@ impl Seen {
     pub(super) const fn twice(&self) -> bool {
         self.twice
     }
+}
+
+/// Whether params or a result that an application wrote have a member twice that decides: no peer would accept that.
+pub(crate) fn is_ambiguous(object: &RawJson<'_>) -> bool {
+    let (mut seen, mut meta) = (Seen::default(), false);
+    object.all_members(|name, value| {
+        seen.note(number(name.as_bytes()));
+        meta |= name == "_meta" && value.starts_with('{') && is_ambiguous(&RawJson::trusted(value));
+        true
+    });
+    seen.twice() || meta
 }
 
 #[cold]

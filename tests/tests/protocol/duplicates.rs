@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mcp_proto::{
-    connection::{Event, Outcome, Violation},
+    connection::{Event, Outcome, RequestOptions, Violation},
     protocol::ProtocolVersion,
     schema::{Extra, Map, Meta},
     wire::{Defect, Json, JsonObject, Message, RawJson},
@@ -163,5 +163,23 @@ fn what_is_given_twice_is_refused_and_answered() {
             matches!(&events[..], [.., Event::Response { outcome: Outcome::Malformed, .. }]),
             "{version}: {events:?}"
         );
+    }
+}
+
+#[test]
+fn params_that_no_peer_would_accept_are_not_sent() {
+    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
+    for (params, is_sent) in [
+        (r#"{"name":"a","name":"b"}"#, false),
+        (r#"{"name":"a","n\u0061me":"b"}"#, false),
+        (r#"{"_meta":{"traceparent":"a","traceparent":"b"}}"#, false),
+        (r#"{"name":"a","arguments":{"name":1,"name":2}}"#, true),
+        (r#"{"own":1,"own":2}"#, true),
+    ] {
+        let json = Json::parse(params).expect("it is JSON");
+        let asked =
+            client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&json)), RequestOptions::default());
+        assert_eq!(asked.is_ok(), is_sent, "{params}");
+        assert_eq!(client.sent_text().len(), usize::from(is_sent), "{params}");
     }
 }

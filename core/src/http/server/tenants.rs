@@ -139,7 +139,7 @@ impl Tenants {
     ) {
         // Those in use may be idle again before their clients have come back.
         let is_fresh = |id: &SessionId| known(id).is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back));
-        self.all.enter(id, &is_fresh);
+        self.all.enter(id, is_fresh);
         if let Some(principal) = principal {
             let tenant = self.each.entry(principal.id.clone()).or_default();
             tenant.sessions += 1;
