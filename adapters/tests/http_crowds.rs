@@ -164,7 +164,7 @@ fn what_one_address_does_not_read_is_bounded() {
         };
         assert!(read_out(server.connect()) < 15 << 20, "it is more than one client may hold");
         assert!(read_out(dial_from(2, server.address)) > 15 << 20, "others have theirs");
-        // Whoever goes on reading gets all of it.
+        // A client that goes on reading gets all of it.
         drop(deaf.split_off(1));
         let mut rest = vec![0; 14 << 20];
         deaf[0].read_exact(&mut rest).expect("it is there");

@@ -68,7 +68,7 @@ pub enum Event<'a> {
     /// A response to a request of ours that has ended before. It is dropped. Only for calls that the application was given:
     /// others are counted in [`Stats::late`](super::Stats::late).
     ///
-    /// A peer can cause as many of these as it sends messages. Whoever writes a log bounds what is written.
+    /// A peer can cause as many of these as it sends messages. An application that logs them should limit the rate.
     Late(CallId),
     /// An error that the peer could not attribute to a request.
     PeerError(ErrorObject),

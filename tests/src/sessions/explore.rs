@@ -34,7 +34,7 @@ pub struct Scenario {
     pub resumes: u8,
     /// How often an application says how far it is, for each of its requests.
     pub reports: u64,
-    /// How often a session says something that nobody has asked for.
+    /// How often a session sends a notification that belongs to no request.
     pub tells: u8,
     /// How often an application lets its client come back for the answer.
     pub lets_go: u8,
@@ -67,7 +67,7 @@ pub enum Act {
     Progress(usize),
     /// The application lets the client go.
     LetGo(usize),
-    /// The session says something that nobody has asked for.
+    /// The session sends a notification that belongs to no request.
     Tell,
     /// Time passes up to the next deadline.
     Tick,

@@ -399,7 +399,7 @@ impl World {
         self.settle()
     }
 
-    /// A session says something that nobody has asked for.
+    /// A session sends a notification that belongs to no request.
     ///
     /// # Errors
     /// If a rule is broken.

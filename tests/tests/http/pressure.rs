@@ -214,7 +214,7 @@ fn streams_of_cancelled_requests_are_forgotten_whether_they_are_carried_or_not()
             web.take_events();
             most = most.max(web.named(&id).expect("it is open").usage().streams);
             if number == 5_000 {
-                // Nothing follows, and whoever comes back is told so.
+                // Nothing follows, and a client that comes back is told so.
                 let again = web.listen(&id, Some(&last));
                 assert!(web.reply(again).ended);
             }
@@ -325,7 +325,7 @@ fn whoever_does_not_read_gives_way() {
     web.reads = true;
     let (asked, key) = call(&mut web, &id, 1000);
     assert_eq!(try_answer(&mut web, &id, key, 1), Err(SendError::Busy));
-    // Whoever reads a little is left alone; the others are given up.
+    // Clients that read a little are kept; the others are given up.
     let reader = dead[0];
     for _ in 0..8 {
         web.advance(Duration::from_secs(5));

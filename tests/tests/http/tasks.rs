@@ -150,7 +150,7 @@ fn progress_travels_with_the_request_that_waits_for_the_result() {
     };
     report(&mut web, &mut reports, 2.0);
     web.answer((session, waiting), &json!({"content": []}));
-    // Nobody waits there any more.
+    // No request waits there any more.
     report(&mut web, &mut reports, 3.0);
     let said = |web: &Web, asked| {
         let messages = web.reply(asked).messages().into_iter();

@@ -166,7 +166,7 @@ impl Listener {
         let accept = || Ok((io::pipe()?, self.socket.accept()?));
         while let Some((pipe, (stream, address))) = self.latch.accept(&self.socket, accept)? {
             keep_alive(&stream);
-            // An address that has its share is hung up on, and one that has failed by now is nobody's concern.
+            // A connection beyond the share of its address is closed. One that has failed by now is dropped.
             if let Some(seat) = seats.take(&Holder::at(address.ip()), 1)
                 && let Ok(line) = Line::new(stream, pipe, self.patience)
             {

@@ -352,7 +352,7 @@ pub fn share_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
 /// # Errors
 /// If they were taken before, or the system has no descriptors left.
 pub fn take_stdio() -> io::Result<(OwnedFd, OwnedFd)> {
-    // Nobody else takes them meanwhile, and they are only taken if that succeeds.
+    // The lock is held, so no other caller takes them. They count as taken only if this succeeds.
     static TAKEN: Mutex<bool> = Mutex::new(false);
     let mut taken = lock(&TAKEN);
     if *taken {

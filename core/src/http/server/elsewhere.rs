@@ -123,7 +123,7 @@ impl Session {
 
     /// Takes up a stream that was sent elsewhere.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
-        // Whoever comes back twice for a stream has lost it twice.
+        // A client that comes back twice for a stream has lost it twice.
         let before = self.followed.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
         before.into_iter().for_each(|before| self.cut(before));
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };

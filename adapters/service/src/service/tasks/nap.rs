@@ -98,7 +98,7 @@ impl Future for Nap {
         });
         let before = state.wakers.insert(place, cx.waker().clone());
         let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == place);
-        // Whoever starts the thread says so under the lock, so that there is one.
+        // The flag is set under the lock, so that only one thread is started.
         let started = if state.is_kept { Ok(()) } else { (self.naps.start)(self.naps.clone()) };
         state.is_kept = started.is_ok();
         drop(state);

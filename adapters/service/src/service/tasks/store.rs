@@ -331,7 +331,7 @@ impl Tasks {
             return;
         }
         let said = state.message.as_ref().map_or(0, String::len);
-        // Whoever wanted it to end has it so, unless it was done all the same.
+        // A cancelled task ends as cancelled, unless its work was done before that.
         let waiting = if state.cancelled && failed {
             let waiting = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
             self.reweigh(task, &mut state, said);
@@ -467,7 +467,7 @@ impl Tasks {
         let turns = state.turns;
         let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
         let Some(at) = state.listeners.iter().position(is_due) else { return };
-        // Whoever does not read what is sent has to ask.
+        // A client that does not read notifications has to poll.
         if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
             state.listeners[at].told = turns;
         }
