@@ -237,6 +237,7 @@ fn by_hand(seeds: &mut Seeds) {
         ("ids", r#"[1,1.0,1e0,"1","\u0031",-0,0,10e-1,1.5,"\ud800",18446744073709551616,null,1e64,1e65]"#),
         ("twice", r#"{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}"#),
         ("both", r#"{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":""}}"#),
+        ("params", r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"ab\"c"},"params":{"resultType":"abc"}}"#),
         ("error", r#"{"jsonrpc":"2.0","id":null,"error":{"code":-3.2e4,"message":"\ud83e\udd80","data":[[]]}}"#),
         ("escapes", r#" { "\u006asonrpc" : "2.0" , "i\u0064":"\/","method" : "a\nb" , "params" : null } "#),
         (

@@ -156,6 +156,26 @@ mod tests {
     }
 
     #[test]
+    fn members_of_a_result_are_not_those_of_params_beside_it() {
+        let result = r#"{"resultType":"ab\"c","b":[1]}"#;
+        let envelope = r#""jsonrpc":"2.0","id":1"#;
+        for frame in [
+            format!(r#"{{{envelope},"result":{result}}}"#),
+            format!(r#"{{{envelope},"result":{result},"params":{{"resultType":"abc"}}}}"#),
+            format!(r#"{{{envelope},"params":{{"resultType":"abc"}},"result":{result}}}"#),
+            format!(r#"{{{envelope},"result":{result},"params":{{}}}}"#),
+            format!(r#"{{{envelope},"result":{result},"params":[]}}"#),
+        ] {
+            let Ok(Message::Response { result: raw, .. }) = Message::parse(&frame, 99) else { panic!("{frame}") };
+            assert_eq!(raw.get(), result, "{frame}");
+            let text = raw.member("resultType").and_then(RawJson::into_text);
+            assert_eq!(text.as_deref(), Some("ab\"c"), "{frame}");
+            let others: Vec<_> = raw.members().map(|(_, value)| String::from(value.get())).collect();
+            assert_eq!(others, [r#""ab\"c""#, "[1]"], "{frame}");
+        }
+    }
+
+    #[test]
     fn members_are_taken_together_if_there_are_no_others() {
         for (params, taken) in [
             ("{}", Some([None, None])),

@@ -327,6 +327,8 @@ impl<'a> Envelope<'a> {
                 })
             }
             (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
+                // A response has no params. If there are some, the index may be theirs.
+                Some(id) if self.params.is_some() => Ok(Message::Response { id, result: RawJson::trusted(result) }),
                 Some(id) => Ok(Message::Response { id, result: RawJson::indexed(result, self.members) }),
                 None => fail(Defect::Id),
             },
