@@ -451,7 +451,8 @@ impl<E> Connection<E> {
     /// owed one then, unless it has been answered.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
-        self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))
+        let answered = self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
+        self.engine.noted(Room::Message, answered)
     }
 
     /// As [`respond_or_error`](Self::respond_or_error), with a result that is already text: a JSON object.
@@ -463,7 +464,8 @@ impl<E> Connection<E> {
         key: ReplyKey,
         result: &RawJson<'_>,
     ) -> Result<Option<SendError>, SendError> {
-        self.engine.respond_or_error(key, Ok(&|out| raw_object(out, result)))
+        let answered = self.engine.respond_or_error(key, Ok(&|out| raw_object(out, result)));
+        self.engine.noted(Room::Message, answered)
     }
 
     /// Answers a request with a result that is already text: a JSON object.

@@ -4,13 +4,16 @@ use std::time::Duration;
 
 use mcp_proto::{
     connection::{
-        ClientEnd, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, Room, SendError, ServerEnd, Wake,
+        ClientEnd, CloseReason, Event, Keepalive, Limits, Outcome, RequestOptions, Room, SendError, ServerEnd,
+        TaskProgress, Wake,
     },
     protocol::ProtocolVersion,
     rpc::ReplyKey,
+    schema::{EmptyResult, ListRootsParams, ResourceUpdatedParams},
+    wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    message::{request, request_with, result},
+    message::{request, request_with, request_with_token, result},
     solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
@@ -235,6 +238,87 @@ fn what_was_refused_is_reported_once_when_there_is_room() {
     assert_eq!((refused, client.conn.poll_room()), (Err(SendError::Busy), None));
     client.feed(&result(call.as_u64(), json!({"tools": []})));
     assert_eq!([client.conn.poll_room(), client.conn.poll_room()], [Some(Room::Request), None]);
+}
+
+/// What one verb came to on a connection, with requests of the peer that may be answered.
+type Verb<E> = fn(&mut Solo<E>, [ReplyKey; 2], &mut TaskProgress) -> Result<(), SendError>;
+
+/// A verb that finds no room is reported when there is some, if it is the only one that was refused.
+fn each_is_reported<E>(begin: impl Fn(Limits) -> Solo<E>, verbs: &[(&str, Room, Verb<E>)]) {
+    let task = serde_json::from_value(json!({"task": {"taskId": "T", "status": "working", "ttl": null,
+        "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}}));
+    let task = task.expect("a task");
+    for (name, room, verb) in verbs {
+        let mut limits = Limits::default();
+        limits.outbox_bytes = 2000;
+        let mut solo = begin(limits);
+        let began = solo.ask(&request_with_token(1, "vendor/x", "task"));
+        let mut progress = solo.conn.respond_task(began, &task).expect("there is room").expect("it has a token");
+        let keys = [request_with_token(2, "vendor/x", "a"), request(3, "vendor/x")].map(|request| solo.ask(&request));
+        solo.sent();
+        let large = solo.ask(&request(4, "vendor/x"));
+        let result = format!(r#"{{"pad":"{}"}}"#, "x".repeat(3000));
+        solo.conn.respond_raw(large, &RawJson::from(&Json::parse(&result).expect("JSON"))).expect("there is room");
+        assert_eq!(verb(&mut solo, keys, &mut progress), Err(SendError::Busy), "{name}");
+        assert_eq!(solo.conn.poll_room(), None, "{name}");
+        solo.sent();
+        assert_eq!([solo.conn.poll_room(), solo.conn.poll_room()], [Some(*room), None], "{name}");
+        verb(&mut solo, keys, &mut progress).unwrap_or_else(|error| panic!("{name}: {error}"));
+    }
+}
+
+/// The verbs of both sides.
+fn common<E>() -> Vec<(&'static str, Room, Verb<E>)> {
+    fn empty() -> Json {
+        Json::parse("{}").expect("JSON")
+    }
+    vec![
+        ("notify_raw", Room::Message, |it, _, _| it.conn.notify_raw("vendor/x", None)),
+        ("respond", Room::Message, |it, [key, _], _| it.conn.respond(key, &EmptyResult::default())),
+        ("respond_or_error", Room::Message, |it, [key, _], _| {
+            it.conn.respond_or_error(key, &EmptyResult::default()).map(|replaced| assert_eq!(replaced, None))
+        }),
+        ("respond_raw", Room::Message, |it, [key, _], _| it.conn.respond_raw(key, &RawJson::from(&empty()))),
+        ("respond_raw_or_error", Room::Message, |it, [key, _], _| {
+            it.conn.respond_raw_or_error(key, &RawJson::from(&empty())).map(|replaced| assert_eq!(replaced, None))
+        }),
+        ("respond_error", Room::Message, |it, [key, _], _| {
+            it.conn.respond_error(key, &ErrorObject::internal("Internal error"))
+        }),
+        ("respond_task", Room::Message, |it, [_, key], _| {
+            let task = json!({"task": {"taskId": "U", "status": "working", "ttl": null,
+                "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z"}});
+            it.conn.respond_task(key, &serde_json::from_value(task).expect("a task")).map(drop)
+        }),
+        ("progress", Room::Message, |it, [key, _], _| it.conn.progress(key, 1.0, None, None)),
+        ("task_progress", Room::Message, |it, _, task| it.conn.task_progress(task, 1.0, None, None)),
+        ("task_progress_on", Room::Message, |it, [_, key], task| it.conn.task_progress_on(key, task, 1.0, None, None)),
+        ("request_raw", Room::Request, |it, _, _| {
+            it.conn.request_raw(it.now, "vendor/x", None, RequestOptions::default()).map(drop)
+        }),
+    ]
+}
+
+#[test]
+fn each_refused_verb_is_reported_when_there_is_room() {
+    let of_servers: [(&str, Room, Verb<ServerEnd>); 3] = [
+        ("notify", Room::Message, |it, _, _| it.conn.notify(&ResourceUpdatedParams::new("a:b"))),
+        ("log", Room::Message, |it, [key, _], _| {
+            let message = json!({"level": "error", "data": "it broke"});
+            it.conn.log(key, &serde_json::from_value(message).expect("a message"))
+        }),
+        ("request", Room::Request, |it, _, _| {
+            it.conn.request(it.now, &ListRootsParams::default(), RequestOptions::default()).map(drop)
+        }),
+    ];
+    let server = |limits| server_with(|all| *all = limits);
+    each_is_reported(server, &[common(), of_servers.to_vec()].concat());
+    let client = |limits| {
+        let mut config = full_client();
+        config.settings.limits = limits;
+        Solo::ready_client_with(config, ProtocolVersion::V2025_11_25)
+    };
+    each_is_reported(client, &common());
 }
 
 #[test]
