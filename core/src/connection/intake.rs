@@ -62,6 +62,7 @@ impl<E> Connection<E> {
     ///
     /// The pause begins when this is called, and [`poll_timeout`](Self::poll_timeout) has its deadline after that. A
     /// driver that never asks is never told to stop, and the limits apply to what it hands in.
+    #[must_use = "input that is handed in all the same is refused at the limits"]
     pub fn wants_input(&mut self, now: Timestamp) -> bool {
         self.engine.wants_input(now)
     }
@@ -89,6 +90,7 @@ impl<E> Connection<E> {
     /// It reports [`Room::Message`] or [`Room::Request`] after a verb of that kind was refused, as soon as
     /// [`has_room`](Self::has_room) or [`has_room_for_request`](Self::has_room_for_request) is true, and not again
     /// until another one is refused. A retry can be refused again, for instance if several callers wait.
+    #[must_use = "what is reported here is reported once"]
     pub fn poll_room(&mut self) -> Option<Room> {
         if self.engine.refused.message && self.has_room() {
             self.engine.refused.message = false;

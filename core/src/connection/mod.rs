@@ -266,11 +266,13 @@ impl<E> Connection<E> {
 
     // ---- what has happened ----
 
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     /// A frame has come in: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from elsewhere.
     ///
     /// The event borrows from the frame. When events wait for [`poll_event`](Self::poll_event), this one queues up
     /// behind them, so that events always come in the order of their causes.
     pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
         self.engine.handle_frame(now, frame)
     }
 
@@ -281,6 +283,7 @@ impl<E> Connection<E> {
         self.engine.arrival = None;
         event
     }
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
 
     /// As [`handle_frame_from`](Self::handle_frame_from), for a frame of so many bytes that was within the limits and has
     /// been read.
@@ -317,6 +320,7 @@ impl<E> Connection<E> {
     pub fn handle_lost(&mut self, why: impl Into<String>) {
         self.engine.handle_broken(Some(why.into()));
     }
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
 
     // ---- what it wants ----
 

@@ -257,12 +257,14 @@ impl Client {
     // ---- what it wants ----
 
     /// The next thing that the application should know. Call it until it returns `None`.
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump();
         self.events.pop_front()
     }
 
     /// The next thing to do. Call it until it returns `None`.
+    #[must_use = "an action that is dropped is a request that is never made"]
     pub fn poll_action(&mut self) -> Option<Action> {
         self.pump();
         self.actions.pop_front()

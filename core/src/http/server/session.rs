@@ -386,6 +386,7 @@ impl Session {
     // ---- what it wants ----
 
     /// The next thing that the application should know. Call it until it returns `None`.
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.pump_if_touched();
         self.events.pop_front()
@@ -393,6 +394,7 @@ impl Session {
 
     /// An exchange that has something to write, which it had not when it was named here last. Call it until it returns
     /// `None`, and [`poll_output`](Self::poll_output) for each.
+    #[must_use = "an exchange that is dropped waits for ever"]
     pub fn poll_ready(&mut self) -> Option<ExchangeId> {
         self.pump_if_touched();
         loop {
