@@ -91,7 +91,7 @@ impl Engine {
         let result = self.cache.made()?.get(now, key)?;
         let result = RawJson::trusted(result).into_owned();
         self.stats.cache_hits += 1;
-        let call = self.calls.skip();
+        let call = self.calls.next_cached();
         self.events.push_back(Event::Response { call, outcome: Outcome::Result(result) });
         Some(call)
     }

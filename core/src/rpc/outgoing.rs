@@ -8,6 +8,8 @@ use hashbrown::HashMap;
 use super::{Deadlines, InARow, Timestamp};
 
 /// A request of ours. Never reused within a connection.
+///
+/// Calls that were [answered from the cache](Self::is_cached) are in none of the connection's tables, and sort behind all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
@@ -16,12 +18,23 @@ impl CallId {
         Self(id)
     }
 
-    /// The number that is the request's id, and its progress token, on the wire.
+    /// The number that is the request's id, and its progress token, on the wire. A [cached](Self::is_cached) call never was
+    /// there, and its number is larger than those of all requests.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
+
+    /// Whether the request was answered from the client's cache (2026-07-28). Nothing of it was sent. Its
+    /// [`Event::Response`](crate::connection::Event::Response) waits to be polled from the beginning, and it cannot be cancelled.
+    #[must_use]
+    pub const fn is_cached(self) -> bool {
+        self.0 & CACHED != 0
+    }
 }
+
+/// Set in the number of a call that was answered from the cache.
+const CACHED: u64 = 1 << 63;
 
 /// One request of ours in flight. `T` is what its owner wants to remember of it.
 #[derive(Clone, Debug)]
@@ -65,6 +78,8 @@ pub(crate) struct Outgoing<T> {
 #[derive(Clone, Debug)]
 struct OwnIds {
     /// All before this one.
+    /// How many calls were answered from the cache.
+    cached: u64,
     before: u64,
     /// Further ones, from the first to the last.
     ranges: VecDeque<(u64, u64)>,
@@ -113,6 +128,7 @@ impl<T> Outgoing<T> {
     /// The application does not know of this call.
     pub(crate) fn note_own(&mut self, id: CallId) {
         self.own.note(id.0);
+            cached: 0,
     }
 
     /// Whether a call was the application's. Of what is long ago that is not known any more, and is denied.
@@ -133,11 +149,10 @@ impl<T> Outgoing<T> {
         CallId(self.next_id)
     }
 
-    /// Uses up the id of a call that is over before it has begun.
-    pub(crate) const fn skip(&mut self) -> CallId {
-        let id = self.next_id;
-        self.next_id += 1;
-        CallId(id)
+    /// The id of a call that is answered from the cache.
+    pub(crate) const fn next_cached(&mut self) -> CallId {
+        self.cached += 1;
+        CallId(CACHED | self.cached)
     }
 
     /// Whether this id was issued, in flight or not.
