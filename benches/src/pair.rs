@@ -31,7 +31,7 @@ struct Wire {
 
 /// The configuration of a server with tools, and limits that nothing here reaches.
 pub(crate) fn server(versions: VersionSet) -> ServerConfig {
-    let mut config = ServerConfig::new(Implementation::new("server", "1.0.0"));
+    let mut config = ServerConfig::new(Implementation::new("server", "1.0.0"), 1);
     config.capabilities = ServerCapabilities::default().with(Capability::Tools);
     config.settings.versions = versions;
     config.settings.limits.requests = 1 << 20;
@@ -40,7 +40,7 @@ pub(crate) fn server(versions: VersionSet) -> ServerConfig {
 
 /// The configuration of a client, likewise.
 pub(crate) fn client(versions: VersionSet) -> ClientConfig {
-    let mut config = ClientConfig::new(Implementation::new("client", "1.0.0"));
+    let mut config = ClientConfig::new(Implementation::new("client", "1.0.0"), 1);
     config.settings.versions = versions;
     config.settings.limits.calls = 1 << 20;
     config

@@ -58,7 +58,7 @@ impl Web {
     #[must_use]
     pub fn new(versions: VersionSet, streams: bool) -> Self {
         let now = Timestamp::ZERO;
-        let mut client = ClientOptions::new("http://localhost/mcp").expect("an address of HTTP");
+        let mut client = ClientOptions::new("http://localhost/mcp", 1).expect("an address of HTTP");
         client.listen = false;
         let mut web = Self {
             client: Client::new(pair::client(versions), client, now),

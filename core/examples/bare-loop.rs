@@ -5,7 +5,8 @@
 //! ```
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, hash_map::RandomState},
+    hash::BuildHasher,
     io::{self, Read, Write},
     time::Instant,
 };
@@ -13,7 +14,9 @@ use std::{
 use mcp_proto::{codec::LineDecoder, connection::*, protocol::*, rpc::Timestamp, schema::*, wire::*};
 
 fn main() -> io::Result<()> {
-    let mut config = ServerConfig::new(Implementation::new("bare-loop", "1.0.0"));
+    // Random bits, from the keys of a hash table.
+    let hash_seed = RandomState::new().hash_one(0);
+    let mut config = ServerConfig::new(Implementation::new("bare-loop", "1.0.0"), hash_seed);
     config.capabilities = ServerCapabilities::default().with(Capability::Tools);
     let (start, mut input, mut output) = (Instant::now(), io::stdin().lock(), io::stdout().lock());
     let mut server = Server::new(config, Timestamp::ZERO);

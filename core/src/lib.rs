@@ -13,7 +13,7 @@
 //! Whoever moves the bytes is a *driver*. This is all there is to one, here for a server on any stream:
 //!
 //! ```
-//! use std::{io::{self, Read, Write}, time::Instant};
+//! use std::{collections::hash_map::RandomState, hash::BuildHasher, io::{self, Read, Write}, time::Instant};
 //!
 //! use mcp_proto::{
 //!     codec::LineDecoder,
@@ -29,7 +29,8 @@
 //! fn serve(mut input: impl Read, mut output: impl Write) -> io::Result<()> {
 //!     let epoch = Instant::now();
 //!     let clock = || Timestamp::after_zero(epoch.elapsed());
-//!     let mut server = Server::new(ServerConfig::new(Implementation::new("example", "1.0")), clock());
+//!     let hash_seed = RandomState::new().hash_one(0); // random bits: the core has none of its own
+//!     let mut server = Server::new(ServerConfig::new(Implementation::new("example", "1.0"), hash_seed), clock());
 //!     let mut lines = LineDecoder::new(server.settings().limits.frame_bytes);
 //!     let (mut chunk, mut out) = (vec![0; 64 * 1024], Vec::new());
 //!
@@ -101,7 +102,7 @@
 //! ```
 //! # use mcp_proto::{codec::Frame, connection::*, rpc::Timestamp, schema::*};
 //! # let now = Timestamp::ZERO;
-//! # let mut client = Client::new(ClientConfig::new(Implementation::new("c", "1")), now);
+//! # let mut client = Client::new(ClientConfig::new(Implementation::new("c", "1"), 1), now);
 //! # client.poll_transmit(&mut Vec::new());
 //! # let answer = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
 //! # client.handle_frame(now, Frame::new(answer.as_bytes()));

@@ -33,7 +33,7 @@ pub struct Caller {
 /// Options for a server that is nowhere.
 #[must_use]
 pub fn options() -> Options {
-    Options::new("http://server.example/mcp").expect("it is an address")
+    Options::new("http://server.example/mcp", 1).expect("it is an address")
 }
 
 /// A client with everything declared that speaks these revisions.

@@ -27,7 +27,7 @@ pub struct Solo<E> {
 /// A server with everything declared.
 #[must_use]
 pub fn full_server() -> ServerConfig {
-    let mut config = ServerConfig::new(Implementation::new("server", "1"));
+    let mut config = ServerConfig::new(Implementation::new("server", "1"), 1);
     config.capabilities = serde_json::from_value::<ServerCapabilities>(json!({
         "tools": {"listChanged": true}, "prompts": {"listChanged": true},
         "resources": {"listChanged": true, "subscribe": true}, "logging": {}, "completions": {},
@@ -41,7 +41,7 @@ pub fn full_server() -> ServerConfig {
 /// A client with everything declared.
 #[must_use]
 pub fn full_client() -> ClientConfig {
-    let mut config = ClientConfig::new(Implementation::new("client", "1"));
+    let mut config = ClientConfig::new(Implementation::new("client", "1"), 1);
     config.capabilities = serde_json::from_value::<ClientCapabilities>(json!({
         "roots": {"listChanged": true}, "sampling": {"context": {}, "tools": {}},
         "elicitation": {"form": {}, "url": {}},

@@ -33,14 +33,9 @@ impl<E: Role> Common<E> {
         }
     }
 
-    /// The settings, with tables that nobody outside can unbalance.
-    pub(crate) fn seeded_settings(&self) -> Settings {
-        let mut settings = self.settings.clone();
-        settings.versions = self.versions;
-        if settings.hash_seed == 0 {
-            settings.hash_seed = self.random.seed();
-        }
-        settings
+    /// The settings, with the revisions that were chosen.
+    pub(crate) fn chosen_settings(&self) -> Settings {
+        Settings { versions: self.versions, ..self.settings.clone() }
     }
 }
 

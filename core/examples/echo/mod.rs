@@ -1,12 +1,17 @@
 //! A server with one tool, for the examples of how to embed the protocol: all that is not about embedding.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, hash_map::RandomState},
+    hash::BuildHasher,
+};
 
 use mcp_proto::{connection::*, protocol::*, schema::*, wire::*};
 
 /// What the server says of itself.
 pub(crate) fn config() -> ServerConfig {
-    let mut config = ServerConfig::new(Implementation::new("embedded", "1.0.0"));
+    // Random bits, from the keys of a hash table.
+    let hash_seed = RandomState::new().hash_one(0);
+    let mut config = ServerConfig::new(Implementation::new("embedded", "1.0.0"), hash_seed);
     config.capabilities = ServerCapabilities::default().with(Capability::Tools);
     config
 }

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_the_binding_asks_is_taken_back_when_its_time_is_up() {
-        let mut config = ClientConfig::new(Implementation::new("c", "1"));
+        let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
         config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
         let mut client = Client::new(config, Timestamp::ZERO);
         let mut out = Vec::new();

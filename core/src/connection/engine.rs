@@ -191,6 +191,13 @@ impl Side {
     /// Who a client says it is.
     pub(super) const fn identity(&self) -> Option<&Identity> {
         match self {
+    pub(super) fn hash_seed(&self) -> u64 {
+        match self {
+            Self::Client { config, .. } => config.hash_seed,
+            Self::Server { config, .. } => config.hash_seed,
+        }
+    }
+
             Self::Client { identity, .. } => identity.as_ref(),
             Self::Server { .. } => None,
         }
@@ -311,9 +318,9 @@ impl Default for Outgoing<CallTag> {
 
 impl Engine {
     pub(super) fn new(side: Side, now: Timestamp) -> Self {
-        let (settings, local) = match &side {
-            Side::Client { config, .. } => (&config.settings, config.capabilities.set()),
-            Side::Server { config, .. } => (&config.settings, config.capabilities.set()),
+        let (settings, local, hash_seed) = match &side {
+            Side::Client { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
+            Side::Server { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
         };
         Self {
             phase: Phase::Opening,
@@ -321,7 +328,7 @@ impl Engine {
             local,
             peer: CapabilitySet::EMPTY,
             calls: Rare::default(),
-            requests: Incoming::new(settings.hash_seed),
+            requests: Incoming::new(hash_seed),
             request_bytes: 0,
             outbox: Outbox::default(),
             batches: Rare::default(),

@@ -125,11 +125,11 @@ pub(crate) fn ask<E: 'static>(peer: &Peer<E>, method: &str, params: &str) -> Pen
 }
 
 pub(crate) fn client_config() -> ClientConfig {
-    ClientConfig::new(Implementation::new("client", "1"))
+    ClientConfig::new(Implementation::new("client", "1"), 1)
 }
 
 pub(crate) fn server_config() -> ServerConfig {
-    ServerConfig::new(Implementation::new("server", "1"))
+    ServerConfig::new(Implementation::new("server", "1"), 1)
 }
 
 /// A client that answers `act`.

@@ -70,10 +70,10 @@ fn sure(holds: bool) -> Result<(), Wrong> {
 
 pub(crate) fn talk() -> Result<(), Wrong> {
     let mut now = Timestamp::ZERO;
-    let mut config = ClientConfig::new(Implementation::new("client", "1"));
+    let mut config = ClientConfig::new(Implementation::new("client", "1"), 1);
     config.capabilities = config.capabilities.with(Capability::Roots);
     let mut client = End::new(Client::new(config, now));
-    let mut config = ServerConfig::new(Implementation::new("server", "1"));
+    let mut config = ServerConfig::new(Implementation::new("server", "1"), 1);
     config.capabilities = config.capabilities.with(Capability::Tools);
     let mut server = End::new(Server::new(config, now));
 

@@ -302,7 +302,7 @@ impl Scenario {
 
     /// The client. What it declares is kept short: it is part of what every state is told apart by.
     pub(super) fn client_config(&self) -> ClientConfig {
-        let mut config = ClientConfig::new(Implementation::new("c", "1"));
+        let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
         let mut declared = json!({"roots": {"listChanged": true}, "elicitation": {"form": {}}});
         self.add_tasks(&mut declared);
         config.capabilities = serde_json::from_value::<ClientCapabilities>(declared).expect("these are capabilities");
@@ -324,7 +324,7 @@ impl Scenario {
 
     /// The server.
     pub(super) fn server_config(&self) -> ServerConfig {
-        let mut config = ServerConfig::new(Implementation::new("s", "1"));
+        let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
         let mut declared = json!({"tools": {"listChanged": true}});
         self.add_tasks(&mut declared);
         config.capabilities = serde_json::from_value::<ServerCapabilities>(declared).expect("these are capabilities");

@@ -88,6 +88,7 @@ impl Plan {
         if dice.percent(80) {
             server.capabilities = server.capabilities.with(Capability::TasksExtension);
         }
+        server.hash_seed = dice.below(u64::MAX);
         server.settings = settings(dice, length, is_tight);
         server.settings.versions = versions(dice);
         let count = dice.within(1..=5);
@@ -109,6 +110,7 @@ impl Actor {
             client.capabilities = client.capabilities.with(Capability::TasksExtension);
         }
         let is_tight = !is_calm && dice.percent(50);
+        client.hash_seed = dice.below(u64::MAX);
         client.settings = settings(dice, length, is_tight);
         client.settings.versions = versions(dice);
         let letters = dice.percent(25);
@@ -161,7 +163,7 @@ impl Habits {
 }
 
 fn settings(dice: &mut Dice, length: Duration, is_tight: bool) -> Settings {
-    let mut settings = Settings { hash_seed: dice.below(u64::MAX), ..Settings::default() };
+    let mut settings = Settings::default();
     if is_tight {
         settings.limits = tight(dice);
     }

@@ -286,7 +286,7 @@ fn codes_of_old_drafts_mean_nothing_to_a_client() {
 // req: M-BASE-002
 #[test]
 fn who_has_nothing_to_offer_still_has_the_base() {
-    let mut config = ServerConfig::new(Implementation::new("plain", "1"));
+    let mut config = ServerConfig::new(Implementation::new("plain", "1"), 1);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     let mut server = Solo::server(config);
     server.feed(&modern(1, "server/discover", json!({})));
@@ -301,7 +301,7 @@ fn who_has_nothing_to_offer_still_has_the_base() {
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");
 
     // A client that can be asked nothing goes on all the same when it only has to come again.
-    let mut client = Solo::modern_client_with(ClientConfig::new(Implementation::new("plain", "1")));
+    let mut client = Solo::modern_client_with(ClientConfig::new(Implementation::new("plain", "1"), 1));
     let call =
         client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it is ready");
     let first = one(client.sent());

@@ -128,7 +128,7 @@ fn every_request_says_what_its_sender_can_do() {
         assert_eq!(request["params"]["_meta"][VERSION], "2026-07-28");
     }
     // Whoever can do nothing says that.
-    let mut config = ClientConfig::new(Implementation::new("plain", "1"));
+    let mut config = ClientConfig::new(Implementation::new("plain", "1"), 1);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     assert_eq!(*declared(&one(Solo::client(config).sent())), json!({}));
 }
@@ -190,7 +190,7 @@ fn a_refusal_names_what_discovery_names() {
 // req: M-VERS-009 M-VERS-010
 #[test]
 fn extensions_of_a_server_are_declared_with_their_settings() {
-    let mut config = ServerConfig::new(Implementation::new("s", "1"));
+    let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
     config.settings.versions = VersionSet::ALL;
     config.capabilities.extensions =
         Some(extensions([("com.example/barn", r#"{"doors":[1,2]}"#), ("com.example/plain", "{}")]));
@@ -206,7 +206,7 @@ fn extensions_of_a_server_are_declared_with_their_settings() {
     );
     // Sessions of the last revision that has any are told as well, but for those that only exist without one.
     for (version, told) in [("2025-11-25", true), ("2025-06-18", false)] {
-        let mut config = ServerConfig::new(Implementation::new("s", "1"));
+        let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
         let plain = [("com.example/plain", "{}"), ("io.modelcontextprotocol/tasks", "{}")];
         config.capabilities.extensions = Some(extensions(plain));
         let mut server = Solo::server(config);

@@ -119,7 +119,7 @@ fn each_defect_has_its_code() {
 // req: M-DISC-011
 #[test]
 fn what_is_not_advertised_is_not_found() {
-    let mut plain = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"));
+    let mut plain = ServerConfig::new(mcp_proto::schema::Implementation::new("s", "1"), 1);
     plain.settings.versions = VersionSet::ALL;
     let mut server = Solo::server(plain);
     for method in ["tools/list", "prompts/get", "resources/read", "completion/complete"] {

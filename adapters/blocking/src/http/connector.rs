@@ -33,7 +33,7 @@ impl Connector {
     /// If it is no address of HTTP.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(Address::new(url).map_err(invalid)?))
+        Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
     }
 
     /// The same with more to choose: headers, limits, what to try. Whether there are
@@ -79,9 +79,6 @@ impl Connector {
     /// If nobody listens there, or not a server that the host can talk to.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
         self.address.proves = self.credentials.is_some();
-        if self.address.seed == 0 {
-            self.address.seed = seed();
-        }
         Client::over_http(&self, host)
     }
 

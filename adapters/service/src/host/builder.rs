@@ -142,9 +142,9 @@ impl HostBuilder {
     /// The host.
     #[must_use]
     pub fn build(self) -> Host {
-        let mut config = ClientConfig::new(self.common.info.clone());
+        let mut config = ClientConfig::new(self.common.info.clone(), self.common.random.seed());
         config.capabilities = self.capabilities();
-        config.settings = self.common.seeded_settings();
+        config.settings = self.common.chosen_settings();
         Host(Arc::new(Inner {
             config: Arc::new(config),
             sampling: self.sampling,

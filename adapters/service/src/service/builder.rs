@@ -205,7 +205,8 @@ impl ServiceBuilder {
     pub fn build(mut self) -> Result<Service, RegisterError> {
         let mut catalog = Catalog::default();
         catalog.apply(self.entries.prepare()?, &self.desks)?;
-        self.common.settings = self.common.seeded_settings();
+        self.common.settings = self.common.chosen_settings();
+        let hash_seed = self.common.random.seed();
         // Without randomness, requests that ask will fail, and all others will not.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
@@ -213,6 +214,7 @@ impl ServiceBuilder {
         Ok(Service(Arc::new(Inner {
             shared_tasks,
             common: self.common,
+            hash_seed,
             instructions: self.instructions,
             offers: self.offers,
             page_size: self.page_size,

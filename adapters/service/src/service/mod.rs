@@ -91,6 +91,8 @@ pub struct Service(Arc<Inner>);
 
 pub(crate) struct Inner {
     common: Common<ServerEnd>,
+    /// Of the hash tables whose keys clients choose.
+    hash_seed: u64,
     instructions: Option<String>,
     offers: Offers,
     /// Things in one page of a list.
@@ -120,7 +122,7 @@ impl Service {
     #[must_use]
     pub fn config(&self) -> ServerConfig {
         let inner = &*self.0;
-        let mut config = ServerConfig::new(inner.common.info.clone());
+        let mut config = ServerConfig::new(inner.common.info.clone(), inner.hash_seed);
         config.capabilities = inner.offers.capabilities(&read(&inner.catalog), &inner.common);
         config.instructions.clone_from(&inner.instructions);
         config.settings = inner.common.settings.clone();

@@ -222,16 +222,16 @@ fn a_service_declares_what_it_has() {
     let named = Service::builder("test", "1").info(|info| info.title = Some("Test".into())).instructions("Ask twice.");
     let config = named.build().expect("a good service").config();
     assert_eq!((config.info.title.as_deref(), config.instructions.as_deref()), (Some("Test"), Some("Ask twice.")));
-    assert_ne!(config.settings.hash_seed, 0);
+    assert_ne!(config.hash_seed, 0);
     let fixed = Service::builder("test", "1")
         .random(|bytes| {
             bytes.fill(7);
             Ok(())
         })
         .settings(Settings::default());
-    assert_eq!(fixed.build().expect("a good service").config().settings.hash_seed, u64::from_ne_bytes([7; 8]));
+    assert_eq!(fixed.build().expect("a good service").config().hash_seed, u64::from_ne_bytes([7; 8]));
     let poor = Service::builder("test", "1").random(|_| Err(std::io::Error::other("none")));
-    assert_eq!(poor.build().expect("it works without").config().settings.hash_seed, 0);
+    assert_eq!(poor.build().expect("it works without").config().hash_seed, 0);
 }
 
 #[test]

@@ -71,8 +71,8 @@
 //! }
 //!
 //! let now = Timestamp::ZERO;
-//! let config = ClientConfig::new(Implementation::new("example", "1.0"));
-//! let mut client = Client::new(config, Options::new("http://localhost:8000/mcp")?, now);
+//! let config = ClientConfig::new(Implementation::new("example", "1.0"), 1); // random bits, in a program
+//! let mut client = Client::new(config, Options::new("http://localhost:8000/mcp", 2)?, now); // and here
 //! let mut events = Vec::new();
 //! settle(now, &mut client, &mut events);
 //! assert_eq!(events, [Event::Ready]);

@@ -34,7 +34,7 @@ pub struct Options {
     pub backoff: Backoff,
     /// How much the client may hold.
     pub limits: Limits,
-    /// Makes pauses differ between clients that have lost the same server. Hand in random bits.
+    /// See [`new`](Self::new).
     pub seed: u64,
 }
 
@@ -150,10 +150,13 @@ impl core::error::Error for InvalidUrl {}
 impl Options {
     /// A client of the server at this address.
     ///
+    /// `seed` makes pauses differ between clients that have lost the same server, so that they do not come back all at once.
+    /// The core has no randomness of its own: hand in random bits, other ones for each client. They need not be secret.
+    ///
     /// # Errors
     /// If it is not the address of an HTTP server, with scheme and host and without a name and password. The error repeats
     /// neither these nor a query.
-    pub fn new(url: &str) -> Result<Self, InvalidUrl> {
+    pub fn new(url: &str, seed: u64) -> Result<Self, InvalidUrl> {
         let invalid = || InvalidUrl(shown(url));
         let parsed: Uri = url.split('#').next().unwrap_or_default().parse().map_err(|_| invalid())?;
         let named = parsed.authority().is_some_and(|authority| authority.as_str().contains('@'));
@@ -168,7 +171,7 @@ impl Options {
             proves: false,
             backoff: Backoff { first: Duration::from_secs(1), most: Duration::from_secs(30) },
             limits: Limits::default(),
-            seed: 0,
+            seed,
         })
     }
 }
@@ -179,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_secret_is_not_shown() {
-        let mut options = Options::new("https://example.com:8443/mcp?key=canary#x").expect("an address");
+        let mut options = Options::new("https://example.com:8443/mcp?key=canary#x", 1).expect("an address");
         options.headers.insert("authorization", "Bearer canary".parse().expect("a value"));
         for text in [format!("{options:?}"), format!("{options:#?}")] {
             assert!(!text.contains("canary"), "{text}");
@@ -193,7 +196,7 @@ mod tests {
             "nowhere?canary",
             "http://?canary#canary",
         ] {
-            let error = Options::new(url).expect_err("no address");
+            let error = Options::new(url, 1).expect_err("no address");
             let text = format!("{error} {error:?} {error:#?}");
             assert!(!text.contains("canary") && !text.contains("can ary"), "{text}");
         }

@@ -97,7 +97,7 @@
 //!     }
 //! }
 //!
-//! let config = ServerConfig::new(Implementation::new("example", "1.0"));
+//! let config = ServerConfig::new(Implementation::new("example", "1.0"), 1); // random bits, in a program
 //! let driver = Driver { door: Mutex::new(Endpoint::new(config, Options::new(Policy::loopback()))) };
 //! let (head, body) = Http::post("/mcp")
 //!     .header("host", "localhost:8000")

@@ -30,7 +30,7 @@ impl<N: Net> Connector<N> {
     /// If it is no address of HTTP.
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
-        Ok(Self::to(Address::new(url).map_err(invalid)?))
+        Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
     }
 
     /// The same with more to choose: headers, limits, what to try. Whether there are
@@ -86,9 +86,6 @@ impl<N: Net> Connector<N> {
     pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
         let Self { mut address, options, requests, credentials, route, .. } = self;
         address.proves = credentials.is_some();
-        if address.seed == 0 {
-            address.seed = seed();
-        }
         let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
         Ok(Client::over_http::<N>(address, requests, credentials, host, &options).await?.into())
     }
