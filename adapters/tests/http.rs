@@ -383,7 +383,7 @@ fn what_a_handler_asks_and_says_goes_with_its_request() {
             log.lock().expect("no panic").push(format!("{}{}", head.method, if last { " again" } else { "" }));
         });
         // There is no other stream for it.
-        let mut address = Address::new("http://server.example/mcp").expect("an address");
+        let mut address = Address::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
         let connector = Connector::to(address).requests(watched);
         let client = within(connector.connect(&host(VersionSet::only(ProtocolVersion::V2025_11_25)))).await;
@@ -432,7 +432,7 @@ fn headers_say_what_arguments_say() {
             assert_eq!(body["error"]["code"].as_i64(), code, "{body}");
         }
         // A client of ours knows what to say, as soon as it has seen the list.
-        let connector = Connector::to(Address::new("http://server.example/mcp").expect("an address"));
+        let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
         let client =
             within(connector.requests(Guarded::open(endpoint.clone(), |_| ())).connect(&host(VersionSet::ALL))).await;
         let client = client.expect("it serves");
@@ -498,7 +498,7 @@ fn every_request_carries_its_proof_in_a_header() {
             };
             let guarded =
                 Guarded { tokens: vec![("Bearer s3cret", "somebody")], ..Guarded::open(endpoint.clone(), look) };
-            let connector = Connector::to(Address::new("http://server.example/mcp").expect("an address"));
+            let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
             let connector = connector.requests(guarded).credentials(purse);
             let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
             for _ in 0..2 {
@@ -527,7 +527,7 @@ fn whoever_is_asked_proves_who_it_is() {
                 let purse = Purse { tokens: Mutex::new(tokens), challenges: challenges.clone() };
                 let tokens = vec![("good", "somebody"), ("better", "else")];
                 let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
-                let address = Address::new("http://server.example/mcp").expect("an address");
+                let address = Address::new("http://server.example/mcp", 1).expect("an address");
                 let connector = Connector::to(address).requests(guarded).credentials(purse);
                 let client = within(connector.connect(&host(versions))).await;
                 let seen = challenges.lock().expect("no panic").clone();
@@ -612,7 +612,7 @@ fn a_refusal_that_ends_late_takes_no_proof_with_it() {
         let tokens = vec![("good", "somebody")];
         let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
         let asking = Arc::<Watch<Asking>>::default();
-        let address = Address::new("http://server.example/mcp").expect("an address");
+        let address = Address::new("http://server.example/mcp", 1).expect("an address");
         let looking = Looking(asking.clone());
         let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
         let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
@@ -634,7 +634,7 @@ fn what_a_caller_sends_goes_no_further() {
             let watched = Guarded::open(far.clone(), move |head| {
                 log.lock().expect("no panic").push(format!("{:?}", head.headers));
             });
-            let address = Address::new("http://far.example/mcp").expect("an address");
+            let address = Address::new("http://far.example/mcp", 1).expect("an address");
             let beyond = within(Connector::to(address).requests(watched).connect(&host(versions))).await;
             let beyond = Arc::new(beyond.expect("it serves"));
             let asked = beyond.clone();
@@ -644,7 +644,7 @@ fn what_a_caller_sends_goes_no_further() {
             });
             let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));
             let guarded = Guarded { tokens: vec![("s3cret", "somebody")], ..Guarded::open(near.clone(), |_| ()) };
-            let mut address = Address::new("http://near.example/mcp").expect("an address");
+            let mut address = Address::new("http://near.example/mcp", 1).expect("an address");
             address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
             let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };
             let connector = Connector::to(address).requests(guarded).credentials(purse);

@@ -318,6 +318,7 @@ fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
     match cause {
         CancelCause::Peer(reason) => CancelCause::Peer(reason.map(|reason| reason.into_owned().into())),
         CancelCause::Closed => CancelCause::Closed,
+        CancelCause::TimedOut => CancelCause::TimedOut,
     }
 }
 

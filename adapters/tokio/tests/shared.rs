@@ -416,7 +416,7 @@ async fn a_client_need_not_know(shared: Both) {
         let (a, b, gate) = two(&shared);
         gate.add_permits(30);
         let count = Arc::<AtomicUsize>::default();
-        let mut address = Address::new("http://server.example/mcp").expect("an address");
+        let mut address = Address::new("http://server.example/mcp", 1).expect("an address");
         address.listen = false;
         let balanced = Balanced { endpoints: [a.clone(), b.clone()], count: count.clone() };
         let host = Host::builder("round", "1").versions(VersionSet::only(version)).build();

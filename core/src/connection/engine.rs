@@ -82,6 +82,8 @@ impl Entry<RequestTag> {
 /// What is remembered of a request of the peer.
 #[derive(Clone, Debug)]
 pub(super) struct RequestTag {
+    /// `None` for methods that the specification does not have.
+    pub(super) method: Option<Method>,
     pub(super) token: Token,
     pub(super) last_progress: Option<f64>,
     /// Frames that belong to it and wait to be written.
@@ -105,9 +107,10 @@ pub(super) struct RequestTag {
 }
 
 impl RequestTag {
-    pub(super) fn new(token: Token, origin: Origin) -> Self {
+    pub(super) fn new(method: Option<Method>, token: Token, origin: Origin) -> Self {
         let Origin { batch, bytes } = origin;
         Self {
+            method,
             token,
             last_progress: None,
             queued: 0,
@@ -188,9 +191,6 @@ impl Side {
         }
     }
 
-    /// Who a client says it is.
-    pub(super) const fn identity(&self) -> Option<&Identity> {
-        match self {
     pub(super) fn hash_seed(&self) -> u64 {
         match self {
             Self::Client { config, .. } => config.hash_seed,
@@ -198,6 +198,9 @@ impl Side {
         }
     }
 
+    /// Who a client says it is.
+    pub(super) const fn identity(&self) -> Option<&Identity> {
+        match self {
             Self::Client { identity, .. } => identity.as_ref(),
             Self::Server { .. } => None,
         }
@@ -464,19 +467,23 @@ impl Engine {
         let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
         let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
         let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
+        let reply = self.requests.next_deadline().map(|at| Deadline { at, wake: Wake::ReplyTimeout });
         let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
         let nearer = |first: Option<Deadline>, other: Option<Deadline>| match (first, other) {
             (Some(first), Some(other)) if other.at < first.at => Some(other),
             (first, other) => first.or(other),
         };
         let pause = self.pause_ends().map(|at| Deadline { at, wake: Wake::InputPause });
-        [retry, ping, drain, pause].into_iter().fold(call, nearer)
+        [reply, retry, ping, drain, pause].into_iter().fold(call, nearer)
     }
 
     pub(super) fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         while let Some((id, total)) = self.calls.expired(now) {
             self.time_out(now, id, total);
+        }
+        while let Some(key) = self.requests.expired(now) {
+            self.expire(key);
         }
         self.as_client().send_due(now);
         self.keep_alive(now);

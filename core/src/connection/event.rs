@@ -57,8 +57,8 @@ pub enum Event<'a> {
         /// How the task stands, to be decoded as a [`Task`](crate::schema::tasks_extension::Task).
         task: RawJson<'a>,
     },
-    /// The peer does not want the answer to its request any more. Stop working on it and, when it has stopped, answer
-    /// it all the same: the answer frees its slot and goes nowhere.
+    /// The answer to a request of the peer is not wanted any more. Stop working on it and, when it has stopped, answer
+    /// it all the same, unless it has [timed out](CancelCause::TimedOut): the answer frees its slot and goes nowhere.
     Cancelled {
         /// Which one.
         key: ReplyKey,
@@ -119,6 +119,9 @@ pub enum CancelCause<'a> {
     Peer(Option<Cow<'a, str>>),
     /// The connection has ended.
     Closed,
+    /// Its [deadline](super::Connection::set_deadline) has passed. The peer was answered with an error, and the key is not
+    /// valid any more: answering is [`SendError::Answered`](super::SendError::Answered).
+    TimedOut,
 }
 
 impl Event<'_> {
@@ -145,6 +148,7 @@ impl Event<'_> {
                 cause: match cause {
                     CancelCause::Peer(reason) => CancelCause::Peer(reason.map(own)),
                     CancelCause::Closed => CancelCause::Closed,
+                    CancelCause::TimedOut => CancelCause::TimedOut,
                 },
             },
             Self::Late(call) => Event::Late(call),

@@ -19,6 +19,7 @@ mod event;
 mod failure;
 mod gauges;
 mod handshake;
+mod in_flight;
 mod intake;
 mod keepalive;
 mod limits;
@@ -52,6 +53,7 @@ pub use error::{CloseReason, SendError, Violation};
 pub use event::{CancelCause, Event, Outcome, Progress};
 pub use failure::Failure;
 pub use gauges::{Stats, Usage};
+pub use in_flight::{InboundRequest, OutboundRequest, RequestState};
 pub use intake::Room;
 pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use opening::Opening;
@@ -197,12 +199,6 @@ impl Connection<ServerEnd> {
         self.engine.noted(Room::Message, accepted)
     }
 
-    /// Whether the peer still waits for the answer to a request.
-    #[must_use]
-    pub fn is_awaited(&self, key: ReplyKey) -> bool {
-        matches!(self.engine.requests.get(key), Some((_, State::Open)))
-    }
-
     /// In which circumstances a request was made: which revision, which capabilities, who.
     ///
     /// `None` once the request has been answered.
@@ -266,28 +262,28 @@ impl<E> Connection<E> {
 
     // ---- what has happened ----
 
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     /// A frame has come in: a line of a [`LineDecoder`](crate::codec::LineDecoder), or a whole message from elsewhere.
     ///
     /// The event borrows from the frame. When events wait for [`poll_event`](Self::poll_event), this one queues up
     /// behind them, so that events always come in the order of their causes.
-    pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
     #[must_use = "an event that is dropped may be a request, which is owed an answer"]
+    pub fn handle_frame<'a>(&mut self, now: Timestamp, frame: Frame<'a>) -> Option<Event<'a>> {
         self.engine.handle_frame(now, frame)
     }
 
     /// As [`handle_frame`](Self::handle_frame), for bindings that know more of a frame than its bytes.
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn handle_frame_from<'a>(&mut self, now: Timestamp, frame: Frame<'a>, arrival: Arrival) -> Option<Event<'a>> {
         self.engine.arrival = Some(Arc::new(arrival));
         let event = self.engine.handle_frame(now, frame);
         self.engine.arrival = None;
         event
     }
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
 
     /// As [`handle_frame_from`](Self::handle_frame_from), for a frame of so many bytes that was within the limits and has
     /// been read.
     #[cfg(feature = "http")]
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub(crate) fn handle_message_from<'a>(
         &mut self,
         now: Timestamp,
@@ -320,11 +316,11 @@ impl<E> Connection<E> {
     pub fn handle_lost(&mut self, why: impl Into<String>) {
         self.engine.handle_broken(Some(why.into()));
     }
-    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
 
     // ---- what it wants ----
 
     /// The next thing that the application should know. Call it until it returns `None`.
+    #[must_use = "an event that is dropped may be a request, which is owed an answer"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
         self.engine.poll_event()
     }

@@ -192,7 +192,8 @@ impl Engine {
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
         let token = Token::named(Some(meta), &id);
         let trace = TraceContext::of(meta).map(Box::new);
-        let tag = RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(token, origin) };
+        let tag =
+            RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, origin);
         }

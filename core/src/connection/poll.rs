@@ -59,6 +59,8 @@ pub struct Deadline {
 pub enum Wake {
     /// A request runs out of time.
     RequestTimeout,
+    /// A request of the peer was not answered before its [deadline](super::Connection::set_deadline).
+    ReplyTimeout,
     /// A request is due again: the peer has put it off, or it has become a task that is looked at.
     Retry,
     /// A ping is due.

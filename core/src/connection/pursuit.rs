@@ -335,7 +335,8 @@ impl Engine {
             let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
             let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
             let origin = Origin { bytes, ..Origin::default() };
-            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
+            let (method, asked_by) = (Some(question.method), Some(Question { call, index }));
+            let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
             // If there is no room for it now, it is new again at the next look.
             let Ok(key) = self.admit(id, tag, origin) else { break };
             self.change_pursuit(call, |pursuit| pursuit.questions.ask(question.name, key));

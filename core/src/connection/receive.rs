@@ -299,7 +299,7 @@ impl Engine {
         }
         let token = Token::named(meta.as_ref(), &id);
         let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
-        let tag = RequestTag { level, trace, ..RequestTag::new(token, origin) };
+        let tag = RequestTag { level, trace, ..RequestTag::new(method.known(), token, origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
@@ -328,12 +328,16 @@ impl Engine {
             return Err(Violation::TooManyRequests);
         }
         tag.arrival.clone_from(&self.arrival);
-        match self.requests.insert(id, tag) {
+        let timeout = self.settings().reply_timeout;
+        match self.requests.insert(self.clock, id, tag) {
             Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
                 self.request_bytes += origin.bytes;
                 if let Some(batch) = origin.batch {
                     self.batch_request(batch);
+                }
+                if let Some(timeout) = timeout {
+                    self.requests.set_deadline(key, Some(self.clock + timeout));
                 }
                 Ok(key)
             }

@@ -186,7 +186,8 @@ impl Engine {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
             let origin =
                 Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
-            let tag = RequestTag { question: Some(Question { call, index }), ..RequestTag::new(Token::None, origin) };
+            let (method, asked_by) = (Some(question.method), Some(Question { call, index }));
+            let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
             let Ok(key) = self.admit(id, tag, origin) else { break };
             keys.push(key);
             self.events.push_back(Event::Request {

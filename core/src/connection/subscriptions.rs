@@ -32,6 +32,11 @@ impl Empty for Subscriptions {
 }
 
 impl Subscriptions {
+    /// Whether this request is a subscription in force.
+    pub(super) fn is_open(&self, key: ReplyKey) -> bool {
+        self.active.contains_key(&key)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.active.len() + self.asked.len()
     }
@@ -149,6 +154,8 @@ impl Engine {
 
     /// A subscription is in force from the moment in which its acknowledgement is queued.
     fn open_subscription(&mut self, key: ReplyKey, id: RequestId, honoured: SubscriptionFilter) {
+        // It stays open until the client or the server ends it.
+        self.requests.set_deadline(key, None);
         let version = self.version_of(key);
         self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
             out.extend_from_slice(b"{\"notifications\":");

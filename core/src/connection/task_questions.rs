@@ -201,7 +201,7 @@ impl TaskQuestions {
 mod tests {
     use super::*;
     use crate::{
-        rpc::{Incoming, Inserted},
+        rpc::{Incoming, Inserted, Timestamp},
         wire::RequestId,
     };
 
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn what_is_counted_is_what_is_there() {
         let mut table = Incoming::new(1);
-        let Inserted::New(key) = table.insert(RequestId::from(1), ()) else { panic!("it is free") };
+        let Inserted::New(key) = table.insert(Timestamp::ZERO, RequestId::from(1), ()) else { panic!("it is free") };
         let (mut questions, mut state) = (TaskQuestions::default(), 5);
         for step in 0..20_000_usize {
             crate::wire::dice::roll(&mut state);

@@ -14,16 +14,16 @@ use super::Timestamp;
 /// entry comes to the top. Deadlines are mostly set in rising order, and those that are stand in a row, which costs the same
 /// however many there are; a heap is only for the others. Both are swept when most of them is stale, so they stay as large as
 /// what is alive.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Deadlines {
-    row: VecDeque<(Timestamp, u64)>,
-    heap: BinaryHeap<Reverse<(Timestamp, u64)>>,
+#[derive(Clone, Debug)]
+pub(crate) struct Deadlines<K> {
+    row: VecDeque<(Timestamp, K)>,
+    heap: BinaryHeap<Reverse<(Timestamp, K)>>,
     /// How many entries may not tell the truth, at most. While it is 0, requests end in the order of their deadlines, and
     /// nothing has to be known of the next one: with many in flight it would have to be fetched from memory.
     stale: usize,
 }
 
-impl Deadlines {
+impl<K: Copy + Ord> Deadlines<K> {
     /// Below this size, stale entries are not worth a sweep.
     const SLACK: usize = 64;
 
@@ -32,7 +32,7 @@ impl Deadlines {
     }
 
     /// A key that has a deadline has ended.
-    pub(crate) fn ended(&mut self, key: u64) {
+    pub(crate) fn ended(&mut self, key: K) {
         if self.row.front().is_some_and(|(_, first)| *first == key) {
             self.row.pop_front();
         } else {
@@ -45,7 +45,7 @@ impl Deadlines {
         self.stale += 1;
     }
 
-    pub(crate) fn set(&mut self, at: Timestamp, key: u64) {
+    pub(crate) fn set(&mut self, at: Timestamp, key: K) {
         if self.row.back().is_none_or(|last| *last <= (at, key)) {
             self.row.push_back((at, key));
         } else {
@@ -56,7 +56,7 @@ impl Deadlines {
     /// Drops what is stale at the top, so that [`next`](Self::next) tells the truth.
     ///
     /// `truth` is the deadline of a key as it is now, `None` if it has ended; `alive` the number of keys that have one.
-    pub(crate) fn settle(&mut self, alive: usize, truth: impl Fn(u64) -> Option<Timestamp>) {
+    pub(crate) fn settle(&mut self, alive: usize, truth: impl Fn(K) -> Option<Timestamp>) {
         if self.len() > 2 * alive + Self::SLACK {
             // A key whose deadline moved can be in here more than once, so the duplicates are dropped too.
             let mut entries = core::mem::take(&mut self.row);
@@ -94,7 +94,7 @@ impl Deadlines {
     }
 
     /// The earliest deadline and its key, true after [`settle`](Self::settle).
-    pub(crate) fn next(&self) -> Option<(Timestamp, u64)> {
+    pub(crate) fn next(&self) -> Option<(Timestamp, K)> {
         let (row, heap) = (self.row.front().copied(), self.heap.peek().map(|Reverse(entry)| *entry));
         row.into_iter().chain(heap).min()
     }
@@ -112,7 +112,7 @@ mod tests {
     #[test]
     fn agrees_with_a_plain_map_under_random_operations() {
         let mut model: BTreeMap<u64, Timestamp> = BTreeMap::new();
-        let mut deadlines = Deadlines::default();
+        let mut deadlines = Deadlines::new();
         let mut state = 3u64;
         for step in 0..20_000u64 {
             crate::wire::dice::roll(&mut state);
@@ -144,7 +144,7 @@ mod tests {
             deadlines.settle(model.len(), |key| model.get(&key).copied());
             let expected = model.values().min().copied();
             assert_eq!(deadlines.next().map(|(at, _)| at), expected);
-            assert!(deadlines.len() <= 2 * model.len() + Deadlines::SLACK);
+            assert!(deadlines.len() <= 2 * model.len() + Deadlines::<u64>::SLACK);
         }
     }
 }

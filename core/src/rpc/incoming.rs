@@ -4,7 +4,7 @@ use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-use super::{ByHash, Empty, Rare, Slots};
+use super::{ByHash, Deadlines, Empty, Rare, Since, Slots, Timestamp};
 use crate::wire::RequestId;
 
 /// A request of the peer, which is owed exactly one answer.
@@ -46,6 +46,21 @@ pub(crate) struct Entry<T> {
     /// Of its id.
     hash: u32,
     state: State,
+    since: Since,
+    /// When it has to be answered.
+    deadline: Option<Timestamp>,
+}
+
+impl<T> Entry<T> {
+    /// When it came in.
+    pub(crate) const fn since(&self) -> Timestamp {
+        self.since.0
+    }
+
+    /// When it has to be answered, if there is such a time.
+    pub(crate) const fn deadline(&self) -> Option<Timestamp> {
+        self.deadline
+    }
 }
 
 /// What became of a new request.
@@ -70,11 +85,40 @@ struct Tables<T> {
     slots: Slots<Entry<T>>,
     by_id: ByHash,
     open: usize,
+    deadlines: Deadlines<ReplyKey>,
+    with_deadline: usize,
 }
 
 impl<T> Tables<T> {
     const fn new() -> Self {
-        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0 }
+        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0, deadlines: Deadlines::new(), with_deadline: 0 }
+    }
+
+    /// Removes stale entries from the queue of deadlines, so that the first one is right.
+    fn settle(&mut self) {
+        let slots = &self.slots;
+        self.deadlines.settle(self.with_deadline, |key| {
+            let entry = slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial);
+            entry.and_then(Entry::deadline)
+        });
+    }
+
+    /// Changes the deadline of the request in a slot.
+    fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
+        let Some(entry) = self.slots.get_mut(key.slot as usize) else { return };
+        match (core::mem::replace(&mut entry.deadline, deadline), deadline) {
+            (None, None) => return,
+            (None, Some(_)) => self.with_deadline += 1,
+            (Some(_), Some(_)) => self.deadlines.moved(),
+            (Some(_), None) => {
+                self.with_deadline -= 1;
+                self.deadlines.ended(key);
+            }
+        }
+        if let Some(at) = deadline {
+            self.deadlines.set(at, key);
+        }
+        self.settle();
     }
 }
 
@@ -124,10 +168,10 @@ impl<T: 'static> Incoming<T> {
         self.tables.by_id.len()
     }
 
-    pub(crate) fn insert(&mut self, id: RequestId, tag: T) -> Inserted {
+    pub(crate) fn insert(&mut self, now: Timestamp, id: RequestId, tag: T) -> Inserted {
         let hash = self.hash(&id);
         let Self { tables, next_serial, .. } = self;
-        let Tables { slots, by_id, open } = &mut **tables;
+        let Tables { slots, by_id, open, .. } = &mut **tables;
         if by_id.find(hash, |slot| slots[slot as usize].id == id).is_some() {
             return Inserted::Duplicate(id);
         }
@@ -140,7 +184,9 @@ impl<T: 'static> Incoming<T> {
             slots.reserve_exact(more);
         }
         // A table is bounded far below this by the limits of its owner.
-        let slot = u32::try_from(slots.insert(Entry { id, tag, serial, hash, state: State::Open })).unwrap_or(u32::MAX);
+        let (state, since) = (State::Open, Since(now));
+        let entry = Entry { id, tag, serial, hash, state, since, deadline: None };
+        let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);
         by_id.insert(hash, slot);
         Inserted::New(ReplyKey { serial, slot })
     }
@@ -163,15 +209,18 @@ impl<T: 'static> Incoming<T> {
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
-    /// The answer of an open request has been queued. What its owner remembers of it.
-    pub(crate) fn answered(&mut self, key: ReplyKey) -> Option<&mut T> {
-        let Tables { slots, open, .. } = self.tables.made()?;
-        let entry = slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
+    /// The answer of an open request has been queued.
+    pub(crate) fn answered(&mut self, key: ReplyKey) {
+        let Some(tables) = self.tables.made() else { return };
+        let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);
+        let Some(entry) = entry else { return };
         if entry.state == State::Open {
             entry.state = State::Answered;
-            *open -= 1;
+            tables.open -= 1;
+            if entry.deadline.is_some() {
+                tables.set_deadline(key, None);
+            }
         }
-        Some(&mut entry.tag)
     }
 
     /// The peer does not want the answer of an open request any more. Its id is free again at once.
@@ -186,8 +235,12 @@ impl<T: 'static> Incoming<T> {
     /// The only way out of the table.
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
-        let (_, state) = self.get(key)?;
+        let (entry, state) = self.get(key)?;
+        let has_deadline = entry.deadline.is_some();
         let tables = self.tables.made()?;
+        if has_deadline {
+            tables.set_deadline(key, None);
+        }
         tables.open -= usize::from(state == State::Open);
         Some(tables.slots.remove(key.slot as usize).tag)
     }
@@ -198,6 +251,35 @@ impl<T: 'static> Incoming<T> {
         if let Some(tables) = self.tables.made() {
             tables.by_id.remove(hash, key.slot);
         }
+    }
+
+    /// Sets or removes the deadline of a request that is owed an answer or was cancelled; whether there is such a request.
+    pub(crate) fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> bool {
+        if !matches!(self.get(key), Some((_, State::Open | State::Cancelled))) {
+            return false;
+        }
+        self.tables.set_deadline(key, deadline);
+        true
+    }
+
+    /// The next deadline of a request.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.tables.deadlines.next().map(|(at, _)| at)
+    }
+
+    /// A request whose deadline has passed.
+    pub(crate) fn expired(&self, now: Timestamp) -> Option<ReplyKey> {
+        self.tables.deadlines.next().filter(|(at, _)| *at <= now).map(|(_, key)| key)
+    }
+
+    /// Every request that holds a slot, in the order of arrival.
+    pub(crate) fn all(&self) -> alloc::vec::Vec<(ReplyKey, &Entry<T>, State)> {
+        let key =
+            |slot, entry: &Entry<T>| ReplyKey { serial: entry.serial, slot: u32::try_from(slot).unwrap_or(u32::MAX) };
+        let mut all: alloc::vec::Vec<_> =
+            self.tables.slots.iter().map(|(slot, entry)| (key(slot, entry), entry, entry.state)).collect();
+        all.sort_unstable_by_key(|(key, ..)| *key);
+        all
     }
 
     /// Every request in this state, in the order of arrival.
@@ -219,7 +301,7 @@ mod tests {
     use super::*;
 
     fn insert(table: &mut Incoming<()>, id: &str) -> ReplyKey {
-        match table.insert(RequestId::from(id), ()) {
+        match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
             Inserted::New(key) => key,
             Inserted::Duplicate(_) => panic!("{id} is free"),
         }
@@ -229,14 +311,14 @@ mod tests {
     fn an_id_is_free_again_when_its_request_has_ended_or_was_cancelled() {
         let mut table = Incoming::new(1);
         let first = insert(&mut table, "a");
-        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate(_)));
+        assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
         table.cancel(first);
         let second = insert(&mut table, "a");
         assert_eq!(table.get(first).map(|(_, state)| state), Some(State::Cancelled));
         table.retire(first);
         assert_eq!(table.find(&RequestId::from("a")), Some(second));
         table.answered(second);
-        assert!(matches!(table.insert(RequestId::from("a"), ()), Inserted::Duplicate(_)));
+        assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
         table.retire(second);
         assert_eq!((table.len(), table.live_ids(), table.open()), (0, 0, 0));
         assert!(table.get(second).is_none());

@@ -21,4 +21,5 @@ pub use outgoing::CallId;
 pub(crate) use outgoing::Outgoing;
 pub(crate) use rare::{Empty, Rare};
 pub(crate) use slots::Slots;
+pub(crate) use time::Since;
 pub use time::Timestamp;

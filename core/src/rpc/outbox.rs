@@ -417,7 +417,7 @@ pub(super) mod steps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rpc::{Incoming, Inserted};
+    use crate::rpc::{Incoming, Inserted, Timestamp};
     use alloc::{format, string::String};
 
     fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
@@ -557,7 +557,7 @@ mod tests {
     #[test]
     fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
         let mut table = Incoming::new(1);
-        let mut key = |id: u64| match table.insert(RequestId::from(id), ()) {
+        let mut key = |id: u64| match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
             Inserted::New(key) => key,
             Inserted::Duplicate(_) => panic!("it is free"),
         };

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::{Deadlines, InARow, Timestamp};
+use super::{Deadlines, InARow, Since, Timestamp};
 
 /// A request of ours. Never reused within a connection.
 ///
@@ -48,13 +48,20 @@ pub(crate) struct Call<T> {
     pub(crate) progress: bool,
     /// The id that it was last sent under: its own, or a later one.
     wire: u64,
+    since: Since,
     idle: Option<Duration>,
     idle_at: Option<Timestamp>,
     total_at: Option<Timestamp>,
 }
 
 impl<T> Call<T> {
-    fn deadline(&self) -> Option<Timestamp> {
+    /// When it was made.
+    pub(crate) const fn since(&self) -> Timestamp {
+        self.since.0
+    }
+
+    /// When it ends without an answer, if nothing happens before.
+    pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match (self.idle_at, self.total_at) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
             (idle, total) => idle.or(total),
@@ -68,9 +75,11 @@ pub(crate) struct Outgoing<T> {
     calls: HashMap<u64, Call<T>, InARow>,
     /// Calls that were sent again, by their latest id on the wire.
     aliases: BTreeMap<u64, u64>,
-    deadlines: Deadlines,
+    deadlines: Deadlines<u64>,
     with_deadline: usize,
     next_id: u64,
+    /// How many calls were answered from the cache.
+    cached: u64,
     own: OwnIds,
 }
 
@@ -78,8 +87,6 @@ pub(crate) struct Outgoing<T> {
 #[derive(Clone, Debug)]
 struct OwnIds {
     /// All before this one.
-    /// How many calls were answered from the cache.
-    cached: u64,
     before: u64,
     /// Further ones, from the first to the last.
     ranges: VecDeque<(u64, u64)>,
@@ -121,6 +128,7 @@ impl<T> Outgoing<T> {
             deadlines: Deadlines::new(),
             with_deadline: 0,
             next_id: first_id,
+            cached: 0,
             own: OwnIds { before: first_id, ranges: VecDeque::new(), known_from: 0 },
         }
     }
@@ -128,7 +136,6 @@ impl<T> Outgoing<T> {
     /// The application does not know of this call.
     pub(crate) fn note_own(&mut self, id: CallId) {
         self.own.note(id.0);
-            cached: 0,
     }
 
     /// Whether a call was the application's. Of what is long ago that is not known any more, and is denied.
@@ -178,6 +185,7 @@ impl<T> Outgoing<T> {
             waits: false,
             progress,
             wire: id,
+            since: Since(now),
             idle,
             idle_at,
             total_at: total.map(|total| now + total),

@@ -46,6 +46,16 @@ impl ops::Add<Duration> for Timestamp {
     }
 }
 
+/// When something began. It decides nothing, so it is not part of what a connection prints.
+#[derive(Clone, Copy)]
+pub(crate) struct Since(pub(crate) Timestamp);
+
+impl fmt::Debug for Since {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
 impl fmt::Debug for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Duration::from_nanos(self.0).fmt(f)

@@ -109,6 +109,7 @@ fn an_answer_that_is_used_again_is_the_same_and_ends_its_own_call() {
     // It is over already: there is nothing to cancel, and nothing to answer.
     assert_eq!(client.conn.cancel(second, None), Err(SendError::UnknownCall));
     assert_eq!(outcome(&mut client), (second, text));
+    // It was never on the wire: an answer under that number is one to no request.
     client.feed(&json!({"jsonrpc": "2.0", "id": second.as_u64(), "result": {}}));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownResponse(_))]));
     let (third, sent) = ask(&mut client, &tools(Some("x")));

@@ -13,6 +13,7 @@ mod framing;
 mod gating;
 mod handshake;
 mod ids;
+mod in_flight;
 mod keepalive;
 mod lifecycle;
 mod limits;

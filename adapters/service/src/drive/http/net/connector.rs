@@ -118,7 +118,7 @@ mod tests {
     /// Everything that a user hands a secret to, as it is shown.
     #[test]
     fn no_secret_is_shown() {
-        let mut address = Address::new("https://example.com/mcp?key=canary").expect("an address");
+        let mut address = Address::new("https://example.com/mcp?key=canary", 1).expect("an address");
         address.headers.insert("x-key", "canary".parse().expect("a value"));
         let proxy = Proxy::new("http://proxy.example:3128").expect("a proxy").basic("canary", "canary");
         let connector = Connector::<()> {
