@@ -37,7 +37,9 @@ pub use mcp_proto::http::{
 };
 #[cfg(feature = "tls")]
 pub use mcp_service::drive::http::rustls;
-pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared};
+pub use mcp_service::drive::http::{
+    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+};
 use mcp_service::{
     Service,
     drive::{

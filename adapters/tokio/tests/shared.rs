@@ -2,6 +2,9 @@
 //!
 //! Each test runs with sessions in memory, and in a Redis that is started for it; where there is none, those are ignored.
 
+#[path = "shared/bounds.rs"]
+mod bounds;
+
 use std::{
     fmt,
     future::Future,
@@ -28,13 +31,16 @@ use mcp_proto::{
 };
 use mcp_service::{
     Context, Failure, Host, Later, Service, Tool,
-    drive::http::{Bounds, Events, Fields, Passage, Sessions},
+    drive::{
+        Holder,
+        http::{Bounds, Events, Fields, Passage, Sessions},
+    },
 };
 use mcp_tokio::{
     Options,
     http::{
         Address, Body, Connector, Endpoint, MemoryStore, Options as Endpoints, Policy, RedisStore, Requests, Response,
-        Shared,
+        Shared, StoreLimits,
     },
 };
 use serde_json::{Value, json};
@@ -80,6 +86,33 @@ fn main() -> ExitCode {
         });
         trials.push(trial.with_ignored_flag(!is_there));
     }
+    for (name, test) in bounds::TESTS {
+        trials.push(Trial::test(format!("memory::{name}"), move || {
+            bounded(test, |limits, _| Arc::new(MemoryStore::new(limits)))
+        }));
+        let url = redis.as_ref().map(|redis| redis.url());
+        let is_there = url.is_some();
+        let trial = Trial::test(format!("redis::{name}"), move || {
+            let url = url.unwrap_or_default();
+            bounded(test, |limits, runtime| {
+                let store = runtime.block_on(RedisStore::connect(&url)).expect("it answers");
+                Arc::new(store.prefix(name).limits(limits))
+            })
+        });
+        trials.push(trial.with_ignored_flag(!is_there));
+    }
+    trials.push(Trial::test("a_session_that_is_too_large_is_refused", || {
+        let mut limits = StoreLimits::default();
+        limits.bytes = 2048;
+        let shared = Shared::new(MemoryStore::new(limits));
+        run(|both| Box::pin(a_session_that_is_too_large(both)), |_| [shared.clone(), shared])
+    }));
+    trials.push(Trial::test("the_oldest_session_of_a_principal_gives_way", || {
+        let mut limits = StoreLimits::default();
+        limits.bytes_each = 4096;
+        let shared = Shared::new(MemoryStore::new(limits));
+        run(|both| Box::pin(the_oldest_session_gives_way(both)), |_| [shared.clone(), shared])
+    }));
     trials.push(Trial::test("what_could_not_be_written_down_is_later", || moody(what_could_not_be_written_down)));
     trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
@@ -95,6 +128,18 @@ fn run(
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let shared = shared(&runtime);
     runtime.block_on(async { timeout(LONG, test(shared)).await.expect("it does not take that long") });
+    Ok(())
+}
+
+/// Runs a test of a store's bounds. Making one may block.
+fn bounded(
+    test: bounds::Test,
+    make: impl Fn(StoreLimits, &tokio::runtime::Handle) -> Arc<dyn bounds::Store>,
+) -> Result<(), libtest_mimic::Failed> {
+    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let handle = runtime.handle().clone();
+    let mut make = |limits| tokio::task::block_in_place(|| make(limits, &handle));
+    runtime.block_on(async { timeout(LONG, test(&mut make)).await.expect("it does not take that long") });
     Ok(())
 }
 
@@ -448,8 +493,8 @@ impl Moody {
 }
 
 impl Sessions for Moody {
-    fn begin(&self, id: &str, fields: Fields, life: Duration) -> Later<io::Result<()>> {
-        self.store.begin(id, fields, life)
+    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+        self.store.begin(id, holder, fields, life)
     }
 
     fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
@@ -515,7 +560,7 @@ fn broken<T>() -> Later<io::Result<T>> {
 }
 
 impl Sessions for Broken {
-    fn begin(&self, _: &str, _: Fields, _: Duration) -> Later<io::Result<()>> {
+    fn begin(&self, _: &str, _: &Holder, _: Fields, _: Duration) -> Later<io::Result<()>> {
         broken()
     }
 
@@ -541,7 +586,7 @@ impl Events for Broken {
         broken()
     }
 
-    fn done(&self, _: &str, _: u64, _: Bounds) -> Later<io::Result<()>> {
+    fn done(&self, _: &str, _: u64, _: u64, _: Bounds) -> Later<io::Result<()>> {
         broken()
     }
 
@@ -554,6 +599,51 @@ impl fmt::Debug for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Broken")
     }
+}
+
+/// The `initialize` of a client that says so much of itself.
+fn initialize(title: usize) -> Value {
+    let info = json!({"name": "raw", "version": "1", "title": "x".repeat(title)});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+}
+
+/// The client is told so, and has no session.
+async fn a_session_that_is_too_large(shared: Both) {
+    let (a, _, _) = two(&shared);
+    for (title, status) in [(1000, 503), (256 << 10, 413), (10, 200)] {
+        let (head, body) = nowhere(&a).send("POST", None, Some(initialize(title))).await;
+        let body = body.collect().await.expect("it is whole").to_bytes();
+        let answer: Value = serde_json::from_slice(&body).expect("JSON");
+        assert_eq!(head.status, status, "{title}: {answer}");
+        let is_refused = status != 200;
+        assert_eq!(answer["error"]["message"].is_string(), is_refused, "{answer}");
+        assert_eq!(head.headers.contains_key("mcp-session-id"), !is_refused);
+        assert_eq!(head.headers.contains_key(header::RETRY_AFTER), status == 503);
+        assert_eq!(a.sessions(), usize::from(!is_refused));
+    }
+}
+
+/// Its client finds out at either process.
+async fn the_oldest_session_gives_way(shared: Both) {
+    let (a, b, _) = two(&shared);
+    let by = |endpoint, principal| Asked { endpoint, session: None, principal: Some(principal) };
+    let ping = || json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let yours = by(&a, "you").initialize().await;
+    let mut mine = Vec::new();
+    for endpoint in [&a, &b, &a, &b, &a] {
+        let id = by(endpoint, "me").initialize().await;
+        Asked { session: Some(&id), ..by(endpoint, "me") }.is_ready().await;
+        mine.push(id);
+    }
+    let mut statuses = Vec::new();
+    for id in &mine {
+        let statuses_of = [&a, &b].map(|endpoint| Asked { session: Some(id), ..by(endpoint, "me") });
+        let [first, second] = &statuses_of;
+        statuses.push((first.post(ping()).await.0, second.post(ping()).await.0));
+    }
+    assert_eq!(statuses, [(404, 404), (404, 404), (200, 200), (200, 200), (200, 200)]);
+    assert_eq!(Asked { session: Some(&yours), ..by(&b, "you") }.post(ping()).await.0, 200);
 }
 
 /// It is not taken for a session that is lost: then clients would begin new ones.

@@ -50,7 +50,9 @@ pub use mcp_proto::http::{
     client::Options as Address,
     server::{Options, Paths},
 };
-pub use mcp_service::drive::http::{Body, Credentials, MemoryStore, Requests, Response, Shared};
+pub use mcp_service::drive::http::{
+    Body, Credentials, MemoryStore, Requests, Response, Shared, StoreLimits, StoreUsage,
+};
 pub use threads::Threads;
 pub use ureq;
 

@@ -86,7 +86,7 @@ pub use mcp_proto::http::server::Passage;
 pub use memory::MemoryStore;
 pub use reply::Reply;
 pub use server::Web;
-pub use store::{Bounds, Events, Fields, Sessions, Shared};
+pub use store::{Bounds, Events, Fields, Sessions, Shared, StoreLimits, StoreUsage};
 
 /// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
 /// [`Caller`](mcp_proto::http::server::Caller) does. A listener does so; where an `Endpoint` is in a server of yours, that server should.

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     future::Future,
+    io,
     sync::{Arc, Mutex, Weak},
     task::{Context, Waker},
     time::Instant,
@@ -144,8 +145,10 @@ impl<R: Runtime> Web<R> {
                 Some(id) => share.store.sessions.end(id.as_str()).await,
                 None => share.note(&reply.room, request.principal().map(|it| &**it)).await,
             };
-            // Nobody hears of what others do not know of: when the answer is dropped, what it has begun ends.
-            noted.map_err(|_| unavailable())?;
+            if let Err(error) = noted {
+                self.0.give_back(&reply.room);
+                return Err(not_noted(&error));
+            }
         }
         Ok((head, reply))
     }
@@ -213,12 +216,22 @@ impl<R: Runtime> Web<R> {
 
 impl<R: Runtime> Front<R> {
     fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
-        self.share.iter().for_each(|share| share.watch(&mut session));
+        self.share.iter().for_each(|share| share.watch(&mut session, holder));
         let mut visit = Visit::new(session);
         visit.count(&self.unwritten, holder);
         let room = Hub::since(self.house.epoch, visit, &self.options);
         room.functions.get_or_init(|| (self.functions.clone(), holder.clone()));
         room
+    }
+
+    /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
+    fn give_back(&self, room: &Arc<Room>) {
+        let state = lock(&room.state);
+        let begun = state.carrier.settled.is_none();
+        let Some(id) = state.carrier.session.id().filter(|_| begun).cloned() else { return };
+        drop(state);
+        let forgotten = lock(&self.house.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
+        forgotten.inspect(|room| room.run(|visit, now| visit.session.close(now)));
     }
 
     /// Finds a session that may have been begun elsewhere.
@@ -428,12 +441,32 @@ fn unavailable() -> Box<Answer> {
 
 /// 503: this client has as much running, or waiting to be written, as it may have. It may try again later.
 fn busy() -> Box<Answer> {
-    let error =
-        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"This client has too much running or unread"}}"#;
-    let mut answer = Answer::new(error.into());
-    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    again_later("This client has too much running or unread")
+}
+
+fn again_later(why: &str) -> Box<Answer> {
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
     answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// What a request has changed is not known to others, so it is not answered.
+fn not_noted(error: &io::Error) -> Box<Answer> {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            refusal(StatusCode::PAYLOAD_TOO_LARGE, "What the client says of itself is too large")
+        }
+        io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),
+        _ => unavailable(),
+    }
+}
+
+/// An error that names no request.
+fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
+    let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
+    let mut answer = Answer::new(error.into());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Box::new(answer)
 }
 

@@ -1,7 +1,7 @@
 //! What it takes to share sessions: what was sent is written down, and who comes from elsewhere is recognised.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     io,
     pin::Pin,
     sync::Arc,
@@ -26,17 +26,21 @@ use super::{
 use crate::{
     Later,
     drive::{
-        Watch,
+        Holder, Permit, Quota, Watch,
         desk::{Mover, Post},
     },
     sync::lock,
 };
 
-/// Bytes that wait to be written down. What is sent beyond that is not: whoever comes back for it elsewhere does not find it.
+/// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
+/// down: a client that comes back for them to another process finds that they are missing.
 const UNWRITTEN: usize = 16 << 20;
 
 /// How many times a session that is in use is asked for while it would live without that.
 const TOUCHES: u32 = 3;
+
+/// After how long it is asked for at the latest: of sessions that give way, it is the last.
+const TOUCH: Duration = Duration::from_secs(60);
 
 /// Sessions that are shared.
 pub(super) struct Share {
@@ -53,21 +57,27 @@ pub(super) struct Share {
 impl Share {
     /// And what has to run for it.
     pub(super) fn new(store: Shared, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let scribe = Arc::new(Scribe::default());
-        let bounds = Bounds { most: limits.replay, time: limits.replay_time };
+        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let bounds = Bounds { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
         (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Watch::default() }, writing)
     }
 
     /// Has a session that begins, or goes on here, write down what it sends.
-    pub(super) fn watch(&self, session: &mut Session) {
+    pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
         let here = MemoryReplay::new(replay, replay_bytes, replay_time);
-        let kept = Kept { id: id.as_str().into(), here, scribe: self.scribe.clone() };
+        let (scribe, holder) = (self.scribe.clone(), holder.clone());
+        let kept = Kept { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
         session.share();
         session.set_replay(Box::new(kept));
+    }
+
+    /// After how long a session that is in use is asked for again.
+    fn touch(&self) -> Duration {
+        (self.life / TOUCHES).min(TOUCH)
     }
 
     /// Writes down what has changed of a session, before the answer leaves that has changed it.
@@ -77,7 +87,10 @@ impl Share {
         let _turn = self.turn(&id).await;
         let Some((settled, change)) = lock(&room.state).carrier.change(principal) else { return Ok(()) };
         match change {
-            Change::Begun(fields) => self.store.sessions.begin(id.as_str(), fields, self.abandoned).await?,
+            Change::Begun(fields) => {
+                let holder = room.functions.get().map_or(&Holder::Unknown, |(_, holder)| holder);
+                self.store.sessions.begin(id.as_str(), holder, fields, self.abandoned).await?;
+            }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
         lock(&room.state).carrier.settled = Some(settled);
@@ -142,15 +155,15 @@ impl Visit {
 }
 
 /// What was sent and is not written down yet.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Scribe {
     lines: Watch<Lines>,
+    quota: Arc<Quota>,
 }
 
 #[derive(Debug, Default)]
 struct Lines {
     waiting: VecDeque<Line>,
-    bytes: usize,
     closed: bool,
 }
 
@@ -158,25 +171,18 @@ struct Lines {
 struct Line {
     id: Arc<str>,
     stream: u64,
-    /// `None`: nothing follows.
-    message: Option<(u64, Vec<u8>)>,
-}
-
-impl Line {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + self.message.as_ref().map_or(0, |(_, message)| message.len())
-    }
+    seq: u64,
+    /// `None`: nothing follows on the message with this number.
+    message: Option<Vec<u8>>,
+    /// What it takes of what may wait.
+    permit: Permit,
 }
 
 impl Scribe {
-    fn note(&self, line: Line) {
-        self.lines.change(|lines| {
-            let weight = line.weight();
-            if lines.bytes + weight <= UNWRITTEN {
-                lines.bytes += weight;
-                lines.waiting.push_back(line);
-            }
-        });
+    fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
+        let Some(permit) = self.quota.take(holder, size_of::<Line>() + message.map_or(0, <[u8]>::len)) else { return };
+        let line = Line { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
+        self.lines.change(|lines| lines.waiting.push_back(line));
     }
 }
 
@@ -189,14 +195,13 @@ async fn write(scribe: Arc<Scribe>, store: Shared, bounds: Bounds) {
             return;
         }
         for line in waiting {
-            let weight = line.weight();
-            let Line { id, stream, message } = line;
-            // What could not be written down is missed by who comes back for it elsewhere, and noticed there.
+            let Line { id, stream, seq, message, permit } = line;
+            // A client that comes back for a message which could not be written down finds that it is missing.
             let _ = match message {
-                Some((seq, message)) => store.events.keep(&id, stream, seq, message, bounds).await,
-                None => store.events.done(&id, stream, bounds).await,
+                Some(message) => store.events.keep(&id, stream, seq, message, bounds).await,
+                None => store.events.done(&id, stream, seq, bounds).await,
             };
-            scribe.lines.change(|lines| lines.bytes -= weight);
+            drop(permit);
         }
     }
 }
@@ -207,16 +212,21 @@ struct Kept {
     id: Arc<str>,
     here: MemoryReplay,
     scribe: Arc<Scribe>,
+    holder: Holder,
+    /// The last message of each stream that is not done.
+    latest: BTreeMap<u64, u64>,
 }
 
 impl Replay for Kept {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.here.keep(now, stream, seq, message);
-        self.scribe.note(Line { id: self.id.clone(), stream, message: Some((seq, message.to_vec())) });
+        self.latest.insert(stream, seq);
+        self.scribe.note(&self.holder, &self.id, (stream, seq), Some(message));
     }
 
     fn done(&mut self, stream: u64) {
-        self.scribe.note(Line { id: self.id.clone(), stream, message: None });
+        let last = self.latest.remove(&stream).unwrap_or(0);
+        self.scribe.note(&self.holder, &self.id, (stream, last), None);
     }
 
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
@@ -262,7 +272,7 @@ struct Sharer {
 impl Others {
     pub(super) fn new(share: Option<&Arc<Share>>, id: Option<&SessionId>, now: Timestamp) -> Self {
         let shared = share.zip(id).map(|(share, id)| {
-            let (share, id, touch_at) = (share.clone(), id.clone(), now + share.life / TOUCHES);
+            let (share, id, touch_at) = (share.clone(), id.clone(), now + share.touch());
             Box::new(Sharer { share, id, following: Vec::new(), touching: None, touch_at })
         });
         Self { shared }
@@ -306,7 +316,7 @@ impl Sharer {
         let hub = &post.hub;
         let now = hub.now();
         if self.touching.is_none() && self.touch_at <= now && lock(&hub.state).carrier.session.usage().exchanges > 0 {
-            self.touch_at = now + self.share.life / TOUCHES;
+            self.touch_at = now + self.share.touch();
             self.touching = Some(self.share.store.sessions.find(self.id.as_str(), self.share.life));
         }
         let Some(Poll::Ready(found)) = self.touching.as_mut().map(|touching| Pin::new(touching).poll(cx)) else {

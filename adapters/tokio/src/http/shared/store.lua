@@ -1,0 +1,226 @@
+-- What a RedisStore does with its sessions, one step at a time. All keys begin with KEYS[1] and lie on one node.
+--
+--   :ends            sessions by the time at which they end
+--   :info            what is counted of each session: its fields, messages, parts, and whose it is
+--   :held            bytes of each holder
+--   :bytes           bytes of all of them
+--   :used:<holder>   sessions in the order in which they give way: those whose clients have not come back first
+--   :kept:<holder>   sessions of which messages are kept, by the time of the last one
+--   :s:<id>          the fields of a session
+--   :l:<id>          its messages and the ends of its streams, the oldest first: stream, number, bytes, until when
+--   :m:<id>          what its messages say, and for the end of a stream the number of the last message
+--
+-- Times are microseconds.
+local prefix, op, id = KEYS[1], ARGV[1], ARGV[2]
+local each, total, steps = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local SESSION, MESSAGE, FRESH, END = 1024, 128, 4e15, '18446744073709551615'
+
+local clock = redis.call('TIME')
+local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
+
+local function text(number) return string.format('%.0f', number) end
+local function session(it) return prefix .. ':s:' .. it end
+local function log(it) return prefix .. ':l:' .. it end
+local function messages(it) return prefix .. ':m:' .. it end
+local function used(holder) return prefix .. ':used:' .. holder end
+local function kept(holder) return prefix .. ':kept:' .. holder end
+
+-- What is counted must not be forgotten before the sessions that it is counted of.
+local function lives(key, life)
+    if redis.call('PTTL', key) < life then redis.call('PEXPIRE', key, text(life)) end
+end
+
+local function read(it)
+    local line = redis.call('HGET', prefix .. ':info', it)
+    if not line then return nil end
+    local fields, bytes, count, parts, holder = string.match(line, '^(%d+) (%d+) (%d+) (%d+) (.*)$')
+    return {
+        fields = tonumber(fields), bytes = tonumber(bytes), count = tonumber(count), parts = tonumber(parts), holder = holder,
+    }
+end
+
+local function write(it, info)
+    local line = string.format('%.0f %.0f %.0f %.0f %s', info.fields, info.bytes, info.count, info.parts, info.holder)
+    redis.call('HSET', prefix .. ':info', it, line)
+end
+
+local function recount(holder, more)
+    if more == 0 then return end
+    redis.call('INCRBY', prefix .. ':bytes', text(more))
+    if tonumber(redis.call('ZINCRBY', prefix .. ':held', text(more), holder)) <= 0 then
+        redis.call('ZREM', prefix .. ':held', holder)
+    end
+end
+
+-- Forgets the oldest message of a session.
+local function forget_first(it, info)
+    local line = redis.call('LPOP', log(it))
+    if not line then
+        -- It was kept for long enough, and all of them were.
+        recount(info.holder, -info.bytes - info.count * MESSAGE)
+        info.bytes, info.count = 0, 0
+        return
+    end
+    local number, seq, bytes = string.match(line, '^(%d+) (%d+) (%d+)')
+    redis.call('HDEL', messages(it), number .. '-' .. seq)
+    info.bytes, info.count = info.bytes - tonumber(bytes), info.count - 1
+    recount(info.holder, -tonumber(bytes) - MESSAGE)
+end
+
+-- Forgets all messages of a session.
+local function forget_all(it, info)
+    redis.call('DEL', log(it), messages(it))
+    redis.call('ZREM', kept(info.holder), it)
+    recount(info.holder, -info.bytes - info.count * MESSAGE)
+    info.bytes, info.count = 0, 0
+end
+
+local function stop(it)
+    local info = read(it)
+    if info then
+        forget_all(it, info)
+        recount(info.holder, -SESSION - info.fields)
+        redis.call('ZREM', used(info.holder), it)
+        redis.call('HDEL', prefix .. ':info', it)
+    end
+    redis.call('DEL', session(it))
+    redis.call('ZREM', prefix .. ':ends', it)
+end
+
+-- Has the messages of one session of a holder give way, or else, if it may end, a session.
+local function give_way(holder, may_end)
+    local first = redis.call('ZRANGE', kept(holder), 0, 0)[1]
+    if first then
+        local info = read(first)
+        if info then
+            forget_all(first, info)
+            write(first, info)
+        else
+            redis.call('ZREM', kept(holder), first)
+        end
+        return true
+    end
+    first = redis.call('ZRANGE', used(holder), 0, 0)[1]
+    if not first or not may_end then return false end
+    stop(first)
+    redis.call('ZREM', used(holder), first)
+    return true
+end
+
+local function make_room(holder, more, may_end)
+    if more > total or (holder ~= '' and more > each) then return false end
+    for _ = 1, steps do
+        local held = tonumber(redis.call('ZSCORE', prefix .. ':held', holder) or '0')
+        local of
+        if holder ~= '' and held + more > each then
+            of = holder
+        elseif tonumber(redis.call('GET', prefix .. ':bytes') or '0') + more > total then
+            of = redis.call('ZREVRANGE', prefix .. ':held', 0, 0)[1]
+        end
+        if not of then return true end
+        if not give_way(of, may_end or of ~= holder) then return false end
+    end
+    return false
+end
+
+-- Ends sessions that nobody has used for as long as they live. What is left is for the next step.
+for _, it in ipairs(redis.call('ZRANGEBYSCORE', prefix .. ':ends', '-inf', text(now), 'LIMIT', 0, steps)) do stop(it) end
+
+local function lasts(it, holder, life)
+    redis.call('PEXPIRE', session(it), text(life))
+    redis.call('ZADD', prefix .. ':ends', text(now + life * 1000), it)
+    -- Longer than the session, so that it is known when it has ended.
+    for _, key in ipairs({':ends', ':info', ':held', ':bytes'}) do lives(prefix .. key, life + 60000) end
+    lives(used(holder), life + 60000)
+end
+
+if op == 'begin' then
+    local life, holder, fields = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+    stop(id)
+    if not make_room(holder, SESSION + fields, true) then return 0 end
+    redis.call('HSET', session(id), unpack(ARGV, 9))
+    write(id, {fields = fields, bytes = 0, count = 0, parts = 0, holder = holder})
+    recount(holder, SESSION + fields)
+    redis.call('ZADD', used(holder), text(now - FRESH), id)
+    lasts(id, holder, life)
+    return 1
+end
+
+local info = read(id)
+
+if op == 'find' then
+    if not info or redis.call('EXISTS', session(id)) == 0 then
+        stop(id)
+        return {}
+    end
+    redis.call('ZADD', used(info.holder), text(now), id)
+    lasts(id, info.holder, tonumber(ARGV[6]))
+    return redis.call('HGETALL', session(id))
+elseif op == 'change' then
+    if not info then return 0 end
+    local most, more = tonumber(ARGV[6]), 0
+    for at = 7, #ARGV, 2 do
+        local before = redis.call('HGET', session(id), ARGV[at])
+        more = more + #ARGV[at + 1] + (before and -#before or #ARGV[at])
+    end
+    if info.fields + more > most then return -1 end
+    redis.call('HSET', session(id), unpack(ARGV, 7))
+    info.fields = info.fields + more
+    write(id, info)
+    recount(info.holder, more)
+    return 1
+elseif op == 'enter' then
+    if not info then return 0 end
+    info.parts = info.parts + 1
+    write(id, info)
+    return info.parts
+elseif op == 'stop' then
+    stop(id)
+    return 1
+elseif op == 'keep' then
+    if not info then return 1 end
+    local number, seq, message, last = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+    local most, most_bytes, time = tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12])
+    local more = #message
+    while info.count > 0 do
+        local first = redis.call('LINDEX', log(id), 0)
+        local is_old = not first or tonumber(string.match(first, '(%d+)$')) <= now
+        if not is_old and info.count < most and info.bytes + more <= most_bytes then break end
+        forget_first(id, info)
+    end
+    write(id, info)
+    if not make_room(info.holder, more + MESSAGE, false) then return 0 end
+    -- Its own messages may have given way.
+    info = read(id)
+    if not info then return 1 end
+    local said = seq == END and last or message
+    if redis.call('HSET', messages(id), number .. '-' .. seq, said) == 0 then return 1 end
+    redis.call('PEXPIRE', messages(id), text(time))
+    redis.call('RPUSH', log(id), number .. ' ' .. seq .. ' ' .. more .. ' ' .. text(now + time * 1000))
+    redis.call('PEXPIRE', log(id), text(time))
+    info.bytes, info.count = info.bytes + more, info.count + 1
+    write(id, info)
+    recount(info.holder, more + MESSAGE)
+    redis.call('ZADD', kept(info.holder), text(now), id)
+    lives(kept(info.holder), time)
+    return 1
+elseif op == 'follow' then
+    -- First the number of the last message, if nothing follows on it.
+    local found = {''}
+    local number, after = ARGV[6], tonumber(ARGV[7])
+    for _, line in ipairs(redis.call('LRANGE', log(id), 0, -1)) do
+        local whose, seq, till = string.match(line, '^(%d+) (%d+) %d+ (%d+)$')
+        if whose == number and tonumber(till) > now and (seq == END or tonumber(seq) > after) then
+            local said = redis.call('HGET', messages(id), number .. '-' .. seq)
+            if said and seq == END then
+                found[1] = said
+            elseif said then
+                table.insert(found, seq)
+                table.insert(found, said)
+            end
+        end
+    end
+    return found
+elseif op == 'usage' then
+    return {redis.call('HLEN', prefix .. ':info'), tonumber(redis.call('GET', prefix .. ':bytes') or '0')}
+end
