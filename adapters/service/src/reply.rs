@@ -101,18 +101,17 @@ pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> im
 /// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
 pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
     let sent = match answer {
-        Ok(result) => conn.respond(key, result),
-        Err(error) => conn.respond_error(key, error),
+        Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(span::unsent)),
+        Err(error) => match conn.respond_error(key, error) {
+            Err(why @ SendError::TooLarge) => {
+                span::unsent(&why);
+                conn.respond_error(key, &ErrorObject::internal("Internal error: the error is larger than the limit"))
+            }
+            sent => sent,
+        },
     };
-    let error = match sent {
-        Err(SendError::Busy) => return false,
-        Err(SendError::TooLarge) => ErrorObject::internal("The result is larger than a message may be"),
-        Err(SendError::Encode(why)) => ErrorObject::internal(format!("The result cannot be sent: {why}")),
-        Err(wrong @ (SendError::WrongResult | SendError::Undeclared(_))) => ErrorObject::internal(wrong.to_string()),
-        // There is nothing to answer any more.
-        Ok(()) | Err(_) => return true,
-    };
-    conn.respond_error(key, &error) != Err(SendError::Busy)
+    // Beside that, there is nothing to answer any more, or no way to do so.
+    sent != Err(SendError::Busy)
 }
 
 /// The answer that a request is owed. It is given once, whatever becomes of whoever should give it.

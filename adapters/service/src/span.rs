@@ -4,7 +4,7 @@
 mod there {
     use std::{borrow::Cow, fmt, future::Future};
 
-    use mcp_proto::protocol::Era;
+    use mcp_proto::{connection::SendError, protocol::Era};
     use tracing::{Instrument, Level, field::Empty};
 
     use crate::{
@@ -88,6 +88,12 @@ mod there {
         tracing::error!(target: "mcp_service", "a handler has panicked");
     }
 
+    /// An answer of a handler cannot be sent, and its peer gets an internal error. Why is for the author of the handler.
+    pub(crate) fn unsent(why: &SendError) {
+        let why = excerpt(why);
+        tracing::error!(target: "mcp_service", why = &*plain(&why), "an answer cannot be sent");
+    }
+
     pub(crate) fn fault(fault: &Fault) {
         let fault = excerpt(fault);
         tracing::warn!(target: "mcp_service", fault = &*plain(&fault), "the peer has done something wrong");
@@ -146,6 +152,8 @@ mod there {
 mod there {
     use std::{fmt, future::Future};
 
+    use mcp_proto::connection::SendError;
+
     use crate::{Answered, Fault, Role, role::Asked};
 
     #[derive(Debug)]
@@ -172,6 +180,8 @@ mod there {
 
     pub(crate) const fn panicked() {}
 
+    pub(crate) const fn unsent(_: &SendError) {}
+
     pub(crate) const fn fault(_: &Fault) {}
 
     pub(crate) const fn ready() {}
@@ -179,4 +189,4 @@ mod there {
     pub(crate) fn closed(_: &dyn fmt::Display) {}
 }
 
-pub(crate) use there::{Span, closed, fault, panicked, ready};
+pub(crate) use there::{Span, closed, fault, panicked, ready, unsent};
