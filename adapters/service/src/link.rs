@@ -13,7 +13,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::{Later, block_on, lobby::Lobby, service::Errand};
+use crate::{Later, block_on, drive::Holder, lobby::Lobby, service::Errand};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
@@ -33,6 +33,11 @@ pub trait Link<E>: Send + Sync + 'static {
 
     /// Where those wait who wait for this connection.
     fn lobby(&self) -> &Lobby;
+
+    /// Returns which client is at the other end, as far as the driver can tell clients apart.
+    fn holder(&self) -> Holder {
+        Holder::Unknown
+    }
 }
 
 impl<E: 'static> dyn Link<E> {

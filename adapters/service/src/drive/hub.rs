@@ -231,4 +231,9 @@ impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
     fn lobby(&self) -> &Lobby {
         &self.lobby
     }
+
+    #[cfg(feature = "http")]
+    fn holder(&self) -> Holder {
+        self.functions.get().map_or(Holder::Unknown, |(_, holder)| holder.clone())
+    }
 }

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::{
     Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, Subscriptions,
-    sync::lock,
+    drive::Holder, sync::lock,
 };
 
 /// How long a test may wait for threads of its own before it has failed.
@@ -39,6 +39,8 @@ pub(crate) struct End<E: 'static> {
     jobs: Arc<AtomicUsize>,
     sequence: mpsc::Sender<Job>,
     pub(crate) lobby: Lobby,
+    /// Which client it is, if a driver could tell.
+    pub(crate) holder: OnceLock<Holder>,
     this: OnceLock<Weak<Self>>,
 }
 
@@ -61,6 +63,7 @@ impl<E: Send + 'static> End<E> {
             jobs,
             sequence,
             lobby: Lobby::new(),
+            holder: OnceLock::new(),
             this: OnceLock::new(),
         });
         let _ = end.this.set(Arc::downgrade(&end));
@@ -172,6 +175,10 @@ impl<E: Send + 'static> Link<E> for End<E> {
 
     fn lobby(&self) -> &Lobby {
         &self.lobby
+    }
+
+    fn holder(&self) -> Holder {
+        self.holder.get().cloned().unwrap_or(Holder::Unknown)
     }
 }
 

@@ -21,6 +21,8 @@ use crate::{
     work::{Origin, Work},
 };
 
+use super::shares::Holder;
+
 /// That a request may become a task, which its client has to have declared.
 pub(crate) struct Permit {
     /// Who begins the task.
@@ -107,13 +109,14 @@ impl Shared<ServerEnd> {
         let (Origin::Request(key), Some(permit)) = (&work.origin, work.permit.get()) else { return Ok(()) };
         self.tend_tasks(link);
         let tasks = self.home.tasks();
+        let holder = Holder::of(permit.owner.as_deref(), &**link, self.calls.number());
         link.run(|conn, now| {
             if !conn.is_awaited(*key) {
                 return Err(NotBegun::Cancelled);
             }
             let now = self.task_time_at(now);
             let owner = permit.owner.clone();
-            let task = tasks.create(now, owner, self.calls.number(), work, permit.weight).map_err(NotBegun::Refused)?;
+            let task = tasks.create(now, owner, holder, work, permit.weight).map_err(NotBegun::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
                 Ok(()) => {
                     let _ = work.task.set(task);

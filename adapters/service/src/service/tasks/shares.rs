@@ -2,22 +2,35 @@
 
 use std::{
     collections::HashMap,
+    net::IpAddr,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
 };
 
-use crate::TaskPolicy;
+use crate::{Link, TaskPolicy, drive};
 
 /// Whose share a task takes up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Holder {
     /// The principal who began it.
     Principal(String),
-    /// The connection over which it began, where the binding does not know principals. Over HTTP each request of 2026-07-28 is
-    /// a connection, so there is no share for clients that are not known.
+    /// The address of the client, where the binding does not know principals.
+    Address(IpAddr),
+    /// The connection over which it began, where nothing is known of the client.
     Connection(u64),
+}
+
+impl Holder {
+    /// Returns the holder for a task of this principal, if there is one, that comes over this connection.
+    pub(super) fn of<E: 'static>(owner: Option<&str>, link: &dyn Link<E>, connection: u64) -> Self {
+        match (owner, link.holder()) {
+            (Some(owner), _) => Self::Principal(owner.to_owned()),
+            (None, drive::Holder::Address(address)) => Self::Address(address),
+            (None, drive::Holder::Principal(_) | drive::Holder::Unknown) => Self::Connection(connection),
+        }
+    }
 }
 
 /// The shares of all holders that have tasks.

@@ -122,12 +122,11 @@ impl Tasks {
         &self,
         now: Timestamp,
         owner: Option<String>,
-        connection: u64,
+        holder: Holder,
         work: &Arc<Work>,
         weight: usize,
     ) -> Answer<Arc<Task>> {
         let mut table = lock(&self.table);
-        let holder = owner.clone().map_or(Holder::Connection(connection), Holder::Principal);
         let share = table.shares.of(holder);
         let has_room = self.make_room(&mut table, &share, 1, weight) && share.hold(&self.bytes, weight, &self.policy);
         if !has_room {
@@ -191,7 +190,8 @@ impl Tasks {
     /// Sees to it that there is room for so many more tasks and bytes of a holder, if it can be had at the cost of tasks that
     /// have ended: the holder's own where its share is full, and those of others where there is no room at all. First go tasks
     /// whose result was fetched, the oldest before the others; then those of the holder who has most. Tasks of holders who have
-    /// less than this one do not give way to it before their result was fetched. If it cannot be had, nothing is removed.
+    /// no more than this one would have do not give way to it before their result was fetched. If it cannot be had, nothing is
+    /// removed.
     fn make_room(&self, table: &mut Table, share: &Arc<Share>, tasks: usize, bytes: usize) -> bool {
         let policy = &self.policy;
         // What is there behind what is to come, of the holder and of all.
@@ -205,10 +205,11 @@ impl Tasks {
         }
         let is_crowded = all.0 > policy.max_shared_tasks;
         let takes = |share: &Share| if is_crowded { share.tasks() } else { share.bytes() };
+        let would_take = takes(share).saturating_add(if is_crowded { tasks } else { bytes });
         let ended = table.tasks.values().filter_map(|task| {
             let State { status, fetched, updated, weight, .. } = &*lock(&task.state);
             let is_ours = Arc::ptr_eq(&task.share, share);
-            let gives_way = status.is_terminal() && (is_ours || *fetched || takes(&task.share) > takes(share));
+            let gives_way = status.is_terminal() && (is_ours || *fetched || takes(&task.share) > would_take);
             let most = if *fetched { 0 } else { takes(&task.share) };
             gives_way.then(|| ((!fetched, Reverse(most), *updated), is_ours, *weight, task.clone()))
         });
@@ -595,7 +596,7 @@ mod tests {
         for end in ends {
             let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
             let work = Work::of_task("x".into(), None);
-            let task = tasks.create(Timestamp::ZERO, None, 1, &work, 100).expect("a task");
+            let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &work, 100).expect("a task");
             let question = ListRootsParams::default().into();
             let (_, waiter) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
             let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });

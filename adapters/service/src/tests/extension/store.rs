@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     Application, Context, Failure, Host, Service, ServiceBuilder, TaskPolicy,
+    drive::Holder,
     sync::lock,
     testing::{Pair, code},
     tests::echo,
@@ -152,7 +153,6 @@ fn is_there(pair: &Pair, who: Option<&str>, id: &Value) -> bool {
     pair.server_session.shared().home.tasks().is_there(id, who)
 }
 
-// req: TASK-068
 #[test]
 fn nobody_takes_the_tasks_of_all_others() {
     let (_open, gate) = Gate::new();
@@ -180,6 +180,59 @@ fn nobody_takes_the_tasks_of_all_others() {
     // Each connection has a clock of its own.
     one.advance(Duration::from_secs(70));
     assert_eq!((service.tasks().held(), service.tasks().holders()), ((0, 0), 0));
+}
+
+/// Another connection, of a client at this address.
+fn from(service: &Service, last: u8) -> Pair {
+    let pair = modern(service);
+    pair.server.holder.set(Holder::at([127, 0, 0, last].into())).expect("it is new");
+    pair
+}
+
+#[test]
+fn clients_without_a_principal_are_told_apart_by_their_addresses() {
+    let (_open, gate) = Gate::new();
+    let policy = TaskPolicy { max_shared_tasks: 8, max_tasks_per_principal: 3, ..for_a_minute() };
+    let service = shared(policy, &gate);
+    // Over HTTP each request is a connection.
+    let pairs: Vec<_> = [1, 1, 1, 1, 2, 1, 2, 2, 2].map(|last| from(&service, last)).into_iter().collect();
+    let begun = pairs.iter().map(|pair| ask(pair, "tools/call", json!({"name": "works"})).is_ok());
+    assert_eq!(begun.collect::<Vec<_>>(), [true, true, true, false, true, false, true, true, false]);
+    assert_eq!((service.tasks().held().0, service.tasks().holders()), (6, 2));
+    // An address is no proof of who somebody is: a principal there has a share of its own.
+    assert!(ask_for(&pairs[0], Some("ada"), "tools/call", json!({"name": "works"})).is_ok());
+}
+
+#[test]
+fn results_that_were_not_fetched_do_not_give_way_to_clients_that_have_as_much() {
+    let (_open, gate) = Gate::new();
+    let policy = TaskPolicy { max_shared_tasks: 4, ..for_a_minute() };
+    let service = shared(policy, &gate);
+    let begin = |pair: &Pair| {
+        let id = ask(pair, "tools/call", json!({"name": "quick"})).ok()?["taskId"].as_str().expect("an id").to_owned();
+        pair.until(|| service.tasks().has_ended(&id));
+        Some(id)
+    };
+    let honest = from(&service, 1);
+    let id = begin(&honest).expect("there is room");
+    // Connections of which nothing is known have one task each: no more than a new one would have.
+    let others: Vec<_> = (0..10).map(|_| begin(&modern(&service)).is_some()).collect();
+    assert_eq!(others.iter().filter(|begun| **begun).count(), 3);
+    assert!(service.tasks().is_there(&id, None));
+    // One address has more than another, so its own give way.
+    let service_of_two = shared(TaskPolicy { max_shared_tasks: 4, ..for_a_minute() }, &gate);
+    let honest = from(&service_of_two, 1);
+    let quick = |pair: &Pair| {
+        let task = ask(pair, "tools/call", json!({"name": "quick"})).expect("there is room");
+        let id = task["taskId"].as_str().expect("an id").to_owned();
+        pair.until(|| service_of_two.tasks().has_ended(&id));
+        id
+    };
+    let id = quick(&honest);
+    (0..10).for_each(|_| drop(quick(&from(&service_of_two, 2))));
+    assert_eq!((service_of_two.tasks().held().0, service_of_two.tasks().is_there(&id, None)), (4, true));
+    quick(&honest);
+    assert!(service_of_two.tasks().is_there(&id, None), "those of the other address give way");
 }
 
 #[test]
