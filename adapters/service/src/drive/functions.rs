@@ -12,6 +12,9 @@ use crate::sync::lock;
 /// Starts a function on a thread that may block. The function drops the turn when it is over.
 type Start = Box<dyn FnOnce(Turn) + Send>;
 
+/// How many times as many functions of one client may wait as may run for all.
+const WAITING: usize = 4;
+
 /// Functions that run for all sessions of an endpoint, and those that wait to begin. They are bounded in all and by client, so
 /// that one client cannot take every thread of a pool.
 pub(super) struct Functions {
@@ -32,17 +35,25 @@ impl Functions {
         Arc::new(Self { quota: Quota::new(most.max(1)), state: Mutex::default() })
     }
 
-    /// Whether a function of this client could begin now.
-    pub(super) fn has_room(&self, holder: &Holder) -> bool {
-        self.quota.has_room(holder, 1)
-    }
-
-    /// Starts a function now, or when others of this client have ended.
+    /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, so
+    /// that its request is answered with an error.
     pub(super) fn begin(self: &Arc<Self>, holder: &Holder, start: Start) {
         match self.quota.take(holder, 1) {
             Some(permit) => start(Turn { functions: self.clone(), permit: Some(permit) }),
             None => {
-                lock(&self.state).waiting.entry(holder.clone()).or_default().push_back(start);
+                let refused = {
+                    let state = &mut *lock(&self.state);
+                    let waiting = state.waiting.entry(holder.clone()).or_default();
+                    let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);
+                    if has_room {
+                        waiting.push_back(start);
+                        None
+                    } else {
+                        Some(start)
+                    }
+                };
+                // What answers its request takes locks of its own.
+                drop(refused);
                 // One may have ended before this one waited.
                 self.begin_next();
             }
@@ -102,9 +113,9 @@ mod tests {
         };
         let count = |holder: &Holder| lock(&running).iter().filter(|(whose, _)| whose == holder).count();
         (0..40).for_each(|_| begin(&one));
-        assert_eq!((count(&one), functions.has_room(&one)), (14, false));
+        assert_eq!((count(&one), functions.quota.has_room(&one, 1)), (14, false));
         begin(&other);
-        assert_eq!((count(&other), functions.has_room(&other)), (1, true));
+        assert_eq!((count(&other), functions.quota.has_room(&other, 1)), (1, true));
         let ended = lock(&running).remove(0);
         drop(ended);
         assert_eq!((count(&one), lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>()), (14, 25));
@@ -117,5 +128,8 @@ mod tests {
             all += 1;
         }
         assert_eq!((all, functions.quota.taken(), lock(&functions.state).waiting.len()), (40, 0, 0));
+        // More than a client may have waiting is dropped.
+        (0..100).for_each(|_| begin(&one));
+        assert_eq!(lock(&functions.state).waiting[&one].len(), 16 * WAITING);
     }
 }

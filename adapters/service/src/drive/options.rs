@@ -19,7 +19,8 @@ pub struct Options {
     /// but what they hold.
     pub async_handlers: usize,
     /// Functions that run at the same time for all sessions of an endpoint of HTTP; at least one. A client gets a
-    /// [part](super::Quota): as long as it has that, its requests are refused with 503. Default 384: less than the threads
+    /// [part](super::Quota). As long as it has that, its other functions wait. If four times as many as this number wait, more
+    /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
     /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
     pub functions: usize,
     /// Bytes that wait to be written or to be sent again, for all sessions of an endpoint of HTTP. A client gets a

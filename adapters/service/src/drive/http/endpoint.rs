@@ -125,7 +125,7 @@ impl<R: Runtime> Endpoint<R> {
         let mut body = pin!(body);
         let take_in = async {
             let mut intake = self.web.begin(&head, caller)?;
-            self.web.admit(&intake).await?;
+            self.web.admit(&intake, peer).await?;
             let read = async {
                 while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
                     let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };

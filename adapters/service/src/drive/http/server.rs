@@ -12,7 +12,7 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
-    connection::{Event, ServerEnd},
+    connection::{Event, Principal, ServerEnd},
     http::{
         Answer, SessionId,
         server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
@@ -116,13 +116,13 @@ impl<R: Runtime> Web<R> {
     }
 
     /// Looks for the session of a request where it may be if it is not here, and has it go on here. To be called before the
-    /// body is read.
+    /// body is read. A client that is no principal is told apart by its address, here as in [`answer`](Self::answer).
     ///
     /// # Errors
     /// The answer, if there is no such session, or it cannot be found out.
-    pub async fn admit(&self, intake: &Intake) -> Result<(), Box<Answer>> {
+    pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<Answer>> {
         let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
-        self.0.admit(share, id, intake).await
+        self.0.admit(share, id, intake, peer).await
     }
 
     /// Brings a request to whom it is for, and waits for the head of the answer. Clients that are no principals are told apart
@@ -166,13 +166,9 @@ impl<R: Runtime> Web<R> {
     /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
     fn bring(&self, request: &mut Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
-        let holder = match (request.principal(), peer) {
-            (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
-            (None, Some(PeerAddr(address))) => Holder::at(address),
-            (None, None) => Holder::Unknown,
-        };
+        let holder = holder(request.principal().map(|it| &**it), peer);
         // Answers, cancellations and the like come in whatever their client holds.
-        if request.id().is_some() && !(front.functions.has_room(&holder) && front.unwritten.has_room(&holder, 1)) {
+        if request.id().is_some() && !front.unwritten.has_room(&holder, 1) {
             return Err(busy());
         }
         let (house, now) = (&front.house, front.house.now());
@@ -235,7 +231,13 @@ impl<R: Runtime> Front<R> {
     }
 
     /// Finds a session that may have been begun elsewhere.
-    async fn admit(&self, share: &Share, id: &SessionId, intake: &Intake) -> Result<(), Box<Answer>> {
+    async fn admit(
+        &self,
+        share: &Share,
+        id: &SessionId,
+        intake: &Intake,
+        peer: Option<PeerAddr>,
+    ) -> Result<(), Box<Answer>> {
         let (house, principal) = (&*self.house, intake.principal());
         let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
@@ -259,8 +261,7 @@ impl<R: Runtime> Front<R> {
             lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
         }
         let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
-        // Its client is known by the requests that come for it, if it is no principal.
-        let holder = principal.map_or(Holder::Unknown, |principal| Holder::Principal(principal.id.as_str().into()));
+        let holder = holder(principal.map(|it| &**it), peer);
         let make = |session| self.room(session, &holder);
         let (adopted, given_up) = {
             let mut door = lock(&house.door);
@@ -356,6 +357,15 @@ impl<R: Runtime> Front<R> {
     }
 }
 
+/// Returns which client sends a request, as far as that is known.
+fn holder(principal: Option<&Principal>, peer: Option<PeerAddr>) -> Holder {
+    match (principal, peer) {
+        (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
+        (None, Some(PeerAddr(address))) => Holder::at(address),
+        (None, None) => Holder::Unknown,
+    }
+}
+
 /// Takes the sessions that have given way to new ones. They are ended outside of the lock.
 fn given_up(door: &mut Endpoint<Arc<Room>>) -> Vec<Arc<Room>> {
     std::iter::from_fn(|| door.poll_given_up()).collect()
@@ -439,9 +449,9 @@ fn unavailable() -> Box<Answer> {
     Box::new(answer)
 }
 
-/// 503: this client has as much running, or waiting to be written, as it may have. It may try again later.
+/// 503: this client has as much waiting to be written as it may have. It may try again later.
 fn busy() -> Box<Answer> {
-    again_later("This client has too much running or unread")
+    again_later("This client has too much unread")
 }
 
 fn again_later(why: &str) -> Box<Answer> {
