@@ -1,23 +1,19 @@
 //! The tasks of a service.
 
+mod room;
+mod show;
+
 use std::{
-    cmp::Reverse,
     collections::{BTreeSet, HashMap},
     mem,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex, Weak, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
 use mcp_proto::{
-    connection::{CancelCause, Connection, ServerEnd},
+    connection::{CancelCause, ServerEnd},
     rpc::Timestamp,
-    schema::{
-        At, CallToolResult, InputRequest, InputRequests, TaskStatus,
-        tasks_extension::{Task as Shown, TaskParams},
-    },
+    schema::{At, CallToolResult, InputRequest, TaskStatus},
     wire::{ErrorObject, JsonObject},
 };
 
@@ -171,71 +167,6 @@ impl Tasks {
         self.remove(&mut lock(&self.table), task);
     }
 
-    fn remove(&self, table: &mut Table, task: &Task) {
-        if table.tasks.remove(&task.id).is_some() {
-            if let Some(at) = task.expiry() {
-                table.expiries.remove(&(at, task.id.clone()));
-            }
-            self.release(table, task);
-        }
-    }
-
-    /// A task is gone from the table, and takes no room any more.
-    fn release(&self, table: &mut Table, task: &Task) {
-        self.reweigh(task, &mut lock(&task.state), 0);
-        task.share.gone();
-        table.shares.settle(&task.share);
-    }
-
-    /// Sees to it that there is room for so many more tasks and bytes of a holder, if it can be had at the cost of tasks that
-    /// have ended: the holder's own where its share is full, and those of others where there is no room at all. First go tasks
-    /// whose result was fetched, the oldest before the others; then those of the holder who has most. Tasks of holders who have
-    /// no more than this one would have do not give way to it before their result was fetched. If it cannot be had, nothing is
-    /// removed.
-    fn make_room(&self, table: &mut Table, share: &Arc<Share>, tasks: usize, bytes: usize) -> bool {
-        let policy = &self.policy;
-        // What is there behind what is to come, of the holder and of all.
-        let mut own = (share.tasks() + tasks, share.bytes().saturating_add(bytes));
-        let mut all = (table.tasks.len() + tasks, self.bytes.load(Ordering::Relaxed).saturating_add(bytes));
-        let is_own =
-            |own: (usize, usize)| own.0 > policy.max_tasks_per_principal || own.1 > policy.max_bytes_per_principal;
-        let is_all = |all: (usize, usize)| all.0 > policy.max_shared_tasks || all.1 > policy.max_shared_bytes;
-        if !is_own(own) && !is_all(all) {
-            return true;
-        }
-        let is_crowded = all.0 > policy.max_shared_tasks;
-        let takes = |share: &Share| if is_crowded { share.tasks() } else { share.bytes() };
-        let would_take = takes(share).saturating_add(if is_crowded { tasks } else { bytes });
-        let ended = table.tasks.values().filter_map(|task| {
-            let State { status, fetched, updated, weight, .. } = &*lock(&task.state);
-            let is_ours = Arc::ptr_eq(&task.share, share);
-            let gives_way = status.is_terminal() && (is_ours || *fetched || takes(&task.share) > would_take);
-            let most = if *fetched { 0 } else { takes(&task.share) };
-            gives_way.then(|| ((!fetched, Reverse(most), *updated), is_ours, *weight, task.clone()))
-        });
-        let mut ended: Vec<_> = ended.collect();
-        ended.sort_by_key(|(order, ..)| *order);
-        let mut removed = Vec::new();
-        for only_ours in [true, false] {
-            ended.retain(|(_, is_ours, weight, task)| {
-                let is_lacking = if only_ours { is_own(own) && *is_ours } else { is_all(all) };
-                if is_lacking {
-                    all = (all.0 - 1, all.1.saturating_sub(*weight));
-                    if *is_ours {
-                        own = (own.0 - 1, own.1.saturating_sub(*weight));
-                    }
-                    removed.push(task.clone());
-                }
-                !is_lacking
-            });
-        }
-        let has_room = !is_own(own) && !is_all(all);
-        if has_room {
-            removed.iter().for_each(|task| self.remove(table, task));
-        }
-        has_room
-    }
-
     /// The task with this id, for whoever began it.
     pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Answer<Arc<Task>> {
         let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
@@ -269,39 +200,6 @@ impl Tasks {
         give_up(waiting);
         failed.iter().for_each(|task| task.stop());
         failed
-    }
-
-    /// How a task stands.
-    pub(super) fn show(&self, task: &Task) -> Shown {
-        self.picture(task, &lock(&task.state))
-    }
-
-    /// As `show`, for the client: a task that has ended may give way to others from now on.
-    pub(super) fn fetch(&self, task: &Task) -> Shown {
-        let mut state = lock(&task.state);
-        state.fetched |= state.status.is_terminal();
-        self.picture(task, &state)
-    }
-
-    fn picture(&self, task: &Task, state: &State) -> Shown {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let asked = state.asked.iter().map(|asked| (asked.key.clone(), asked.question.clone()));
-        let input_requests = (state.status == TaskStatus::InputRequired).then(|| asked.collect::<InputRequests>());
-        let (result, error) = match &state.outcome {
-            Some(Ok(result)) => (Some(result.clone()), None),
-            Some(Err(error)) if state.status == TaskStatus::Failed => (None, Some(error.clone().into())),
-            _ => (None, None),
-        };
-        let (created, updated) = (self.clock.iso(task.created), self.clock.iso(state.updated));
-        Shown {
-            status_message: state.message.clone(),
-            ttl_ms: task.ttl.map(millis),
-            poll_interval_ms: Some(millis(self.policy.poll_interval)),
-            input_requests,
-            result,
-            error,
-            ..Shown::new(&*task.id, state.status.clone(), created, updated)
-        }
     }
 
     /// The work on a task is done, or given up.
@@ -430,68 +328,9 @@ impl Tasks {
         Some((asked.question.clone(), asked.waiter.clone()))
     }
 
-    /// From now on, whoever listens over this connection hears of a task, and of what has become of it so far.
-    pub(super) fn listen(&self, task: &Task, session: &Arc<Shared<ServerEnd>>, conn: &mut Connection<ServerEnd>) {
-        let state = &mut *lock(&task.state);
-        state.listeners.retain(|listener| listener.session.strong_count() > 0);
-        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), Arc::as_ptr(session));
-        match state.listeners.iter_mut().find(is_same) {
-            // Another subscription over the same connection has not heard of it.
-            Some(listener) => listener.told = 0,
-            None => state.listeners.push(Listener { session: Arc::downgrade(session), told: 0 }),
-        }
-        self.tell_one(task, state, Arc::as_ptr(session), conn);
-    }
-
-    /// Tells whoever listens how a task stands.
-    pub(crate) fn tell(&self, task: &Task) {
-        let sessions: Vec<_> = {
-            let mut state = lock(&task.state);
-            state.listeners.retain(|listener| listener.session.strong_count() > 0);
-            state.listeners.iter().filter_map(|listener| listener.session.upgrade()).collect()
-        };
-        for session in sessions {
-            if let Some(link) = session.calls.link() {
-                link.run(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
-            }
-        }
-    }
-
-    /// A task is shown as it is when it is told of, so nobody hears of an older state behind a newer one.
-    fn tell_one(
-        &self,
-        task: &Task,
-        state: &mut State,
-        session: *const Shared<ServerEnd>,
-        conn: &mut Connection<ServerEnd>,
-    ) {
-        let turns = state.turns;
-        let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
-        let Some(at) = state.listeners.iter().position(is_due) else { return };
-        // A client that does not read notifications has to poll.
-        if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
-            state.listeners[at].told = turns;
-        }
-    }
-
-    /// A task weighs this much from now on, if there is room for it. There is always room for less.
-    fn reweigh(&self, task: &Task, state: &mut State, weight: usize) -> bool {
-        let fits = match weight.checked_sub(state.weight) {
-            Some(more) => task.share.hold(&self.bytes, more, &self.policy),
-            None => {
-                task.share.release(&self.bytes, state.weight - weight);
-                true
-            }
-        };
-        if fits {
-            state.weight = weight;
-        }
-        fits
-    }
-
     #[cfg(test)]
     pub(crate) fn held(&self) -> (usize, usize) {
-        (lock(&self.table).tasks.len(), self.bytes.load(Ordering::Relaxed))
+        (lock(&self.table).tasks.len(), self.bytes.load(std::sync::atomic::Ordering::Relaxed))
     }
 
     #[cfg(test)]
@@ -570,7 +409,10 @@ mod tests {
     use super::*;
     use crate::waiter::Step;
     use mcp_proto::schema::ListRootsParams;
-    use std::task::{Context, Poll, Wake, Waker};
+    use std::{
+        sync::atomic::Ordering,
+        task::{Context, Poll, Wake, Waker},
+    };
 
     /// Looks when it is woken whether a lock is held.
     struct Look {

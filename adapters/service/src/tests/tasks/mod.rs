@@ -1,8 +1,12 @@
+//! Tasks of a session (2025-11-25): those of a server.
+
+mod client;
+
 use std::{
     collections::BTreeSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
         mpsc,
     },
     time::Duration,
@@ -12,20 +16,16 @@ use mcp_proto::{
     connection::ClientEnd,
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
-        CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams,
-        ElicitResult, ElicitSchema, LoggingLevel, Map, Role, SamplingContent, SamplingMessage, TaskMetadata,
-        TaskStatus, TaskStatusParams, TaskSupport, Tool as ListedTool, ToolExecution,
+        CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
+        ElicitSchema, LoggingLevel, Map, Role, SamplingContent, SamplingMessage, TaskStatus, TaskStatusParams,
+        TaskSupport, Tool as ListedTool, ToolExecution,
     },
     wire::JsonObject,
 };
 use serde_json::{Value, json};
 
 use super::echo;
-use crate::{
-    CallError, Context, Failure, Host, HostBuilder, Service, ServiceBuilder, Started, TaskHandle, TaskPolicy, Tool,
-    sync::lock,
-    testing::{Pair, code},
-};
+use crate::{Context, Failure, Host, Service, ServiceBuilder, Started, TaskPolicy, Tool, sync::lock, testing::Pair};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -91,6 +91,19 @@ fn start(pair: &Pair, name: &str, ttl: Value) -> (String, Value) {
 fn get(pair: &Pair, id: &str) -> Result<Value, Value> {
     let answer = pair.answer_to("tasks/get", json!({"taskId": id}));
     answer.get("result").cloned().ok_or_else(|| answer["error"].clone())
+}
+
+fn listed(name: &str, support: TaskSupport) -> ListedTool {
+    let execution = ToolExecution { task_support: Some(support), ..ToolExecution::default() };
+    ListedTool { execution: Some(execution), ..ListedTool::new(name, JsonObject::empty()) }
+}
+
+fn begun(pair: &Pair, name: &str) -> Started<CallToolResult, ClientEnd> {
+    let pending = pair
+        .to_server()
+        .call_tool_as_task(&listed(name, TaskSupport::Optional), (), Some(Duration::from_secs(60)))
+        .expect("it can be sent");
+    pair.quick(pending).expect("it has begun")
 }
 
 // req: TASK-001 TASK-002 TASK-010 TASK-012 TASK-014 TASK-009
@@ -416,40 +429,6 @@ fn a_result_that_nobody_waits_for_is_not_sent() {
 }
 
 /// A tool as `tools/list` shows it.
-fn listed(name: &str, support: TaskSupport) -> ListedTool {
-    let execution = ToolExecution { task_support: Some(support), ..ToolExecution::default() };
-    ListedTool { execution: Some(execution), ..ListedTool::new(name, JsonObject::empty()) }
-}
-
-// req: TASK-004 TASK-005 TASK-007 TASK-008 TASK-011
-#[test]
-fn a_client_calls_tools_as_they_want_to_be_called() {
-    let (_open, gate) = Gate::new();
-    let service = gated(&gate).build().expect("a good service");
-    let tools = [
-        (ListedTool::new("echo", JsonObject::empty()), false, false),
-        (listed("echo", TaskSupport::Forbidden), false, false),
-        (listed("echo", TaskSupport::Other("often".into())), false, false),
-        (listed("works", TaskSupport::Optional), false, true),
-        (listed("must", TaskSupport::Required), true, true),
-    ];
-    let (with, without) = (simple(&service), simple(&echo().build().expect("a good service")));
-    let old = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2025_06_18);
-    for (pair, has_tasks) in [(&with, true), (&without, false), (&old, false)] {
-        for (tool, must, may) in &tools {
-            let arguments = json!({"message": "hi"});
-            let pending = pair.to_server().run_tool(tool, &arguments).expect("it can be sent");
-            pair.client.flush();
-            let asked =
-                pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
-            assert_eq!(asked["params"].get("task").is_some(), *must && has_tasks, "{asked}");
-            drop(pending);
-            let as_task = pair.to_server().call_tool_as_task(tool, &arguments, None);
-            assert_eq!(as_task.is_ok(), *may && has_tasks);
-        }
-    }
-}
-
 // req: TASK-059
 #[test]
 fn a_result_that_is_too_large_is_an_internal_failure() {
@@ -466,179 +445,4 @@ fn a_result_that_is_too_large_is_an_internal_failure() {
     assert_eq!(answer["error"]["code"], -32603);
     assert_eq!(pair.answer_to("tools/call", json!({"name": "big"}))["error"]["code"], -32603);
     assert!(get(&pair, &id).is_ok(), "the session lives");
-}
-
-fn begun(pair: &Pair, name: &str) -> Started<CallToolResult, ClientEnd> {
-    let pending = pair
-        .to_server()
-        .call_tool_as_task(&listed(name, TaskSupport::Optional), (), Some(Duration::from_secs(60)))
-        .expect("it can be sent");
-    pair.quick(pending).expect("it has begun")
-}
-
-// req: TASK-013 TASK-038
-#[test]
-fn a_client_follows_a_task_by_its_handle() {
-    let (open, gate) = Gate::new();
-    let pair = simple(&gated(&gate).build().expect("a good service"));
-    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
-    let asked = pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
-    assert_eq!(asked["params"]["task"], json!({"ttl": 60_000}));
-    assert_eq!((task.task().ttl, task.poll_interval()), (Some(60_000), Duration::from_secs(1)));
-    assert_eq!(pair.quick(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
-    let tasks = pair.quick(pair.to_server().list_tasks(None).expect("it can be sent")).expect("a list").tasks;
-    assert_eq!(tasks.len(), 1);
-    let by_id: TaskHandle<CallToolResult, _> = pair.to_server().task(tasks[0].clone());
-    open.send(()).expect("it waits");
-    assert_eq!(
-        pair.wait(by_id.result().expect("it can be sent")).expect("a result").content[0].as_text(),
-        Some("done")
-    );
-    assert_eq!(pair.wait(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Completed);
-    let too_late = pair.wait(task.cancel().expect("it can be sent"));
-    assert!(matches!(too_late, Err(CallError::Rpc(error)) if error.code.0 == -32602));
-    for line in pair.client.take_lines() {
-        assert_eq!(line["params"]["_meta"].get(RELATED), None);
-    }
-    drop((task, by_id));
-
-    let Started::Task(task) = begun(&pair, "works") else { panic!("a task") };
-    let cancelled = pair.wait(task.cancel().expect("it can be sent")).expect("it is cancelled");
-    assert_eq!(cancelled.expect("it is told").status, TaskStatus::Cancelled);
-    drop(task);
-    pair.assert_clean();
-}
-
-// req: TASK-015 TASK-046 TASK-063
-#[test]
-fn a_client_copes_with_whatever_becomes_of_its_wish() {
-    let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
-    let pair = Pair::scripted(&host, |method, params| match (method, params["name"].as_str()) {
-        ("tools/call", Some("at once")) => Ok(json!({"content": [], "task": "no task"})),
-        ("tools/call", Some("refused")) => {
-            Err(mcp_proto::wire::ErrorObject::new(mcp_proto::wire::ErrorCode::INVALID_REQUEST, "only as a task"))
-        }
-        ("tools/call", _) => Ok(json!({
-            "_meta": {"io.modelcontextprotocol/model-immediate-response": "on it"},
-            "task": {"taskId": "t", "status": "working", "createdAt": "2025-11-25T00:00:00Z", "lastUpdatedAt": "2025-11-25T00:00:00Z", "ttl": null}
-        })),
-        _ => Ok(json!({"content": []})),
-    });
-    let server = pair.to_server();
-    let Started::Task(task) = pair
-        .wait(server.call_tool_as_task(&listed("slow", TaskSupport::Optional), (), None).expect("it can be sent"))
-        .expect("a task")
-    else {
-        panic!("a task")
-    };
-    assert_eq!(task.model_immediate_response().as_deref(), Some("on it"));
-    assert_eq!(task.task().ttl, None);
-    // Nothing was said of its status.
-    assert_eq!(pair.wait(task.result().expect("it can be sent")), Ok(CallToolResult::new([])));
-    let refused = pair.wait(server.call_tool("refused", ()).expect("it can be sent"));
-    assert!(matches!(refused, Err(CallError::Rpc(error)) if error.code.0 == -32600));
-    let refused = pair
-        .wait(server.call_tool_as_task(&listed("refused", TaskSupport::Required), (), None).expect("it can be sent"));
-    assert!(matches!(refused, Err(CallError::Rpc(_))));
-    drop(task);
-    assert_eq!(pair.client_session.shared().calls.len(), 0, "nothing is followed any more");
-
-    let bare = Pair::new(
-        &Host::builder("client", "1").build(),
-        &echo().build().expect("a good service"),
-        ProtocolVersion::V2025_11_25,
-    );
-    assert!(
-        bare.to_server().call_tool_as_task(&listed("echo", TaskSupport::Optional), (), None).is_err(),
-        "nothing was declared"
-    );
-    assert!(bare.client.take_lines().is_empty());
-}
-
-fn host_with_tasks(gate: &Arc<AtomicBool>) -> HostBuilder {
-    let gate = gate.clone();
-    Host::builder("client", "1")
-        .tasks(TaskPolicy::default())
-        .sampling(move |params: CreateMessageParams, context: Context<ClientEnd>| {
-            while !gate.load(Ordering::SeqCst) {
-                context.check()?;
-                std::thread::yield_now();
-            }
-            context.progress(1.0, None, None).wait()?;
-            match params.max_tokens {
-                1 => Err(Failure::rejected()),
-                _ => Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m")),
-            }
-        })
-        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::cancel()))
-}
-
-// req: TASK-003 TASK-014 TASK-016 TASK-033 TASK-034 TASK-035 TASK-048 TASK-053 TASK-055 TASK-060
-#[test]
-fn a_client_runs_tasks_for_its_server() {
-    let gate = Arc::new(AtomicBool::new(false));
-    let service = echo().build().expect("a good service");
-    let pair = Pair::new(&host_with_tasks(&gate).build(), &service, ProtocolVersion::V2025_11_25);
-    let params = |max_tokens: u64| CreateMessageParams {
-        task: Some(TaskMetadata::default()),
-        ..CreateMessageParams::new([SamplingMessage::user("2 + 2?")], max_tokens)
-    };
-    let begin = |max_tokens: u64| {
-        let client = pair.to_client();
-        match pair.quick(client.sample_as_task(&params(max_tokens)).expect("it can be sent")).expect("a task") {
-            Started::Task(task) => task,
-            Started::Done(_) => panic!("a task"),
-        }
-    };
-    let (good, bad, gone) = (begin(9), begin(1), begin(9));
-    assert_eq!(pair.quick(good.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
-    assert_eq!(
-        pair.quick(gone.cancel().expect("it can be sent")).expect("a task").expect("it is told").status,
-        TaskStatus::Cancelled
-    );
-    gate.store(true, Ordering::SeqCst);
-    let said = pair.wait(good.result().expect("it can be sent")).expect("an answer");
-    assert_eq!(said.model, "m");
-    let line = pair.client.take_lines().into_iter().find(|line| line["result"]["model"] == "m").expect("the answer");
-    assert_eq!(line["result"]["_meta"][RELATED], json!({"taskId": good.id()}));
-    assert!(
-        matches!(pair.wait(bad.result().expect("it can be sent")), Err(CallError::Rpc(error)) if error.code.0 == -1)
-    );
-    assert_eq!(pair.wait(bad.get().expect("it can be sent")).expect("a task").status, TaskStatus::Failed);
-    assert_eq!(pair.ask_client("tasks/list", json!({})).expect("a list")["tasks"].as_array().map(Vec::len), Some(3));
-    assert_eq!(code(&pair.ask_client("tasks/get", json!({"taskId": "unknown"}))), -32602);
-
-    let form = ElicitParams::from(ElicitFormParams {
-        task: Some(TaskMetadata::default()),
-        ..ElicitFormParams::new("sure?", ElicitSchema::new(Map::new()))
-    });
-    let Started::Task(asked) =
-        pair.wait(pair.to_client().request_as_task(&form).expect("it can be sent")).expect("a task")
-    else {
-        panic!("a task")
-    };
-    assert_eq!(pair.wait(asked.result().expect("it can be sent")).expect("an answer").action, ElicitAction::Cancel);
-    drop((good, bad, gone, asked));
-    pair.assert_clean();
-
-    // A client that has not declared it does not see the wish.
-    let plain = Host::builder("client", "1").sampling(|_: CreateMessageParams, _| {
-        Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
-    });
-    let pair = Pair::new(&plain.build(), &service, ProtocolVersion::V2025_11_25);
-    let line = json!({"jsonrpc": "2.0", "id": 99, "method": "sampling/createMessage",
-        "params": {"messages": [], "maxTokens": 9, "task": {}}});
-    pair.input_to_client(&line.to_string());
-    pair.settle();
-    assert_eq!(pair.client.take_lines()[0]["result"]["model"], "m");
-}
-
-#[test]
-fn tasks_end_with_the_connection() {
-    let (_open, gate) = Gate::new();
-    let pair = simple(&gated(&gate).build().expect("a good service"));
-    start(&pair, "works", Value::Null);
-    pair.cut();
-    assert_eq!(pair.server_session.shared().tasks.len(), 0);
-    pair.assert_clean();
 }
