@@ -47,6 +47,8 @@ pub struct End<E> {
     pub high_water: usize,
     /// How often reading was paused.
     pub pauses: usize,
+    /// Reading is not paused.
+    reads: bool,
     /// Frames of the last read may be left.
     pending: bool,
 }
@@ -66,6 +68,7 @@ impl<E> End<E> {
             eof: false,
             high_water: HIGH_WATER,
             pauses: 0,
+            reads: true,
             pending: false,
         }
     }
@@ -98,6 +101,8 @@ impl<E> End<E> {
     fn turn(&mut self, now: Timestamp, input: &mut Link, output: &mut Link, record: bool) -> bool {
         let mut moved = false;
         let wanted = self.conn.wants_input(now);
+        self.pauses += usize::from(self.reads && !wanted);
+        self.reads = wanted;
         if wanted
             && !self.eof
             && !self.pending
@@ -116,7 +121,7 @@ impl<E> End<E> {
             self.pending = false;
             loop {
                 if !self.conn.wants_input(now) {
-                    (self.pending, self.pauses) = (true, self.pauses + 1);
+                    (self.reads, self.pending, self.pauses) = (false, true, self.pauses + 1);
                     break;
                 }
                 let Some(frame) = self.lines.next_frame() else { break };

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use mcp_proto::{
     codec::LineDecoder,
-    connection::{ClientEnd, Event, RequestOptions, ServerEnd, Usage},
+    connection::{ClientEnd, Event, RequestOptions, SendError, ServerEnd, Usage},
     protocol::{Era, ProtocolVersion, VersionSet},
 };
 use mcp_tests::{
@@ -134,6 +134,21 @@ proptest! {
         cramped.finish();
     }
 
+    /// Law 5, where each end has so little room that it pauses reading: the deadline of the pause ends any wait, and each
+    /// call ends once.
+    #[test]
+    fn two_peers_that_pause_reading_come_to_rest(
+        config in link(), (up, down) in (1usize..40, 1usize..40), room in 300usize..2000, requests in 1usize..40
+    ) {
+        let mut bed = mcp_tests::bed::Bed::ready_with(config, |limits| {
+            (limits.outbox_bytes, limits.requests) = (room, requests);
+        });
+        (bed.client.high_water, bed.server.high_water) = (1, 1);
+        let ends = play_pauses(&mut bed, up, down);
+        prop_assert_eq!(ends, (up, down));
+        bed.assert_at_rest();
+    }
+
     /// Law 2: the same inputs give the same outputs, byte for byte.
     #[test]
     fn the_same_inputs_give_the_same_outputs(eras in eras(), config in link(), ops in vec(op(), 0..80)) {
@@ -146,6 +161,73 @@ proptest! {
         };
         prop_assert_eq!(run(), run());
     }
+}
+
+/// The client sends `up` requests and the server `down`, each as soon as there is room. Both answer at once.
+/// Returns how many calls of each side have ended.
+fn play_pauses(bed: &mut mcp_tests::bed::Bed, up: usize, down: usize) -> (usize, usize) {
+    let (mut asked, mut ended) = ((0, 0), (0, 0));
+    let options = RequestOptions::forever;
+    for _ in 0..100_000 {
+        let now = bed.now;
+        while asked.0 < up && bed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {
+            asked.0 += 1;
+        }
+        while asked.1 < down && bed.server.conn.request_raw(now, "roots/list", None, options()).is_ok() {
+            asked.1 += 1;
+        }
+        bed.settle();
+        ended.0 += settle_events(&mut bed.client);
+        ended.1 += settle_events(&mut bed.server);
+        bed.settle();
+        if ended == (up, down) {
+            break;
+        }
+        let due = [bed.client.conn.poll_timeout(), bed.server.conn.poll_timeout()];
+        if let Some(due) = due.into_iter().flatten().map(|deadline| deadline.at).min() {
+            bed.advance(due.saturating_since(bed.now));
+        }
+    }
+    ended.0 += settle_events(&mut bed.client);
+    ended.1 += settle_events(&mut bed.server);
+    bed.settle();
+    ended
+}
+
+/// Answers requests where there is room. Returns how many calls have ended.
+fn settle_events<E>(end: &mut mcp_tests::bed::End<E>) -> usize {
+    let mut ended = 0;
+    let result = mcp_proto::wire::Json::parse("{}").expect("JSON");
+    for event in end.take_events() {
+        match event {
+            Event::Response { .. } => ended += 1,
+            Event::Request { key, .. } => {
+                match end.conn.respond_raw(key, &(&result).into()) {
+                    // It is tried again when there is room.
+                    Err(SendError::Busy) => end.events.push(event),
+                    answered => assert_eq!(answered, Ok(())),
+                }
+            }
+            _ => {}
+        }
+    }
+    ended
+}
+
+/// Two peers that write more than the links hold wait for each other to read. Only the deadline of the pause ends that.
+#[test]
+fn a_pause_that_both_wait_for_ends_at_its_deadline() {
+    let config = mcp_tests::link::LinkConfig::one_byte();
+    let mut bed = mcp_tests::bed::Bed::ready_with(config, |limits| {
+        (limits.outbox_bytes, limits.requests) = (2000, 40);
+    });
+    (bed.client.high_water, bed.server.high_water) = (1, 1);
+    let start = bed.now;
+    assert_eq!(play_pauses(&mut bed, 30, 30), (30, 30));
+    assert!(bed.client.pauses + bed.server.pauses > 0, "reading was never paused");
+    let took = bed.now.saturating_since(start);
+    assert!(took >= Duration::from_secs(30), "no deadline was needed: {took:?}");
+    bed.assert_at_rest();
 }
 
 /// The plays do what they are there for: questions are asked, changes are told, and both eras are served on one connection.

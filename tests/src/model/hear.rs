@@ -162,6 +162,7 @@ impl Model {
             if let Some(listener) = self.listeners.iter().position(|listener| *listener == index) {
                 self.listeners.remove(listener);
                 self.requests[index].state = RequestState::Gone;
+                self.progressed();
                 return;
             }
             if was_open {

@@ -14,6 +14,7 @@ mod hear;
 mod listening;
 mod modern;
 mod output;
+mod pause;
 mod peer;
 mod request;
 mod rounds;

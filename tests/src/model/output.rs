@@ -93,6 +93,7 @@ impl Model {
     /// A frame, one of those that can be, was sent.
     pub fn sent(&mut self, message: &Value) {
         self.announce();
+        self.progressed();
         if !self.control.is_empty() {
             if let (About::Reply { request, last: true }, _) = self.control.remove(0) {
                 self.requests[request].state = RequestState::Gone;

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::{
     call::Call,
     output::{About, Batch},
+    pause::Pause,
     request::{Request, RequestState},
     step::{By, Ending, Seen, Step},
     table::{DRAIN, HANDSHAKE, may_send, severity},
@@ -56,6 +57,7 @@ pub struct Model {
     /// The requests that are subscriptions.
     pub(super) listeners: Vec<usize>,
     pub(super) drain: Option<(u64, &'static str)>,
+    pub(super) pause: Option<Pause>,
     pub(super) events: Vec<Seen>,
 }
 
@@ -102,6 +104,7 @@ impl Model {
             levels: Vec::new(),
             listeners: Vec::new(),
             drain: None,
+            pause: None,
             events: Vec::new(),
         }
     }
@@ -140,7 +143,7 @@ impl Model {
     #[must_use]
     pub fn next_deadline(&self) -> Option<u64> {
         let calls = self.live().flat_map(|call| [call.idle_at, call.total_at, call.round.due]);
-        calls.flatten().chain(self.drain.map(|(at, _)| at)).min()
+        calls.flatten().chain(self.drain.map(|(at, _)| at)).chain(self.pause_ends()).min()
     }
 
     /// Calls, requests and frames that it holds. Batches are not counted as frames.
@@ -156,7 +159,7 @@ impl Model {
         self.phase == Phase::Closed && self.sendable().is_empty()
     }
 
-    /// Something other than [`Step::Send`] happens: what the application hears, and why it was refused if it was.
+    /// Something other than [`Step::Read`] and [`Step::Send`] happens: what the application hears, and why it was refused if it was.
     pub fn step(&mut self, step: &Step) -> (Vec<Seen>, Result<(), &'static str>) {
         let outcome = match step {
             Step::Ask { method, progress, idle, total, again } => self.ask(method, *progress, *idle, *total, *again),
@@ -194,7 +197,7 @@ impl Model {
                 self.wait(*time);
                 Ok(())
             }
-            Step::Send => unreachable!("what is sent is asked for"),
+            Step::Read | Step::Send => unreachable!("these are asked for"),
         };
         (std::mem::take(&mut self.events), outcome)
     }
@@ -238,10 +241,14 @@ impl Model {
                 self.end("HandshakeTimeout");
                 continue;
             }
+            if !total && self.excuse(index) {
+                continue;
+            }
             self.give_up(index);
             self.events.push(Seen::Ended(id, Ending::TimedOut { total }));
         }
         self.send_due();
+        self.end_pause();
         if let Some((at, reason)) = self.drain
             && at <= self.now
         {

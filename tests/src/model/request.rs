@@ -84,9 +84,10 @@ impl Model {
             RequestState::Answered | RequestState::Gone => return Err("Answered"),
             RequestState::Cancelled => {
                 self.requests[index].state = RequestState::Gone;
+                self.progressed();
                 return Ok(());
             }
-            RequestState::Open => {}
+            RequestState::Open => self.progressed(),
         }
         if let Some((call, question)) = request.question {
             self.requests[index].state = RequestState::Gone;
@@ -154,7 +155,12 @@ impl Model {
             batch.answers.retain(|(about, _)| !matches!(about, About::Reply { request, .. } if *request == index));
             batch.open -= usize::from(batch.answers.len() == answered);
         }
-        request.state = if request.state == RequestState::Open { RequestState::Cancelled } else { RequestState::Gone };
+        if request.state == RequestState::Open {
+            request.state = RequestState::Cancelled;
+        } else {
+            request.state = RequestState::Gone;
+            self.progressed();
+        }
         self.tidy();
     }
 }

@@ -39,6 +39,8 @@ pub enum Step {
     Break,
     /// So many milliseconds pass.
     Wait(u64),
+    /// The driver asks whether it is to read.
+    Read,
     /// The next frame is taken to be written.
     Send,
 }
@@ -197,6 +199,7 @@ impl fmt::Display for Step {
             Self::Eof => f.write_str("the input ends"),
             Self::Break => f.write_str("writing fails"),
             Self::Wait(time) => write!(f, "wait {time} ms"),
+            Self::Read => f.write_str("read"),
             Self::Send => f.write_str("send"),
         }
     }

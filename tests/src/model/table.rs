@@ -15,6 +15,9 @@ pub const RELISTENS: u32 = 2;
 /// How long answers may take when the connection closes, in milliseconds.
 pub(super) const DRAIN: u64 = 5000;
 
+/// How long reading pauses while nothing moves, in milliseconds.
+pub(super) const PAUSE: u64 = 30_000;
+
 /// How long the handshake may take.
 pub(super) const HANDSHAKE: u64 = 30_000;
 

@@ -6,7 +6,7 @@ mod steps;
 use mcp_proto::protocol::{ProtocolVersion, Role};
 use proptest::{collection::vec, prelude::*};
 use sides::{Start, with};
-use steps::{Random, random};
+use steps::{Random, crowded, random};
 
 /// Every role in every revision, behind the beginning and before it.
 fn starts() -> Vec<Start> {
@@ -42,4 +42,32 @@ proptest! {
     fn the_connection_does_what_the_model_does(start in prop::sample::select(starts()), steps in vec(random(), 0..60)) {
         play(start, &steps)?;
     }
+
+    #[test]
+    fn both_pause_reading_at_the_same_time(start in prop::sample::select(starts()), steps in vec(crowded(), 0..60)) {
+        play(start, &steps)?;
+    }
+}
+
+/// Reading pauses often enough in these plays, in each role.
+#[test]
+fn the_plays_pause_reading() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+
+    let mut runner = TestRunner::deterministic();
+    let mut pauses = [0; 2];
+    for _ in 0..200 {
+        let (start, steps) =
+            (prop::sample::select(starts()), vec(crowded(), 60)).new_tree(&mut runner).expect("a plan").current();
+        let paused = with(start, |sides| {
+            for random in &steps {
+                for step in random.steps(sides.model()) {
+                    sides.step(&step).expect("they agree");
+                }
+            }
+            sides.pauses()
+        });
+        pauses[start.role as usize] += paused;
+    }
+    assert!(pauses.iter().all(|pauses| *pauses > 20), "{pauses:?}");
 }

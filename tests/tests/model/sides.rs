@@ -29,6 +29,9 @@ pub(crate) trait Sides {
     /// The model.
     fn model(&self) -> &Model;
 
+    /// How often reading was not wanted.
+    fn pauses(&self) -> usize;
+
     /// The same happens to both. If they do not agree, what has happened so far.
     fn step(&mut self, step: &Step) -> Result<(), String>;
 
@@ -90,6 +93,7 @@ struct Pair<E> {
     calls: Vec<CallId>,
     keys: Vec<ReplyKey>,
     script: String,
+    pauses: usize,
 }
 
 impl<E> Sides for Pair<E> {
@@ -97,10 +101,23 @@ impl<E> Sides for Pair<E> {
         &self.model
     }
 
+    fn pauses(&self) -> usize {
+        self.pauses
+    }
+
     fn step(&mut self, step: &Step) -> Result<(), String> {
         writeln!(self.script, "  {step}").expect("a string takes everything");
-        if *step == Step::Send {
-            return self.send();
+        match step {
+            Step::Send => return self.send(),
+            Step::Read => {
+                let reads = self.model.wants_input();
+                self.pauses += usize::from(!reads);
+                let (conn, now) = (&mut self.solo.conn, self.solo.now);
+                let wanted = conn.wants_input(now);
+                self.agree("wants input", &reads, &wanted)?;
+                return self.compare_state();
+            }
+            _ => {}
         }
         let (heard, outcome) = self.model.step(step);
         let done = self.act(step).map_err(|error| refusal(&error));
@@ -128,7 +145,7 @@ impl<E> Sides for Pair<E> {
 
 impl<E> Pair<E> {
     fn new(solo: Solo<E>, model: Model) -> Self {
-        Self { solo, model, calls: Vec::new(), keys: Vec::new(), script: String::new() }
+        Self { solo, model, calls: Vec::new(), keys: Vec::new(), script: String::new(), pauses: 0 }
     }
 
     fn agree<T: PartialEq + std::fmt::Debug>(&self, what: &str, model: &T, core: &T) -> Result<(), String> {
@@ -204,7 +221,7 @@ impl<E> Pair<E> {
             Step::Eof => conn.handle_eof(now),
             Step::Break => conn.handle_broken(),
             Step::Wait(time) => self.solo.advance(Duration::from_millis(*time)),
-            Step::Send => unreachable!("what is sent is compared"),
+            Step::Read | Step::Send => unreachable!("these are compared"),
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ pub(crate) enum Random {
     Eof,
     Break,
     Wait(usize),
+    Read,
     Send(usize),
 }
 
@@ -84,7 +85,26 @@ pub(crate) fn random() -> impl Strategy<Value = Random> {
         2 => vec(message(), 0..5).prop_map(Random::Batch),
         1 => prop_oneof![Just(Random::Eof), Just(Random::Break)],
         3 => n.clone().prop_map(Random::Wait),
+        6 => Just(Random::Read),
         10 => (1usize..4).prop_map(Random::Send),
+    ]
+}
+
+/// Steps in which the other side sends more requests than there is room for, so that reading pauses.
+pub(crate) fn crowded() -> impl Strategy<Value = Random> {
+    let n = any::<prop::sample::Index>().prop_map(|index| index.index(1000));
+    // `x/own` is a request of either side, the others are of one.
+    let method = prop::sample::select(vec![0usize, 1, 1, 3, 4, 5]);
+    prop_oneof![
+        1 => random(),
+        16 => (n.clone(), method, 0usize..3)
+            .prop_map(|(id, method, token)| Random::Hear(Message::Request { id, method, token, claim: 3 })),
+        1 => n.clone().prop_map(|n| Random::Hear(Message::Cancelled(n))),
+        4 => (n.clone(), prop::bool::weighted(0.8)).prop_map(|(n, good)| Random::Answer(n, good)),
+        3 => n.prop_map(Random::Wait),
+        8 => Just(Random::Read),
+        3 => (1usize..4).prop_map(Random::Send),
+        1 => prop::sample::select(vec![Random::Close, Random::Eof, Random::Break]),
     ]
 }
 
@@ -125,6 +145,7 @@ impl Random {
             Self::Eof => Some(Step::Eof),
             Self::Break => Some(Step::Break),
             Self::Wait(n) => pick(&TIMES, *n).map(Step::Wait),
+            Self::Read => Some(Step::Read),
             Self::Send(count) => return vec![Step::Send; *count],
         };
         one.into_iter().collect()
