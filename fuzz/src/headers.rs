@@ -5,10 +5,13 @@ use mcp_proto::{
     wire::{Json, RawJson},
 };
 
+use crate::cost;
+
 /// Any value survives in a header; what a client writes for the arguments of a tool, a server takes for the same.
 ///
 /// Input: a value, a line feed, an input schema, a line feed, arguments. They are tried as bytes of headers, too.
 pub fn headers(data: &[u8]) {
+    cost::assert_bounded(data, decode);
     let said = Said::from(Some(data));
     let Ok(text) = core::str::from_utf8(data) else { return assert_eq!(said, Said::Junk) };
     value(text);
@@ -41,6 +44,21 @@ pub fn headers(data: &[u8]) {
     let mut names: Vec<_> = params.iter().map(|param| param.name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
+}
+
+/// Reads all that a peer says: a value of a header, a schema, and arguments that headers repeat.
+fn decode(data: &[u8]) {
+    let said = Said::from(Some(data));
+    let Ok(text) = core::str::from_utf8(data) else { return };
+    drop(decode_header(text));
+    let mut lines = text.split('\n').skip(1).map(Json::parse);
+    let (Some(Ok(schema)), Some(Ok(arguments))) = (lines.next(), lines.next()) else { return };
+    let Ok(params) = HeaderParam::of_schema(&RawJson::from(&schema)) else { return };
+    let headers = params.iter().map(|param| (param.name.clone(), said.clone())).collect();
+    let headers = Mirrored { params: headers, ..Mirrored::default() };
+    // A server verifies them until the first fault.
+    let arguments = RawJson::from(&arguments);
+    let _ = params.iter().try_for_each(|param| param.verify(Some(&arguments), &headers));
 }
 
 fn value(value: &str) {

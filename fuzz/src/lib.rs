@@ -4,6 +4,7 @@
 //! inputs of them without any fuzzer. `README.md` says how to run them for long.
 
 mod app;
+pub mod cost;
 pub mod dice;
 mod headers;
 mod lines;

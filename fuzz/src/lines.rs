@@ -2,7 +2,7 @@
 
 use mcp_proto::codec::{FrameEnd, LineDecoder};
 
-use crate::dice::pieces;
+use crate::{cost, dice::pieces};
 
 /// However a stream is cut, the same frames come out, and they are those of the model.
 ///
@@ -10,6 +10,13 @@ use crate::dice::pieces;
 pub fn lines(data: &[u8]) {
     let [limit, seed, stream @ ..] = data else { return };
     let limit = usize::from(*limit);
+    cost::assert_bounded(stream, |stream| {
+        let mut lines = LineDecoder::new(1 << 20);
+        for byte in stream.chunks(1) {
+            lines.feed(byte);
+            while lines.next_frame().is_some() {}
+        }
+    });
     let whole = decode(limit, [stream]);
     assert_eq!(whole, model(limit, stream), "the decoder and the model");
     assert_eq!(whole, decode(limit, stream.chunks(1)), "byte by byte");

@@ -13,7 +13,10 @@ use mcp_proto::wire::{Defect, Malformed, Members, Message, RawJson, RequestId, S
 use serde::de::IgnoredAny;
 use serde_json::{Value, value::RawValue};
 
-use crate::reference::{self, Expected, brackets, depth, integer, text_of};
+use crate::{
+    cost,
+    reference::{self, Expected, brackets, depth, integer, text_of},
+};
 
 /// Deeper than `serde_json` builds values.
 const DEPTH: u32 = 128;
@@ -35,6 +38,13 @@ const LOST_ON_VALUES: [&str; 4] = [
 /// Input: the text of a message, or of an array whose elements are tried as ids, too.
 pub fn message(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
+    cost::assert_bounded(data, |data| {
+        let Ok(text) = core::str::from_utf8(data) else { return };
+        drop(Message::parse(text, DEPTH));
+        for member in Members::new(text, DEPTH) {
+            drop(Message::parse(member, DEPTH));
+        }
+    });
     let parsed = Message::parse(text, DEPTH);
     if serde_json::from_str::<IgnoredAny>(text).is_err() {
         match &parsed {

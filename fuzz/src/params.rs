@@ -16,6 +16,8 @@ use serde_json::Value;
 
 use arbitrary::Unstructured;
 
+use crate::cost;
+
 /// What can be read is written, with nothing lost, and read again as the same value; and so it is for every revision
 /// that has a form for it.
 ///
@@ -23,6 +25,14 @@ use arbitrary::Unstructured;
 pub fn params(data: &[u8]) {
     let Some((method, text)) = core::str::from_utf8(data).ok().and_then(|data| data.split_once('\n')) else { return };
     let Some(method) = Method::parse(method) else { return };
+    cost::assert_bounded(text.as_bytes(), |data| {
+        let Ok(text) = core::str::from_utf8(data) else { return };
+        let Ok(json) = Json::parse(text) else { return };
+        drop(json.decode::<CallToolParams>());
+        drop(json.decode::<CallToolResult>());
+        drop(ClientRequest::decode(method, Some(text)));
+        drop(ServerResult::decode(method, text));
+    });
     same::<CallToolParams>(text);
     same::<CallToolResult>(text);
     same::<CreateMessageParams>(text);

@@ -33,6 +33,7 @@ use serde_json::Value;
 
 use crate::{
     app::{App, log_message},
+    cost,
     reference::{self, brackets},
 };
 
@@ -64,6 +65,13 @@ pub fn server(data: &[u8]) {
         }
         play.run(script)
     };
+    cost::assert_bounded(script, |script| {
+        let mut server = Server::new(ServerConfig::clone(&config), Timestamp::ZERO);
+        if let Some(version) = version {
+            hear(&mut server, HELLO.replace("VERSION", version.as_str()).as_bytes());
+        }
+        hear(&mut server, script);
+    });
     assert_eq!(play(false), play(true), "cut into bytes, it is another story");
 }
 
@@ -96,7 +104,31 @@ pub fn client(data: &[u8]) {
         }
         play.run(script)
     };
+    cost::assert_bounded(script, |script| {
+        let mut client = Client::new(ClientConfig::clone(&config), Timestamp::ZERO);
+        if let Some(version) = version {
+            client.poll_transmit(&mut Vec::new());
+            hear(&mut client, answer.replace("VERSION", version.as_str()).as_bytes());
+        }
+        hear(&mut client, script);
+    });
     assert_eq!(play(false), play(true), "cut into bytes, it is another story");
+}
+
+/// Hands the lines of a peer to a connection whose application drops every event, and takes what it answers.
+fn hear<E>(conn: &mut Connection<E>, script: &[u8]) {
+    let mut lines = LineDecoder::new(conn.settings().limits.frame_bytes);
+    let mut out = Vec::new();
+    for line in script.split_inclusive(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"@")) {
+        lines.feed(line);
+        while let Some(frame) = lines.next_frame() {
+            drop(conn.handle_frame(Timestamp::ZERO, frame));
+            while conn.poll_event().is_some() {}
+            while conn.poll_transmit(&mut out).is_some() {
+                out.clear();
+            }
+        }
+    }
 }
 
 /// What a client of the test bed begins with.

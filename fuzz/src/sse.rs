@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_proto::codec::{SseDecoder, SseEvent, SseText, SseTooLong};
 
-use crate::dice::pieces;
+use crate::{cost, dice::pieces};
 
 /// However a stream is cut, the same events come out, and they are those of the model. What is written is read again.
 ///
@@ -13,6 +13,12 @@ use crate::dice::pieces;
 pub fn sse(data: &[u8]) {
     let [limit, seed, stream @ ..] = data else { return };
     let limit = usize::from(*limit);
+    cost::assert_bounded(stream, |stream| {
+        let mut decoder = SseDecoder::new(1 << 20);
+        for mut byte in stream.chunks(1) {
+            while decoder.next_event(&mut byte).is_some() {}
+        }
+    });
     let whole = decode(limit, [stream]);
     assert_eq!(whole, model(limit, stream), "the decoder and the model");
     assert_eq!(whole, decode(limit, stream.chunks(1)), "byte by byte");

@@ -5,11 +5,19 @@ use std::collections::BTreeMap;
 use mcp_proto::schema::{Map, decode_base64, encode_base64, is_base64};
 use mcp_service::{UriTemplate, is_uri};
 
+use crate::cost;
+
 /// What is read back from a URI is what was filled in, and what is filled in is made of characters that a URI can have.
 ///
 /// Input: a template, a line feed, and a URI; what follows are values for the variables, one on each line.
 pub fn template(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
+    // The template is the server's own, or at most as long as a message; the URI is the peer's.
+    cost::assert_bounded(data, |data| {
+        let mut lines = core::str::from_utf8(data).unwrap_or_default().split('\n');
+        let template = lines.next().and_then(|template| UriTemplate::parse(template).ok());
+        template.zip(lines.next()).map(|(template, uri)| template.matches(uri));
+    });
     let mut lines = text.split('\n');
     let (Some(template), uri) = (lines.next(), lines.next().unwrap_or_default()) else { return };
     let Ok(template) = UriTemplate::parse(template) else { return };
@@ -40,6 +48,9 @@ fn sorted(values: &Map<String>) -> BTreeMap<&str, &String> {
 /// A URI is what the grammar of RFC 3986 says, as far as it speaks of characters and of order.
 pub fn uri(data: &[u8]) {
     let Ok(text) = core::str::from_utf8(data) else { return };
+    cost::assert_bounded(data, |data| {
+        std::hint::black_box(core::str::from_utf8(data).is_ok_and(is_uri));
+    });
     if !is_uri(text) {
         return;
     }
@@ -58,6 +69,7 @@ pub fn uri(data: &[u8]) {
 
 /// Bytes survive, and there is one text for them.
 pub fn base64(data: &[u8]) {
+    cost::assert_bounded(data, |data| drop(core::str::from_utf8(data).ok().and_then(decode_base64)));
     let encoded = encode_base64(data);
     assert!(is_base64(&encoded));
     assert_eq!(decode_base64(&encoded).as_deref(), Some(data));

@@ -1,0 +1,139 @@
+//! The cost of a decoder of peer data: what it allocates for an input, and how its work grows with a longer one.
+//!
+//! Inputs of a fuzzer are too short to tell a square from a constant. So one input in sixteen is stretched to two sizes, of
+//! which one is eight times the other, and the costs of the two are compared. Both bounds are the same on every machine.
+
+use std::time::Duration;
+
+use allocation_counter::{AllocationInfo, measure};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::dice::Dice;
+
+/// The most bytes that a decoder may hold at once for each byte of its input. A tree of values takes the most.
+const PEAK_PER_BYTE: u64 = 200;
+
+/// The most bytes that a decoder may allocate in all for each byte of its input.
+const SUM_PER_BYTE: u64 = 600;
+
+/// Bytes that are allocated for any input, such as the tables of a connection.
+const SMALL: u64 = 128 << 10;
+
+/// The sizes of stretched inputs, in bytes.
+const SIZES: [usize; 2] = [8 << 10, 64 << 10];
+
+/// How much more an input may cost than one of an eighth of its size. `n log n` gives 10, `n * n` gives 64.
+const MOST_GROWTH: u32 = 24;
+
+/// Time that is too short to be compared.
+const SHORT: Duration = Duration::from_millis(1);
+
+/// How often a time is taken that seems to be too long. The shortest one counts.
+const ATTEMPTS: usize = 5;
+
+/// Decodes `data`, and panics if that costs more than in proportion to its length.
+///
+/// # Panics
+/// If a bound is broken.
+pub fn assert_bounded(data: &[u8], decode: impl Fn(&[u8])) {
+    if let Some(fault) = fault(data, decode) {
+        panic!("{fault}");
+    }
+}
+
+/// Which bound is broken by decoding `data`.
+#[must_use]
+pub fn fault(data: &[u8], decode: impl Fn(&[u8])) -> Option<String> {
+    let cost = measure(|| decode(data));
+    let fault = beyond(data.len(), &cost);
+    let seed = hash(data);
+    if fault.is_some() || !seed.is_multiple_of(16) {
+        return fault;
+    }
+    let [small, large] = SIZES.map(|size| stretched(data, size, seed));
+    let (least, most) = (measure(|| decode(&small)), measure(|| decode(&large)));
+    let growth = u64::from(MOST_GROWTH);
+    for (what, least, most) in
+        [("held at once", least.bytes_max, most.bytes_max), ("allocated", least.bytes_total, most.bytes_total)]
+    {
+        if most > growth * least.max(SMALL) {
+            return Some(format!("{} bytes: {least} bytes {what}; {} bytes: {most}", small.len(), large.len()));
+        }
+    }
+    beyond(large.len(), &most).or_else(|| slow(&small, &large, &decode))
+}
+
+/// Which bound of allocations is broken by an input of this many bytes.
+fn beyond(len: usize, cost: &AllocationInfo) -> Option<String> {
+    let bound = |per_byte| per_byte * len as u64 + SMALL;
+    let is_beyond = cost.bytes_max > bound(PEAK_PER_BYTE) || cost.bytes_total > bound(SUM_PER_BYTE);
+    is_beyond.then(|| format!("{len} bytes: {} bytes held at once, {} allocated", cost.bytes_max, cost.bytes_total))
+}
+
+/// Whether the time of the processor grows too fast.
+fn slow(small: &[u8], large: &[u8], decode: &impl Fn(&[u8])) -> Option<String> {
+    let (mut least, mut most) = (Duration::MAX, Duration::MAX);
+    for _ in 0..ATTEMPTS {
+        least = least.min(timed(|| decode(small)));
+        most = most.min(timed(|| decode(large)));
+        if most <= MOST_GROWTH * least.max(SHORT) {
+            return None;
+        }
+    }
+    Some(format!("{} bytes: {least:?}; {} bytes: {most:?}", small.len(), large.len()))
+}
+
+/// The time that this thread is given for the work.
+fn timed(work: impl FnOnce()) -> Duration {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    };
+    let start = now();
+    work();
+    now() - start
+}
+
+/// The input with one piece of it repeated until it has `size` bytes.
+///
+/// In half of the inputs the digits of the piece count its repetitions, so that names and ids differ.
+fn stretched(data: &[u8], size: usize, seed: u64) -> Vec<u8> {
+    let mut dice = Dice::new(seed);
+    let from = dice.roll(data.len().max(1));
+    let behind = (from + 1 + dice.roll(64)).min(data.len());
+    let (piece, counts) = (&data[from.min(behind)..behind], dice.roll(2) == 1);
+    let mut out = data[..from.min(behind)].to_vec();
+    if !piece.is_empty() {
+        for turn in 0.. {
+            if out.len() >= size {
+                break;
+            }
+            match counts {
+                true => counted(&mut out, piece, turn),
+                false => out.extend_from_slice(piece),
+            }
+        }
+    }
+    out.extend_from_slice(&data[behind..]);
+    out
+}
+
+/// Appends a piece in which each run of digits is replaced by a number.
+fn counted(out: &mut Vec<u8>, piece: &[u8], turn: usize) {
+    let mut in_digits = false;
+    for byte in piece {
+        match byte.is_ascii_digit() {
+            true if in_digits => {}
+            true => out.extend_from_slice(turn.to_string().as_bytes()),
+            false => out.push(*byte),
+        }
+        in_digits = byte.is_ascii_digit();
+    }
+}
+
+/// FNV-1a, with its bits mixed once more: the same on every machine.
+fn hash(data: &[u8]) -> u64 {
+    let hash =
+        data.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    hash ^ (hash >> 29)
+}
