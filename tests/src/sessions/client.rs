@@ -1,5 +1,7 @@
 //! One client: what it has asked, what it has read, and what it is still owed.
 
+use std::collections::BTreeMap;
+
 use mcp_proto::{codec::SseDecoder, rpc::Timestamp};
 use serde_json::{Value, json};
 
@@ -39,6 +41,17 @@ pub enum Kind {
     Old(String),
 }
 
+/// What the messages before a request in its batch say of its id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    /// Nothing: a request of another message may be in flight with it, and this one be refused.
+    Unknown,
+    /// No request is in flight with it.
+    Free,
+    /// A request is in flight with it, so this one is refused.
+    Taken,
+}
+
 /// A request, as far as its answer goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Want {
@@ -54,6 +67,8 @@ pub struct Want {
     pub answered: bool,
     /// Its client does not want the answer any more.
     pub cancelled: bool,
+    /// What is known of its id when it is handled.
+    place: Place,
     /// It was not answered when its cancellation was handled: it never will be.
     silenced: bool,
     /// Its client was told that there will be no answer, or has given up the means to get it.
@@ -140,7 +155,7 @@ impl Client {
 
     /// The messages of a request, and what they ask for. `number` is what the application repeats.
     pub fn speak(&mut self, said: &[Say], number: &mut u64) -> (Vec<Value>, Vec<Want>) {
-        let (mut messages, mut wants) = (Vec::new(), Vec::<Want>::new());
+        let (mut messages, mut wants, mut places) = (Vec::new(), Vec::<Want>::new(), BTreeMap::new());
         for say in said {
             let id = match say {
                 Say::Twin => self.next_id - 1,
@@ -151,7 +166,12 @@ impl Client {
                 Say::Cancel(back) => {
                     let id = self.next_id.saturating_sub(back + 1);
                     let same = |want: &&mut Want| want.id == id.to_string();
-                    wants.iter_mut().filter(same).for_each(|want: &mut Want| want.cancelled = true);
+                    // What was refused is not what a cancellation is about, unless nothing else is.
+                    let is_live =
+                        wants.iter_mut().filter(same).any(|want| !want.cancelled && want.place != Place::Taken);
+                    let meant = wants.iter_mut().filter(same).filter(|want| !is_live || want.place != Place::Taken);
+                    meant.for_each(|want| want.cancelled = true);
+                    places.insert(id, Place::Free);
                     messages.push(
                         json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}}),
                     );
@@ -176,7 +196,12 @@ impl Client {
                 params["number"] = json!(*number);
             }
             messages.push(json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-            wants.push(Want { number: own.then_some(*number), progress, ..Want::new(&id.to_string()) });
+            let want = Want { number: own.then_some(*number), progress, ..Want::new(&id.to_string()) };
+            let place = places.get(&id).copied().unwrap_or(Place::Unknown);
+            if own {
+                places.insert(id, Place::Taken);
+            }
+            wants.push(Want { place, ..want });
         }
         (messages, wants)
     }
@@ -368,18 +393,23 @@ impl Client {
             (Some(_), None) => {}
             (None, _) => {
                 let id = id.map(Value::to_string).unwrap_or_default();
-                let number = message["result"]["number"].as_u64();
-                let fits = |want: &Want| {
-                    want.id == id && !want.answered && number.is_none_or(|number| Some(number) == want.number)
-                };
+                let number = message.get("result").map(|result| result["number"].as_u64());
+                // A result of the application has its number, and a result of the core has none.
+                let fits =
+                    |want: &Want| want.id == id && !want.answered && number.is_none_or(|number| number == want.number);
                 let mut fitting: Vec<_> = wants.filter(|it| fits(it)).collect();
-                // An id is free again once its request was cancelled: the answer is to the request that came after that.
-                if fitting.iter().any(|want| !want.cancelled) {
-                    fitting.retain(|want| !want.cancelled);
-                }
                 let is_twin = message["error"]["code"] == -32600;
-                // Of two with the same id, the second is refused.
-                let found = if is_twin { fitting.pop() } else { fitting.into_iter().next() };
+                let found = if is_twin {
+                    // Of two that came in messages of their own, the second is refused.
+                    let at = |place| fitting.iter().rposition(|want| want.place == place);
+                    at(Place::Taken).or_else(|| at(Place::Unknown)).map(|at| fitting.swap_remove(at))
+                } else {
+                    // An id is free again once its request was cancelled: the answer is to the one that came after that.
+                    if fitting.iter().any(|want| !want.cancelled) {
+                        fitting.retain(|want| !want.cancelled);
+                    }
+                    fitting.into_iter().next()
+                };
                 let Some(want) = found else {
                     return Err(Fault::new(Rule::OneAnswer, format!("an answer to nothing on stream {at}: {message}")));
                 };
@@ -454,6 +484,7 @@ impl Want {
             reported: 0,
             answered: false,
             cancelled: false,
+            place: Place::Unknown,
             silenced: false,
             lost: false,
         }

@@ -445,7 +445,9 @@ impl World {
                 News::Refused(at, status) => {
                     let stream = &client.streams[*at];
                     let answered = stream.wants.iter().all(|want| want.answered);
-                    demand(is_over || answered || !self.play.roomy, Rule::Refusals, || {
+                    // Its client has read nothing for so long that the session gave the answer up.
+                    let is_late = *status == 503 && now >= stream.since + self.play.limits.stalled;
+                    demand(is_over || answered || is_late || !self.play.roomy, Rule::Refusals, || {
                         format!("refused with {status}: {stream:?}")
                     })?;
                     continue;
