@@ -272,6 +272,7 @@ mod tests {
             ("MCP.Example.com:1234", 200),
             ("other.example.com:8443", 200),
             ("other.example.com", 403),
+            ("other.example.com:8444", 403),
             ("[2001:db8:0::1]:443", 200),
             ("localhost", 403),
             ("example.com", 403),
