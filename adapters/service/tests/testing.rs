@@ -188,3 +188,27 @@ fn what_cannot_happen_fails_with_what_was_said() {
     drop(call);
     client.assert_idle();
 }
+
+#[test]
+fn more_calls_than_a_server_takes_wait_to_be_read() {
+    let mut settings = mcp_proto::connection::Settings::default();
+    settings.limits.requests = 4;
+    let service = Service::builder("test", "1.0.0")
+        .settings(settings)
+        .tool(Tool::new_async("sleep", async |context: Context| {
+            context.sleep(Duration::from_secs(1)).await?;
+            Ok::<_, CallError>("slept")
+        }))
+        .build()
+        .expect("a good service");
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        let client = TestClient::of(&service).version(version).connect();
+        let calls: Vec<_> = (0..40).map(|_| client.server().call_tool("sleep", ()).expect("it can be sent")).collect();
+        for call in calls {
+            let result = client.wait(call).expect("a call waits for room and is not refused");
+            assert_eq!(result.content[0].as_text(), Some("slept"));
+        }
+        assert_eq!(client.elapsed(), Duration::from_secs(10), "four calls at a time");
+        client.assert_idle();
+    }
+}

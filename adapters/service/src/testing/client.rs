@@ -1,6 +1,7 @@
 //! A client that is driven by the test.
 
 use std::{
+    collections::VecDeque,
     fmt,
     future::Future,
     pin::pin,
@@ -35,6 +36,8 @@ pub struct TestClient {
     workers: Arc<Workers>,
     principal: Option<Arc<Principal>>,
     recorder: Mutex<Recorder>,
+    /// Frames that have left the client, and those that have left the server, while the other side does not read.
+    unread: [Mutex<VecDeque<Vec<u8>>>; 2],
 }
 
 /// How a [`TestClient`] is to connect.
@@ -90,6 +93,7 @@ impl Setup {
             workers,
             principal: self.principal.map(Arc::new),
             recorder: Mutex::default(),
+            unread: Default::default(),
         };
         client.settle();
         if !client.server().is_open() {
@@ -259,19 +263,35 @@ impl TestClient {
             (client.calls + server.requests, "requests of the client wait for their answers"),
             (server.calls + client.requests, "requests of the server wait for their answers"),
             (client.outbox_frames + server.outbox_frames, "messages wait to be sent"),
+            (self.unread.iter().map(|frames| lock(frames).len()).sum(), "messages wait to be read"),
         ];
         if let Some((count, what)) = left.iter().find(|(count, _)| *count > 0) {
             self.fail(&format!("{count} {what}"));
         }
     }
 
-    /// Moves every frame once. Whether anything moved.
+    /// Moves every frame once, as far as the other side reads. Whether anything moved.
     fn turn(&self) -> bool {
-        let (up, down) = (self.client.output(), self.server.output());
-        up.iter().for_each(|line| self.deliver(Side::Client, line));
-        down.iter().for_each(|line| self.deliver(Side::Server, line));
+        let [up, down] = &self.unread;
+        // Output is taken only behind what was taken before has been read, as a pipe that is full does.
+        let taken = [self.client.output_into(up), self.server.output_into(down)];
+        let moved = [
+            self.carry(Side::Client, up, || self.server.wants_input()),
+            self.carry(Side::Server, down, || self.client.wants_input()),
+        ];
         let turned = [self.client.turn(), self.server.turn()];
-        !up.is_empty() || !down.is_empty() || turned.contains(&true)
+        [taken, moved, turned].concat().contains(&true)
+    }
+
+    /// Hands over frames while the other side reads. Whether there were any.
+    fn carry(&self, from: Side, frames: &Mutex<VecDeque<Vec<u8>>>, wants_input: impl Fn() -> bool) -> bool {
+        let mut moved = false;
+        while !lock(frames).is_empty() && wants_input() {
+            let frame = lock(frames).pop_front();
+            moved |= frame.is_some();
+            frame.into_iter().for_each(|frame| self.deliver(from, &frame));
+        }
+        moved
     }
 
     fn deliver(&self, from: Side, line: &[u8]) {

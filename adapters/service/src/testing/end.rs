@@ -1,7 +1,7 @@
 //! One end of a connection, driven by hand.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     future::Future,
     mem,
     pin::Pin,
@@ -151,19 +151,28 @@ impl<E: Send + 'static> End<E> {
         }
     }
 
-    /// The frames that want to leave.
-    pub(super) fn output(&self) -> Vec<Vec<u8>> {
+    /// Whether the connection reads now.
+    pub(super) fn wants_input(&self) -> bool {
+        let now = self.clock.now();
+        self.with(|conn| conn.wants_input(now))
+    }
+
+    /// Appends the frames that are to leave, unless earlier ones have not been read. Whether there are any.
+    pub(super) fn output_into(&self, unread: &Mutex<VecDeque<Vec<u8>>>) -> bool {
+        let mut unread = lock(unread);
+        if !unread.is_empty() {
+            return false;
+        }
         self.with(|conn| {
-            let mut lines = Vec::new();
             loop {
                 let mut line = Vec::new();
                 if conn.poll_transmit(&mut line).is_none() {
-                    return lines;
+                    return !unread.is_empty();
                 }
                 if line.last() == Some(&b'\n') {
                     line.pop();
                 }
-                lines.push(line);
+                unread.push_back(line);
             }
         })
     }
