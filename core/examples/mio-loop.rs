@@ -28,6 +28,8 @@ struct Guest {
     server: Server,
     lines: LineDecoder,
     out: Vec<u8>,
+    /// The socket may have bytes to read. Its next event comes only after all of them were read.
+    readable: bool,
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -50,14 +52,14 @@ fn serve(mut listener: TcpListener, mut guests_left: usize) -> io::Result<()> {
         }
         for event in &events {
             if let Some(guest) = guests.get_mut(&event.token()) {
-                guest.read(now());
+                guest.readable = true;
                 continue;
             }
             while let Ok((mut stream, _)) = listener.accept() {
                 next += 1;
                 poll.registry().register(&mut stream, Token(next), Interest::READABLE | Interest::WRITABLE)?;
                 let (server, lines) = (Server::new(echo::config(), now()), LineDecoder::new(1 << 20));
-                guests.insert(Token(next), Guest { stream, server, lines, out: Vec::new() });
+                guests.insert(Token(next), Guest { stream, server, lines, out: Vec::new(), readable: true });
             }
         }
         for guest in guests.values_mut() {
@@ -71,42 +73,69 @@ fn serve(mut listener: TcpListener, mut guests_left: usize) -> io::Result<()> {
 }
 
 impl Guest {
-    /// Takes in what has come, until nothing more is there: the next event says when there is.
-    fn read(&mut self, now: Timestamp) {
-        let mut chunk = [0; 4096];
-        loop {
-            match self.stream.read(&mut chunk) {
-                Ok(0) => return self.server.handle_eof(now),
-                Ok(len) => self.lines.feed(&chunk[..len]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => return self.server.handle_broken(),
-            }
-            while let Some(frame) = self.lines.next_frame() {
+    /// Lets time pass, then reads and writes until neither is possible.
+    fn turn(&mut self, now: Timestamp) {
+        self.server.handle_timeout(now);
+        while self.write() | self.read(now) {}
+    }
+
+    /// Reads while the connection wants input. Returns whether there was any.
+    fn read(&mut self, now: Timestamp) -> bool {
+        let (mut chunk, mut any) = ([0; 4096], false);
+        // While output waits, the rest stays in the socket, so that the client's writes wait.
+        while self.server.wants_input(now) {
+            if let Some(frame) = self.lines.next_frame() {
+                any = true;
                 if let Some(event) = self.server.handle_frame(now, frame) {
                     let answered = echo::answer(&mut self.server, event);
-                    // It is refused once the client takes nothing more: then there is nobody to answer.
+                    // An answer is refused once the client takes nothing more. Then the connection is of no use.
                     answered.unwrap_or_else(|_| self.server.handle_broken());
+                }
+                continue;
+            }
+            if !self.readable {
+                break;
+            }
+            match self.stream.read(&mut chunk) {
+                Ok(0) => {
+                    (self.readable, any) = (false, true);
+                    self.server.handle_eof(now);
+                }
+                Ok(len) => self.lines.feed(&chunk[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => {
+                    (self.readable, any) = (false, true);
+                    self.server.handle_broken();
                 }
             }
         }
+        any
     }
 
-    /// Lets time pass, and writes as much as the socket takes.
-    fn turn(&mut self, now: Timestamp) {
-        self.server.handle_timeout(now);
+    /// Writes as much as the socket takes. Returns whether it took anything.
+    fn write(&mut self) -> bool {
         while let Some(event) = self.server.poll_event() {
             let answered = echo::answer(&mut self.server, event);
             answered.unwrap_or_else(|_| self.server.handle_broken());
         }
         // Not more than fits a reasonable buffer; what is left stays in the core, which bounds it.
         while self.server.poll_transmit_up_to(&mut self.out, 1 << 16).is_some() {}
+        if self.out.is_empty() {
+            return false;
+        }
         match self.stream.write(&self.out) {
-            Ok(len) => drop(self.out.drain(..len)),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => {
-                self.server.handle_broken();
-                self.out.clear();
+            Ok(len) => {
+                drop(self.out.drain(..len));
+                self.server.handle_written();
+                len > 0
+            }
+            Err(error) => {
+                if !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) {
+                    self.server.handle_broken();
+                    self.out.clear();
+                }
+                error.kind() == ErrorKind::Interrupted
             }
         }
     }
@@ -155,5 +184,70 @@ mod tests {
         }
         drop(guests);
         serving.join().expect("no panic").expect("no error");
+    }
+
+    #[test]
+    fn a_client_that_reads_late_gets_every_answer() {
+        const CALLS: usize = 256;
+        let listener = net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let mut client =
+            net::TcpStream::connect(listener.local_addr().expect("an address")).expect("the listener listens");
+        let (stream, _) = listener.accept().expect("a client");
+        [&client, &stream].map(|stream| stream.set_nonblocking(true).expect("a socket that does not block"));
+        let (now, mut config) = (Timestamp::ZERO, echo::config());
+        config.settings.limits.outbox_bytes = 1 << 20;
+        let mut guest = Guest {
+            stream: TcpStream::from_std(stream),
+            server: Server::new(config, now),
+            lines: LineDecoder::new(1 << 20),
+            out: Vec::new(),
+            readable: true,
+        };
+        let mut calls = String::from(
+            r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"n","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+"#,
+        );
+        // More than the two sockets and the connection hold.
+        let message = "x".repeat(64 << 10);
+        for number in 0..CALLS {
+            calls += &format!(
+                r#"{{"jsonrpc":"2.0","id":{number},"method":"tools/call","params":{{"name":"echo","arguments":{{"message":"{message}"}}}}}}"#
+            );
+            calls.push('\n');
+        }
+        let mut rest = calls.as_bytes();
+        let mut turn = |client: &mut net::TcpStream, guest: &mut Guest| {
+            // Whatever has come: the poll would say so.
+            guest.readable = true;
+            guest.turn(now);
+            match client.write(rest) {
+                Ok(len) => rest = &rest[len..],
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+            rest.is_empty()
+        };
+        // Nothing is read before all is written, or the server has stopped reading and its socket is full.
+        let mut idle = 0;
+        while !turn(&mut client, &mut guest) && idle < 100 {
+            idle = if guest.server.wants_input(now) { 0 } else { idle + 1 };
+        }
+        assert!(!guest.server.wants_input(now), "the answers do not fit, and reading goes on");
+        let (mut answers, mut lines, mut chunk) = (Vec::new(), 0, vec![0; 1 << 16]);
+        while lines <= CALLS {
+            turn(&mut client, &mut guest);
+            match client.read(&mut chunk) {
+                Ok(len) => {
+                    assert!(len > 0, "the server has closed the connection");
+                    lines += chunk[..len].iter().filter(|byte| **byte == b'\n').count();
+                    answers.extend_from_slice(&chunk[..len]);
+                }
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock, "{error}"),
+            }
+        }
+        let answers = String::from_utf8(answers).expect("text");
+        for (number, answer) in answers.lines().skip(1).enumerate() {
+            assert!(answer.contains(&format!("\"id\":{number},")) && answer.contains("\"content\""), "{number}");
+        }
     }
 }
