@@ -50,7 +50,7 @@ pub fn legacy() -> Vec<Scenario> {
         Scenario::new("batches", BATCHES, Plan::asks([CALL.with_progress(), PING]).cancels(2), root.clone().reports(1))
             .batches(2)
             .capacity(3),
-        Scenario::new("pings", LEGACY, call.cancels(1).pings(10), root.pings(15)).ticks(2),
+        Scenario::new("pings", LEGACY, call.cancels(1).pings(10), root.clone().pings(15)).ticks(2),
         Scenario::new(
             "little room",
             LEGACY,
@@ -61,10 +61,18 @@ pub fn legacy() -> Vec<Scenario> {
         Scenario::new(
             "both wait to be read",
             LEGACY,
-            calls.holds(2, 2, 100).pauses(30),
+            calls.clone().holds(2, 2, 100).pauses(30),
             roots.holds(2, 2, 100).pauses(30),
         )
         .unhurried(),
+        // Time may pass although something else can happen, so a pause ends while its reason lasts.
+        Scenario::new(
+            "a pause that ends early",
+            LEGACY,
+            calls.holds(2, 1, 100).pauses(30),
+            root.holds(2, 1, 100).pauses(30),
+        )
+        .ticks(2),
     ]
 }
 
