@@ -1,5 +1,10 @@
 //! Forms of elicitation: what is filled in beforehand, and whether the answer fits.
 
+use std::{
+    collections::{HashMap, HashSet},
+    mem,
+};
+
 use mcp_proto::schema::{
     ElicitAction, ElicitResult, ElicitSchema, ElicitValue, Map, NumberKind, PrimitiveSchema, StringFormat,
 };
@@ -8,13 +13,18 @@ use serde_json::Number;
 use crate::{texts::excerpt, uri::is_uri};
 
 /// Fills in the defaults of the fields that have no answer.
+///
+/// The fields are the peer's, so this is linear in their number.
 pub(crate) fn fill_in(schema: &ElicitSchema, content: &mut Map<ElicitValue>) {
-    for (name, field) in &schema.properties {
-        if content.get(name).is_none()
-            && let Some(value) = default(field)
-        {
-            content.insert(name, value);
-        }
+    let mut answered: HashSet<&str> = content.iter().map(|(name, _)| name).collect();
+    let missing: Vec<_> = (&schema.properties)
+        .into_iter()
+        .filter_map(|(name, field)| Some((name, default(field)?)))
+        .filter(|(name, _)| answered.insert(name))
+        .collect();
+    if !missing.is_empty() {
+        let missing = missing.into_iter().map(|(name, value)| (name.to_owned(), value));
+        *content = mem::take(content).into_iter().chain(missing).collect();
     }
 }
 
@@ -45,13 +55,14 @@ pub(crate) fn check_answer(schema: &ElicitSchema, answer: &ElicitResult) -> Resu
 
 /// Whether content fits its form. The text says where not.
 fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String> {
-    for name in schema.required.iter().flatten() {
-        if content.get(name).is_none() {
-            return Err(format!("`{name}` is missing"));
-        }
+    // Either of them is the peer's, so no name is searched for among all others.
+    let answers: HashSet<&str> = content.iter().map(|(name, _)| name).collect();
+    let fields: HashMap<&str, &PrimitiveSchema> = schema.properties.iter().collect();
+    if let Some(name) = schema.required.iter().flatten().find(|name| !answers.contains(name.as_str())) {
+        return Err(format!("`{name}` is missing"));
     }
     for (name, value) in content {
-        if let Some(field) = schema.properties.get(name) {
+        if let Some(field) = fields.get(name) {
             check_field(field, value).map_err(|why| format!("`{name}` {why}"))?;
         }
     }
@@ -59,12 +70,13 @@ fn check(schema: &ElicitSchema, content: &Map<ElicitValue>) -> Result<(), String
 }
 
 fn check_field(field: &PrimitiveSchema, value: &ElicitValue) -> Result<(), String> {
+    let unknown = |value: &str| Err(excerpt(&format_args!("is not among the choices: {value:?}")));
     let is_among = |value: &str, mut values: Box<dyn Iterator<Item = &String> + '_>| {
-        if values.any(|known| known == value) {
-            Ok(())
-        } else {
-            Err(excerpt(&format_args!("is not among the choices: {value:?}")))
-        }
+        if values.any(|known| known == value) { Ok(()) } else { unknown(value) }
+    };
+    let are_among = |chosen: &[String], values: Box<dyn Iterator<Item = &String> + '_>| {
+        let values: HashSet<&String> = values.collect();
+        chosen.iter().find(|value| !values.contains(value)).map_or(Ok(()), |value| unknown(value))
     };
     match (field, value) {
         (PrimitiveSchema::String(field), ElicitValue::String(text)) => {
@@ -100,13 +112,11 @@ fn check_field(field: &PrimitiveSchema, value: &ElicitValue) -> Result<(), Strin
         }
         (PrimitiveSchema::UntitledMultiSelect(field), ElicitValue::Strings(texts)) => {
             check_length(texts.len(), field.min_items, field.max_items, "choices")?;
-            texts.iter().try_for_each(|text| is_among(text, Box::new(field.items.values.iter())))
+            are_among(texts, Box::new(field.items.values.iter()))
         }
         (PrimitiveSchema::TitledMultiSelect(field), ElicitValue::Strings(texts)) => {
             check_length(texts.len(), field.min_items, field.max_items, "choices")?;
-            texts
-                .iter()
-                .try_for_each(|text| is_among(text, Box::new(field.items.options.iter().map(|option| &option.value))))
+            are_among(texts, Box::new(field.items.options.iter().map(|option| &option.value)))
         }
         _ => Err("has the wrong type".into()),
     }
