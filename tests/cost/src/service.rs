@@ -1,10 +1,12 @@
 //! What typed handlers read of a peer: arguments, templates, skills, schemas, states.
 
 use mcp_proto::{
-    schema::{CallToolParams, CallToolResult},
+    schema::{CallToolParams, CallToolResult, ElicitFormParams, ElicitResult, ElicitSchema, Map, encode_base64},
     wire::JsonObject,
 };
-use mcp_service::{OutputSchema, Service, Tool, UriTemplate, is_uri, testing::TestClient};
+use mcp_service::{
+    CallError, Context, Failure, Host, OutputSchema, Service, Skill, Tool, UriTemplate, is_uri, testing::TestClient,
+};
 use serde_json::json;
 
 use super::{Case, Work, descending, list};
@@ -21,6 +23,21 @@ pub(super) const CASES: &[Case] = &[
     },
     Case { name: "service/an array of unique items", make: unique },
     Case { name: "service/a result checked against the schema of its server", make: checked },
+    Case {
+        name: "service/a form of many fields",
+        make: |size| form(&list(size / 2, |index| format!("\"f{index}\":{{\"type\":\"string\",\"default\":\"\"}}"))),
+    },
+    Case {
+        name: "service/a form of many choices",
+        make: |size| {
+            let choices = list(size / 2, |index| format!("\"c{index}\""));
+            form(&format!(
+                r#""f":{{"type":"array","items":{{"type":"string","enum":[{choices}]}},"default":[{choices}]}}"#
+            ))
+        },
+    },
+    Case { name: "service/a state that is not sealed here", make: |size| state(encode_base64(&vec![b'x'; size])) },
+    Case { name: "service/a state with many answers", make: sealed },
     Case { name: "template/parsed", make: |size| template(format!("mem://{}", "{a}".repeat(size / 3))) },
     Case {
         name: "template/matched against a long URI",
@@ -31,6 +48,7 @@ pub(super) const CASES: &[Case] = &[
         name: "skill/frontmatter of many members",
         make: |size| skill(&list(size, |index| format!("k{index}: v")).replace(',', "\n")),
     },
+    Case { name: "client/a SKILL.md with frontmatter of many members", make: loaded },
     Case { name: "skill/frontmatter of nested lists", make: |size| skill(&format!("a: {}", "[x],".repeat(size / 4))) },
 ];
 
@@ -80,6 +98,69 @@ fn checked(size: usize) -> Work {
     })
 }
 
+/// A tool of the server asks its user to fill in a form with these fields, of which all are required, and the client accepts
+/// it as it is.
+fn form(properties: &str) -> Work {
+    let text = format!("{{\"type\":\"object\",\"properties\":{{{properties}}}}}");
+    let mut schema: ElicitSchema = serde_json::from_str(&text).expect("a form");
+    schema.required = Some(schema.properties.iter().map(|(name, _)| name.to_owned()).collect());
+    let ask = move |context: Context| context.elicit("?", schema.clone()).wait().map(|_| "ok");
+    let service = Service::builder("cost", "1").tool(Tool::new("ask", ask)).build().expect("a service");
+    let host = Host::builder("cost", "1")
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(Map::new())))
+        .build();
+    let client = TestClient::of(&service).host(&host).connect();
+    Work::new(text.len(), move || {
+        let result = client.call_tool("ask", ()).expect("it is answered");
+        assert_ne!(result.is_error, Some(true), "the form is filled in: {result:?}");
+    })
+}
+
+fn state(state: String) -> Work {
+    let client = TestClient::new(&echo());
+    let mut params = CallToolParams::new("echo");
+    let input = state.len();
+    params.request_state = Some(state);
+    Work::new(input, move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        assert!(client.wait(pending).is_err(), "it is refused");
+    })
+}
+
+/// A client answers many questions that it was not asked, so that the server seals all of that into its next state.
+fn sealed(size: usize) -> Work {
+    let ask = |context: Context| {
+        let form = ElicitSchema::new(Map::new());
+        context.elicit("?", form).wait().map(|_| "ok")
+    };
+    let service = Service::builder("cost", "1").tool(Tool::new("ask", ask)).build().expect("a service");
+    let host = Host::builder("cost", "1")
+        .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(Map::new())))
+        .build();
+    let client = TestClient::of(&service).host(&host).connect();
+    let mut params = CallToolParams::new("ask");
+    let answers = format!("{{{}}}", list(size, |index| format!("\"a{index}\":{{\"action\":\"accept\"}}")));
+    params.input_responses = Some(serde_json::from_str(&answers).expect("answers"));
+    Work::new(answers.len(), move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        let _: Result<CallToolResult, CallError> = client.wait(pending);
+    })
+}
+
+/// A client reads the file of a skill and compares its beginning with what was announced.
+fn loaded(size: usize) -> Work {
+    let metadata = list(size, |index| format!("k{index}: v")).replace(',', "\n");
+    let text = format!("---\nname: a\ndescription: b\n{metadata}\n---\n");
+    let input = text.len();
+    let service = Service::builder("cost", "1").skill(Skill::new("a", text)).build().expect("a service");
+    let client = TestClient::new(&service);
+    let skills = client.wait(client.server().list_skills(None).expect("it is ready")).expect("skills");
+    Work::new(input, move || {
+        let pending = client.server().load_skill(&skills.skills[0]).expect("it is ready");
+        client.wait(pending).expect("it is what was announced");
+    })
+}
+
 fn template(text: String) -> Work {
     Work::new(text.len(), move || drop(UriTemplate::parse(&text)))
 }
@@ -98,6 +179,6 @@ fn uri(text: String) -> Work {
 fn skill(metadata: &str) -> Work {
     let text = format!("---\nname: a\ndescription: b\n{metadata}\n---\n");
     Work::new(text.len(), move || {
-        drop(Service::builder("cost", "1").skill(mcp_service::Skill::new("a", text)).build());
+        drop(Service::builder("cost", "1").skill(Skill::new("a", text)).build());
     })
 }
