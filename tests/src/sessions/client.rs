@@ -394,6 +394,8 @@ impl Client {
             (None, _) => {
                 let id = id.map(Value::to_string).unwrap_or_default();
                 let number = message.get("result").map(|result| result["number"].as_u64());
+                // Only the core refuses a method.
+                let number = number.or_else(|| (message["error"]["code"] == -32601).then_some(None));
                 // A result of the application has its number, and a result of the core has none.
                 let fits =
                     |want: &Want| want.id == id && !want.answered && number.is_none_or(|number| number == want.number);

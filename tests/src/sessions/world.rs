@@ -273,7 +273,17 @@ impl World {
     /// If a rule is broken.
     pub fn read(&mut self, who: usize, at: usize) -> Result<(), Fault> {
         let Some(carrier) = &self.clients[who].streams[at].carrier else { return Ok(()) };
-        self.web.read(carrier.asked, true);
+        let asked = carrier.asked;
+        // What has waited was sent some time ago, and the stream may have been broken off since.
+        let mut waited = !self.web.is_read(asked);
+        while waited {
+            waited = false;
+            while self.web.read_once(asked) {
+                waited = true;
+            }
+            self.settle()?;
+        }
+        self.web.read(asked, true);
         self.settle()
     }
 
