@@ -5,7 +5,7 @@ use std::sync::{
 
 use mcp_proto::{
     connection::ClientEnd,
-    protocol::{Capability, ProtocolVersion},
+    protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ElicitationCompleteParams, Role, Root, SamplingContent,
@@ -68,6 +68,15 @@ fn declared(host: &Host, version: ProtocolVersion) -> Value {
     declared.decode().expect("a value")
 }
 
+/// What a client says it can do in the handshake.
+fn declared_by(host: HostBuilder, version: ProtocolVersion) -> Value {
+    let service = Service::builder("test", "1").build().expect("an empty service");
+    let pair = Pair::new(&host.build(), &service, version);
+    let standing = pair.server.with_conn(|conn| conn.standing()).expect("a session");
+    let declared = At(&standing.client.capabilities, Some(version)).to_json().expect("JSON");
+    declared.decode().expect("a value")
+}
+
 // An empty object would stand for forms.
 // req: ELIC-004
 #[test]
@@ -123,6 +132,21 @@ fn a_client_declares_what_it_has_handlers_for() {
     let declared = bare.config().capabilities.set();
     assert_eq!(declared.iter().collect::<Vec<_>>(), [Capability::TasksExtension], "there is nothing behind the others");
 
+    // So it is said, as far as a revision has it.
+    for version in ProtocolVersion::LEGACY {
+        let all = declared_by(host().roots(&roots), version);
+        let is_there = |name: &str| all.get(name).is_some_and(Value::is_object);
+        let has_forms = version >= ProtocolVersion::V2025_06_18;
+        assert_eq!((is_there("sampling"), is_there("elicitation")), (true, has_forms), "{version}");
+        assert_eq!(all["roots"], json!({"listChanged": true}), "{version}");
+        let quiet = declared_by(host().roots(&roots).without(Capability::RootsListChanged), version);
+        assert_eq!(quiet["roots"].get("listChanged").filter(|it| **it != json!(false)), None, "{version}");
+        let none = declared_by(Host::builder("client", "1"), version);
+        for name in ["sampling", "elicitation", "roots"] {
+            assert_eq!(none.get(name), None, "{version}");
+        }
+    }
+
     // What is not declared is refused, also where there is a handler.
     let pair = pair_of(host());
     pair.input_to_client(
@@ -134,8 +158,10 @@ fn a_client_declares_what_it_has_handlers_for() {
     assert_eq!(pair.client.take_lines()[0]["error"]["code"], -32602);
 
     // A server that asks all the same is told so. Nothing of ours would ask, so the lines are made by hand.
-    for method in ["sampling/createMessage", "elicitation/create", "roots/list"] {
-        let pair = pair_of(Host::builder("client", "1"));
+    let methods = ["sampling/createMessage", "elicitation/create", "roots/list"];
+    let all = ProtocolVersion::LEGACY.into_iter().flat_map(|version| methods.map(|method| (version, method)));
+    for (version, method) in all {
+        let pair = self::pair(Host::builder("client", "1"), version);
         let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": {}}).to_string();
         pair.input_to_client(&line);
         let answer = pair.client.with_conn(|conn| {
@@ -143,7 +169,7 @@ fn a_client_declares_what_it_has_handlers_for() {
             conn.poll_transmit(&mut out);
             serde_json::from_slice::<Value>(&out).expect("an answer")
         });
-        assert_eq!(answer["error"]["code"], -32601);
+        assert_eq!(answer["error"]["code"], -32601, "{version} {method}");
     }
 }
 
@@ -320,25 +346,29 @@ fn roots_are_shown_and_changes_announced() {
 // req: TOOL-009 TOOL-014 TOOL-019 TOOL-024 TOOL-025 M-TOOL-027
 #[test]
 fn tool_failures_and_errors_are_not_the_same() {
-    let pair = Pair::scripted(&Host::builder("client", "1").build(), |method, params| {
-        assert_eq!(method, "tools/call");
-        assert!(params.get("arguments").is_none_or(Value::is_object));
-        match params["name"].as_str().expect("a name") {
-            "strange name \u{e4}/\n" => Ok(json!({"content": [{"type": "text", "text": "fine"}]})),
-            "bare" => Ok(json!({})),
-            "fails" => Ok(json!({"content": [{"type": "text", "text": "why"}], "isError": true})),
-            _ => Err(ErrorObject::invalid_params("no such tool")),
-        }
-    });
-    let server = pair.to_server();
-    let call = |name: &str| pair.wait(server.call_tool(name, json!({"a": 1})).expect("it can be sent"));
-    assert!(!call("strange name \u{e4}/\n").expect("any name can be called").is_error());
-    assert!(call("bare").expect("content may be missing").content.is_empty());
-    let failed = call("fails").expect("a failure is a result");
-    assert!(failed.is_error() && failed.content[0].as_text() == Some("why"));
-    assert!(matches!(call("other"), Err(CallError::Rpc(_))));
-    assert!(pair.wait(server.call_tool("bare", ()).expect("no arguments")).is_ok());
-    assert!(server.call_tool("bare", [1, 2]).is_err(), "arguments are an object");
+    let each = ProtocolVersion::ALL.into_iter().map(VersionSet::only);
+    for versions in each {
+        let host = Host::builder("client", "1").versions(versions).build();
+        let pair = Pair::scripted(&host, |method, params| {
+            assert_eq!(method, "tools/call");
+            assert!(params.get("arguments").is_none_or(Value::is_object));
+            match params["name"].as_str().expect("a name") {
+                "strange name \u{e4}/\n" => Ok(json!({"content": [{"type": "text", "text": "fine"}]})),
+                "bare" => Ok(json!({})),
+                "fails" => Ok(json!({"content": [{"type": "text", "text": "why"}], "isError": true})),
+                _ => Err(ErrorObject::invalid_params("no such tool")),
+            }
+        });
+        let server = pair.to_server();
+        let call = |name: &str| pair.wait(server.call_tool(name, json!({"a": 1})).expect("it can be sent"));
+        assert!(!call("strange name \u{e4}/\n").expect("any name can be called").is_error());
+        assert!(call("bare").expect("content may be missing").content.is_empty());
+        let failed = call("fails").expect("a failure is a result");
+        assert!(failed.is_error() && failed.content[0].as_text() == Some("why"));
+        assert!(matches!(call("other"), Err(CallError::Rpc(_))));
+        assert!(pair.wait(server.call_tool("bare", ()).expect("no arguments")).is_ok());
+        assert!(server.call_tool("bare", [1, 2]).is_err(), "arguments are an object");
+    }
 }
 
 // req: RES-024
@@ -357,19 +387,21 @@ fn a_missing_resource_is_recognised_in_both_eras() {
 // req: BASE-002 TOOL-029
 #[test]
 fn what_the_server_has_not_declared_is_not_sent() {
-    let service = Service::builder("test", "1").build().expect("an empty service");
-    let pair = Pair::simple(&service);
-    let server = pair.to_server();
-    assert!(server.list_tools(None).is_err());
-    assert!(server.call_tool("a", ()).is_err());
-    assert!(server.list_prompts(None).is_err());
-    assert!(server.get_prompt("a", ()).is_err());
-    assert!(server.list_resources(None).is_err());
-    assert!(server.read_resource("a://b").is_err());
-    assert!(server.set_log_level(mcp_proto::schema::LoggingLevel::Info).is_err());
-    assert_eq!(server.all_tools().filter(Result::is_err).count(), 1);
-    assert!(pair.client.take_lines().is_empty());
-    assert!(pair.wait(server.ping().expect("always")).is_ok());
+    for version in ProtocolVersion::LEGACY {
+        let service = Service::builder("test", "1").build().expect("an empty service");
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let server = pair.to_server();
+        assert!(server.list_tools(None).is_err());
+        assert!(server.call_tool("a", ()).is_err());
+        assert!(server.list_prompts(None).is_err());
+        assert!(server.get_prompt("a", ()).is_err());
+        assert!(server.list_resources(None).is_err());
+        assert!(server.read_resource("a://b").is_err());
+        assert!(server.set_log_level(mcp_proto::schema::LoggingLevel::Info).is_err());
+        assert_eq!(server.all_tools().filter(Result::is_err).count(), 1);
+        assert!(pair.client.take_lines().is_empty());
+        assert!(pair.wait(server.ping().expect("always")).is_ok());
+    }
 }
 
 // req: COMPL-014 COMPL-016 M-COMPL-004

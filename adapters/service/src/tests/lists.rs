@@ -1,4 +1,7 @@
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
@@ -10,6 +13,7 @@ use serde_json::json;
 use super::body;
 use crate::{
     CallError, Context, Host, PageLimits, Prompt, Resource, ResourceTemplate, Service, Tool,
+    sync::lock,
     testing::{Pair, code},
 };
 
@@ -64,23 +68,25 @@ fn every_list_comes_in_pages() {
     }
 }
 
-// req: PAGE-004 PAGE-005 PAGE-006 PAGE-007 TOOL-040 PROMPT-019
+// req: PAGE-005 PAGE-006 TOOL-040 PROMPT-019
 #[test]
 fn a_client_walks_through_all_pages() {
-    let service = long_service();
-    let pair = Pair::simple(&service);
-    let server = pair.to_server();
-    let walk = std::thread::spawn(move || {
-        let tools: Result<Vec<_>, CallError> = server.all_tools().collect();
-        let prompts = server.all_prompts().count();
-        let resources = server.all_resources().count();
-        let templates = server.all_resource_templates().count();
-        (tools.expect("all of them"), prompts, resources, templates)
-    });
-    let (tools, prompts, resources, templates) = pair.finish(walk);
-    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    assert_eq!(names, ["t0", "t1", "t2", "t3", "t4"]);
-    assert_eq!((prompts, resources, templates), (5, 5, 5));
+    for version in ProtocolVersion::LEGACY {
+        let service = long_service();
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let server = pair.to_server();
+        let walk = std::thread::spawn(move || {
+            let tools: Result<Vec<_>, CallError> = server.all_tools().collect();
+            let prompts = server.all_prompts().count();
+            let resources = server.all_resources().count();
+            let templates = server.all_resource_templates().count();
+            (tools.expect("all of them"), prompts, resources, templates)
+        });
+        let (tools, prompts, resources, templates) = pair.finish(walk);
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["t0", "t1", "t2", "t3", "t4"]);
+        assert_eq!((prompts, resources, templates), (5, 5, 5));
+    }
 }
 
 /// What a client makes of a server whose pages are as `next` says.
@@ -119,7 +125,40 @@ fn walk_in(
     pair.finish(walk)
 }
 
-// req: PAGE-008
+// req: PAGE-004 PAGE-007 PAGE-008
+#[test]
+fn cursors_come_back_as_they_are_in_the_session_that_they_are_of() {
+    let cursors = ["0", " ", "{\"page\": 2}", "\u{e4}\n\"\\", "a%20b"];
+    for version in ProtocolVersion::LEGACY {
+        let host = Host::builder("client", "1").versions(VersionSet::only(version)).build();
+        // The same client walks in one session after the other. It leaves the second list in the middle.
+        for most in [usize::MAX, 3, usize::MAX] {
+            let asked = Arc::new(Mutex::new(Vec::new()));
+            let seen = asked.clone();
+            let pair = Pair::scripted(&host, move |method, params| {
+                assert_eq!(method, "tools/list");
+                let asked = &mut *lock(&seen);
+                asked.push(params.get("cursor").cloned());
+                // No page is as long as another one.
+                let tools =
+                    (0..asked.len()).map(|n| json!({"name": format!("{n}"), "inputSchema": {"type": "object"}}));
+                let mut page = json!({"tools": tools.collect::<Vec<_>>()});
+                if let Some(cursor) = cursors.get(asked.len() - 1) {
+                    page["nextCursor"] = json!(cursor);
+                }
+                Ok(page)
+            });
+            let server = pair.to_server();
+            let walk = std::thread::spawn(move || server.all_tools().take(most).filter(Result::is_ok).count());
+            assert_eq!(pair.finish(walk), most.min(1 + 2 + 3 + 4 + 5 + 6), "{version}");
+            let asked = lock(&asked).clone();
+            let expected = std::iter::once(None).chain(cursors.iter().map(|cursor| Some(json!(cursor))));
+            assert_eq!(asked, expected.take(asked.len()).collect::<Vec<_>>(), "{version}");
+            assert_eq!(asked.len(), if most == 3 { 2 } else { cursors.len() + 1 }, "{version}");
+        }
+    }
+}
+
 #[test]
 fn lists_that_never_end_are_left() {
     let limits = PageLimits { pages: 50, ..PageLimits::default() };

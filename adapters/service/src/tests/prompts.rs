@@ -1,6 +1,13 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use mcp_proto::{
-    protocol::{Capability, ProtocolVersion},
-    schema::{AudioContent, ContentBlock, PromptArgument, PromptMessage, TextResourceContents},
+    protocol::{Capability, ProtocolVersion, VersionSet},
+    schema::{
+        AudioContent, ContentBlock, PromptArgument, PromptMessage, PromptsListChangedParams, TextResourceContents,
+    },
 };
 use serde_json::{Value, json};
 
@@ -118,21 +125,29 @@ fn messages_hold_what_the_revision_has() {
 #[test]
 fn changes_are_announced_where_they_were_declared() {
     let service = Service::builder("test", "1").prompts_may_come().build().expect("a good service");
-    let wide = Pair::simple(&service);
-    let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
-        joining.server.capabilities.prompts.as_mut().expect("prompts").list_changed = None;
-    });
-    assert_eq!(wide.ask("prompts/list", json!({})), Ok(json!({"prompts": []})));
+    for version in ProtocolVersion::LEGACY {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let ear = heard.clone();
+        let counts = move |_: PromptsListChangedParams, _| _ = ear.fetch_add(1, Ordering::SeqCst);
+        let wide = Pair::new(&Host::builder("client", "1").on(counts).build(), &service, version);
+        let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+            joining.client.settings.versions = VersionSet::only(version);
+            joining.server.capabilities.prompts.as_mut().expect("prompts").list_changed = None;
+        });
+        assert_eq!(wide.ask("prompts/list", json!({})), Ok(json!({"prompts": []})));
+        [&wide, &narrow].iter().for_each(|pair| drop(pair.server.take_lines()));
+        service.add(greeting("a")).expect("its name is free");
+        assert!(service.remove_prompt("a") && !service.remove_prompt("a"));
+        wide.settle();
+        narrow.settle();
+        let told = json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"});
+        assert_eq!(wide.server.take_lines(), [told], "{version}");
+        assert_eq!(heard.load(Ordering::SeqCst), 1, "{version}");
+        assert_eq!(narrow.server.take_lines(), [Value::Null; 0], "{version}");
+    }
     let modern = pair(&service, ProtocolVersion::V2026_07_28);
     let listed = body(ProtocolVersion::V2026_07_28, true, modern.ask("prompts/list", json!({})));
     assert_eq!(listed, json!({"prompts": []}));
-    [&wide, &narrow].iter().for_each(|pair| drop(pair.server.take_lines()));
-    service.add(greeting("a")).expect("its name is free");
-    assert!(service.remove_prompt("a") && !service.remove_prompt("a"));
-    wide.settle();
-    narrow.settle();
-    assert_eq!(wide.server.take_lines(), [json!({"jsonrpc": "2.0", "method": "notifications/prompts/list_changed"})]);
-    assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
 }
 
 // req: COMPL-001 COMPL-002 COMPL-003 COMPL-004 COMPL-006 COMPL-008 COMPL-009 COMPL-012 COMPL-013 COMPL-015 M-COMPL-001 M-COMPL-005

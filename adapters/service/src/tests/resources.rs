@@ -65,7 +65,7 @@ fn resources_and_templates_are_listed() {
     }
 }
 
-// req: RES-007 RES-008 RES-009 RES-010 RES-023 RES-025 RES-026
+// req: RES-007 RES-008 RES-009 RES-010 RES-023 RES-025 RES-026 CONT-011
 // req: M-BASE-036 M-RES-011 M-RES-012 M-RES-015 M-RES-016 M-RES-021 M-RES-024
 #[test]
 fn resources_are_read() {
@@ -123,6 +123,25 @@ fn what_is_registered_has_a_uri_of_its_own() {
     assert_eq!(twice, Err(RegisterError::Taken("test://text".into())));
     let exploded = Service::builder("test", "1").template(ResourceTemplate::new("a://{b*}", "b", || "")).build();
     assert!(matches!(exploded, Err(RegisterError::Template { .. })));
+
+    // What came later is held to the same, and each is the one that its URI names.
+    for version in ProtocolVersion::LEGACY {
+        let service = Service::builder("test", "1").resource(Resource::new("my-scheme+x.1:a", "a", || "a")).build();
+        let service = service.expect("a good service");
+        service.add(Resource::new("my-scheme+x.1:b", "b", || "b")).expect("its URI is free");
+        let again = service.add(Resource::new("my-scheme+x.1:a", "c", || "c"));
+        assert_eq!(again, Err(RegisterError::Taken("my-scheme+x.1:a".into())));
+        assert_eq!(service.add(Resource::new("1a:b", "c", || "c")), Err(RegisterError::Uri("1a:b".into())));
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let listed = pair.ask("resources/list", json!({})).expect("a list");
+        let uris: Vec<_> = listed["resources"].as_array().expect("resources").iter().map(|it| &it["uri"]).collect();
+        assert_eq!(uris, ["my-scheme+x.1:a", "my-scheme+x.1:b"], "{version}");
+        for uri in uris {
+            let read = pair.ask("resources/read", json!({"uri": uri})).expect("it is there");
+            let said = read["contents"][0]["text"].as_str().expect("a text");
+            assert!(uri.as_str().expect("a URI").ends_with(&format!(":{said}")), "{version} {read}");
+        }
+    }
 }
 
 // req: RES-014 RES-015 RES-016
@@ -157,57 +176,65 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
 // req: RES-017 RES-018 RES-019 RES-020 RES-021 RES-022
 #[test]
 fn subscribers_hear_of_what_they_have_subscribed_to() {
-    let service = builder().subscriptions().max_subscriptions(2).build().expect("a good service");
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = heard.clone();
-    let host =
-        Host::builder("client", "1").on(move |updated: ResourceUpdatedParams, _| lock(&ear).push(updated.uri)).build();
-    let [pair, other] = [Pair::new(&host, &service, ProtocolVersion::V2025_11_25), Pair::simple(&service)];
-    let subscribe = |uri: &str| pair.ask("resources/subscribe", json!({"uri": uri}));
-    let unsubscribe = |uri: &str| pair.ask("resources/unsubscribe", json!({"uri": uri}));
-    let empty = Ok(json!({}));
+    for version in ProtocolVersion::LEGACY {
+        let service = builder().subscriptions().max_subscriptions(2).build().expect("a good service");
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ear = heard.clone();
+        let host = Host::builder("client", "1")
+            .on(move |updated: ResourceUpdatedParams, _| lock(&ear).push(updated.uri))
+            .build();
+        let pair = Pair::new(&host, &service, version);
+        let other = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let subscribe = |uri: &str| pair.ask("resources/subscribe", json!({"uri": uri}));
+        let unsubscribe = |uri: &str| pair.ask("resources/unsubscribe", json!({"uri": uri}));
+        let empty = Ok(json!({}));
 
-    assert_eq!(service.resource_updated("test://text"), 0);
-    assert_eq!(subscribe("test://text"), empty);
-    assert_eq!(subscribe("test://text"), empty, "twice is once");
-    assert_eq!(subscribe("test://template/1/data"), empty);
-    assert_eq!(code(&subscribe("test://bytes")), -32603, "that is one too many");
-    assert_eq!(code(&subscribe("test://nothing")), -32002);
-    assert_eq!(code(&subscribe("not a uri")), -32602);
+        assert_eq!(service.resource_updated("test://text"), 0);
+        assert_eq!(subscribe("test://text"), empty);
+        assert_eq!(subscribe("test://text"), empty, "twice is once");
+        assert_eq!(subscribe("test://template/1/data"), empty);
+        assert_eq!(code(&subscribe("test://bytes")), -32603, "that is one too many");
+        assert_eq!(code(&subscribe("test://nothing")), -32002);
+        assert_eq!(code(&subscribe("not a uri")), -32602);
 
-    assert_eq!(service.resource_updated("test://text"), 1);
-    assert_eq!(service.resource_updated("test://bytes"), 0);
-    assert_eq!(service.resource_updated("test://template/1/data"), 1);
-    pair.settle();
-    other.settle();
-    assert_eq!(*lock(&heard), ["test://text", "test://template/1/data"]);
-    assert!(other.server.take_lines().is_empty());
+        assert_eq!(service.resource_updated("test://text"), 1);
+        assert_eq!(service.resource_updated("test://bytes"), 0);
+        assert_eq!(service.resource_updated("test://template/1/data"), 1);
+        pair.settle();
+        other.settle();
+        assert_eq!(*lock(&heard), ["test://text", "test://template/1/data"]);
+        assert!(other.server.take_lines().is_empty());
 
-    assert_eq!(unsubscribe("test://text"), empty);
-    assert_eq!(unsubscribe("test://text"), empty, "it is not an error to be sure");
-    assert_eq!(service.resource_updated("test://text"), 0);
-    assert_eq!(subscribe("test://bytes"), empty, "there is room again");
+        assert_eq!(unsubscribe("test://text"), empty);
+        assert_eq!(unsubscribe("test://text"), empty, "it is not an error to be sure");
+        assert_eq!(service.resource_updated("test://text"), 0);
+        assert_eq!(subscribe("test://bytes"), empty, "there is room again");
 
-    // Whoever has not declared it is not asked for it, and tells nobody.
-    let service = builder().build().expect("a good service");
-    let pair = Pair::simple(&service);
-    assert!(pair.to_server().subscribe("test://text").is_err());
-    assert_eq!(service.resource_updated("test://text"), 0);
+        // Whoever has not declared it is not asked for it, and tells nobody.
+        let service = builder().build().expect("a good service");
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        assert!(pair.to_server().subscribe("test://text").is_err());
+        assert_eq!(service.resource_updated("test://text"), 0);
+        pair.settle();
+        assert!(pair.client.take_lines().is_empty() && pair.server.take_lines().is_empty(), "{version}");
+    }
 }
 
 // req: COMPL-005
 #[test]
 fn variables_of_templates_are_completed() {
-    let service = builder().build().expect("a good service");
-    let pair = Pair::simple(&service);
-    let complete = |uri: &str, argument: &str| {
-        let reference = json!({"type": "ref/resource", "uri": uri});
-        pair.ask("completion/complete", json!({"ref": reference, "argument": {"name": argument, "value": ""}}))
-    };
-    for uri in ["test://template/{id}/data", "test://template/5/data"] {
-        assert_eq!(complete(uri, "id").expect("proposals")["completion"]["values"], json!(["123"]));
+    for version in ProtocolVersion::LEGACY {
+        let service = builder().build().expect("a good service");
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        let complete = |uri: &str, argument: &str| {
+            let reference = json!({"type": "ref/resource", "uri": uri});
+            pair.ask("completion/complete", json!({"ref": reference, "argument": {"name": argument, "value": ""}}))
+        };
+        for uri in ["test://template/{id}/data", "test://template/5/data"] {
+            assert_eq!(complete(uri, "id").expect("proposals")["completion"]["values"], json!(["123"]));
+        }
+        assert_eq!(complete("test://text", "id").expect("none")["completion"]["values"], json!([]));
+        assert_eq!(code(&complete("test://template/{id}/data", "other")), -32602);
+        assert_eq!(code(&complete("test://nothing", "id")), -32602);
     }
-    assert_eq!(complete("test://text", "id").expect("none")["completion"]["values"], json!([]));
-    assert_eq!(code(&complete("test://template/{id}/data", "other")), -32602);
-    assert_eq!(code(&complete("test://nothing", "id")), -32602);
 }

@@ -150,8 +150,9 @@ fn nobody_gets_the_answers_of_others() {
         }))
         .build()
         .expect("a good service");
-    let pairs: Vec<_> = (0..4)
-        .map(|i| Pair::new(&Host::builder(format!("client{i}"), "1").build(), &service, ProtocolVersion::V2025_11_25))
+    let clients = ProtocolVersion::LEGACY.into_iter().enumerate();
+    let pairs: Vec<_> = clients
+        .map(|(i, version)| Pair::new(&Host::builder(format!("client{i}"), "1").build(), &service, version))
         .collect();
     for round in 0..50 {
         let calls: Vec<_> =

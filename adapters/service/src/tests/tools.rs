@@ -1,6 +1,13 @@
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use mcp_proto::{
-    protocol::{Capability, Era, ProtocolVersion},
-    schema::{AudioContent, CallToolResult, ContentBlock, ResourceLink, TaskSupport, ToolAnnotations},
+    protocol::{Capability, Era, ProtocolVersion, VersionSet},
+    schema::{
+        AudioContent, CallToolResult, ContentBlock, ResourceLink, TaskSupport, ToolAnnotations, ToolsListChangedParams,
+    },
     wire::{ErrorCode, ErrorObject},
 };
 use serde_json::{Value, json};
@@ -128,6 +135,12 @@ fn names_are_checked_and_unique() {
     assert_eq!(twice, Err(RegisterError::Taken("echo".into())));
     let service = echo().build().expect("a good service");
     assert_eq!(service.add(Tool::new("echo", || ())), Err(RegisterError::Taken("echo".into())));
+    service.add(Tool::new("other", || ())).expect("its name is free");
+    for version in ProtocolVersion::LEGACY {
+        let listed = pair(&service, version).ask("tools/list", json!({})).expect("a list");
+        let names: Vec<_> = listed["tools"].as_array().expect("tools").iter().map(|tool| &tool["name"]).collect();
+        assert_eq!(names, ["echo", "other"], "{version}");
+    }
 }
 
 // req: TOOL-031 TOOL-033 TOOL-034 TOOL-035 M-TOOL-014 M-TOOL-016
@@ -230,10 +243,18 @@ fn content_that_a_revision_does_not_have_is_not_sent() {
 #[test]
 fn a_list_that_changes_is_announced_once_to_everyone() {
     let service = echo().build().expect("a good service");
-    let narrow = Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
-        joining.server.capabilities.tools.as_mut().expect("tools").list_changed = None;
+    let narrow = ProtocolVersion::LEGACY.map(|version| {
+        Pair::with(&Host::builder("client", "1").build(), &service, |joining| {
+            joining.client.settings.versions = VersionSet::only(version);
+            joining.server.capabilities.tools.as_mut().expect("tools").list_changed = None;
+        })
     });
-    let pairs = [pair(&service, ProtocolVersion::V2024_11_05), pair(&service, ProtocolVersion::V2025_11_25)];
+    let heard = Arc::new(AtomicUsize::new(0));
+    let pairs = ProtocolVersion::LEGACY.map(|version| {
+        let ear = heard.clone();
+        let counts = move |_: ToolsListChangedParams, _| _ = ear.fetch_add(1, Ordering::SeqCst);
+        Pair::new(&Host::builder("client", "1").on(counts).build(), &service, version)
+    });
 
     let many = (0..500).fold(Changes::new(), |changes, i| changes.add(Tool::new(format!("tool{i}"), || ())));
     service.change(many.remove_tool("echo")).expect("names are free");
@@ -246,8 +267,11 @@ fn a_list_that_changes_is_announced_once_to_everyone() {
             listed["tools"].as_array().expect("tools").iter().map(|tool| tool["name"].clone()).collect();
         assert_eq!(names, (0..500).map(|i| json!(format!("tool{i}"))).collect::<Vec<_>>());
     }
-    narrow.settle();
-    assert_eq!(narrow.server.take_lines(), [Value::Null; 0]);
+    assert_eq!(heard.load(Ordering::SeqCst), pairs.len(), "each client hears of it without having asked for that");
+    for pair in &narrow {
+        pair.settle();
+        assert_eq!(pair.server.take_lines(), [Value::Null; 0]);
+    }
 
     // What changes nothing is not announced, and half a change is none.
     pairs.iter().for_each(|pair| drop(pair.server.take_lines()));
