@@ -1,72 +1,68 @@
 //! What errors repeat of what a peer has sent.
 
-use mcp_proto::protocol::{Method, ProtocolVersion};
+use mcp_proto::{protocol::ProtocolVersion, schema::PromptArgument};
 use serde_json::{Value, json};
 
-use super::echo;
-use crate::{Host, Prompt, testing::Pair};
+use super::{echo, object};
+use crate::{Failure, Host, Prompt, Tool, testing::Pair};
 
-/// Everything that a request may name, and more than anybody would want to read of it.
-fn long_params() -> Value {
-    let long = "\u{7f}é".repeat(2000);
-    let names = [
-        "name",
-        "uri",
-        "taskId",
-        "level",
-        "cursor",
-        "ref",
-        "argument",
-        "arguments",
-        "protocolVersion",
-        "capabilities",
-        "clientInfo",
-        "notifications",
-        "inputResponses",
-        "requestState",
-        "params",
-    ];
-    names.into_iter().map(|name| (name.to_owned(), json!(long))).collect::<serde_json::Map<_, _>>().into()
+#[derive(serde::Deserialize)]
+struct Chosen {
+    #[allow(dead_code, reason = "it only has to be wanted")]
+    choice: Choice,
+}
+
+#[derive(serde::Deserialize)]
+enum Choice {
+    One,
+}
+
+/// Requests that are well-formed, and whose errors name what is wrong: a name of thousands of bytes.
+fn requests(long: &str) -> Vec<(&'static str, Value)> {
+    let complete = |prompt: &str, argument: &str| json!({"ref": {"type": "ref/prompt", "name": prompt}, "argument": {"name": argument, "value": "y"}});
+    vec![
+        ("tools/call", json!({"name": long})),
+        ("tools/call", json!({"name": "choose", "arguments": {"choice": long}})),
+        ("prompts/get", json!({"name": long})),
+        ("prompts/get", json!({"name": "choose", "arguments": {"choice": long}})),
+        ("completion/complete", complete(long, "choice")),
+        ("completion/complete", complete("choose", long)),
+        ("x/custom", json!({"choice": long})),
+    ]
 }
 
 #[test]
 fn an_error_repeats_little_of_a_request() {
-    #[derive(serde::Deserialize)]
-    struct Wanted {
-        #[allow(dead_code, reason = "it only has to be wanted")]
-        number: u64,
-    }
-    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
-        let service = echo()
-            .prompt(Prompt::new("p", || "said"))
-            .resources_may_come()
-            .subscriptions()
-            .on_request("x/custom", |wanted: Wanted, _| Ok::<_, crate::Failure>(wanted.number))
-            .build()
-            .expect("a good service");
-        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
-        let methods = Method::ALL.iter().map(|method| method.as_str()).chain(["x/custom"]);
-        let mut refused = 0;
-        for method in methods.filter(|method| !method.starts_with("notifications/") && *method != "initialize") {
-            let mut requests = vec![long_params(), json!({"name": "echo", "arguments": {"message": [long_params()]}})];
-            if method == "completion/complete" {
-                let reference = json!({"type": "ref/prompt", "name": long_params()["name"]});
-                requests.push(json!({"ref": reference, "argument": {"name": "x", "value": "y"}}));
-            }
-            for mut params in requests {
+    let schema = object(&json!({"type": "object", "properties": {"choice": {"type": "string"}}}));
+    // Where it is cut is no border of a character.
+    for long in [format!("q{}", "\u{e9}".repeat(4000)), format!("qq{}", "\u{e9}".repeat(4000))] {
+        for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+            let service = echo()
+                .tool(Tool::with_schema("choose", schema.clone(), |_: Chosen| "chosen"))
+                .prompt(
+                    Prompt::with_arguments("choose", [PromptArgument::new("choice")], |_: Chosen| "chosen")
+                        .complete("choice", |_: crate::Completing| vec!["One"]),
+                )
+                .on_request("x/custom", |_: Chosen, _| Ok::<_, Failure>("chosen"))
+                .build()
+                .expect("a good service");
+            let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+            for (at, (method, mut params)) in requests(&long).into_iter().enumerate() {
                 if version == ProtocolVersion::V2026_07_28 {
                     params["_meta"] = json!({
                         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
                         "io.modelcontextprotocol/clientCapabilities": {},
                     });
                 }
-                let id = pair.send_line(method, params);
-                let answer = pair.await_answer(&id);
+                let answer = pair.await_answer(&pair.send_line(method, params));
+                let is_refused = answer.get("error").is_some() || answer["result"]["isError"] == json!(true);
                 let text = answer.to_string();
-                assert!(text.len() < 4000, "{method}: {} bytes: {}", text.len(), &text[..300]);
-                refused += usize::from(answer.get("error").is_some());
+                assert!(
+                    is_refused && text.contains("q\u{e9}"),
+                    "{version} {at} {method}: it names what is wrong: {text}"
+                );
+                assert!(text.len() < 1000, "{version} {at} {method}: {} bytes", text.len());
             }
         }
-        assert!(refused > 10, "{refused}");
     }
 }

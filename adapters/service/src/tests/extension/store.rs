@@ -477,6 +477,28 @@ fn whoever_listens_hears_how_a_task_stands() {
     assert!(told(&pair, &other).iter().all(|task| task["taskId"] == json!(second)));
 }
 
+#[test]
+fn a_task_that_is_named_often_is_told_of_once() {
+    let (_open, gate) = Gate::new();
+    let service = kept(for_a_minute(), &gate).build().expect("a good service");
+    let pair = modern(&service);
+    let [first, second] = [(); 2].map(|()| begin(&pair, "works"));
+    for id in [&first, &second] {
+        cancel(&pair, id).expect("a receipt");
+        until_status(&pair, id, "cancelled");
+    }
+    let named: Vec<_> = (0..1000).map(|count| if count % 2 == 0 { &*first } else { &*second }).collect();
+    let (subscription, acknowledged) = listen(&pair, &named);
+    assert!(
+        acknowledged.as_array().is_some_and(|tasks| tasks.contains(&json!(first)) && tasks.contains(&json!(second)))
+    );
+    let mut told: Vec<_> = told(&pair, &subscription).iter().map(|task| task["taskId"].clone()).collect();
+    told.sort_by_key(Value::to_string);
+    let mut expected = [json!(first), json!(second)];
+    expected.sort_by_key(Value::to_string);
+    assert_eq!(told, expected);
+}
+
 /// Nobody reads what the server of this pair says, and it may say little at once.
 fn narrow(service: &Service) -> Pair {
     Pair::with(&Host::builder("client", "1").build(), service, |joining| {
