@@ -27,7 +27,7 @@ use mcp_proto::{
     connection::Principal,
     http::server::Caller,
     protocol::{ProtocolVersion, VersionSet},
-    schema::LoggingLevel,
+    schema::{LoggingLevel, TaskSupport},
 };
 use mcp_service::{
     Context, Failure, Host, Later, Service, Tool,
@@ -101,6 +101,11 @@ fn main() -> ExitCode {
         });
         trials.push(trial.with_ignored_flag(!is_there));
     }
+    // req: TASK-065
+    trials.push(Trial::test("tasks_are_listed_to_their_principal", || {
+        let shared = Shared::new(MemoryStore::default());
+        run(|both| Box::pin(tasks_of_a_principal(both)), |_| [shared.clone(), shared])
+    }));
     trials.push(Trial::test("a_session_that_is_too_large_is_refused", || {
         let mut limits = StoreLimits::default();
         limits.bytes = 2048;
@@ -199,6 +204,7 @@ fn service(gate: &Arc<Semaphore>) -> Service {
     let client = Tool::new_async("client", async |context: Context| {
         context.info().peer.as_ref().map_or_else(String::new, |peer| peer.name.clone())
     });
+    let client = client.task_support(TaskSupport::Optional);
     Service::builder("shared", "1").tool(count).tool(level).tool(later).tool(client).build().expect("a service")
 }
 
@@ -417,6 +423,37 @@ async fn a_session_is_nobody_elses(shared: Both) {
     assert_eq!(b.sessions(), 0, "nothing was begun for them");
     let mine = Asked { session: Some(&id), ..me(&b) };
     assert_eq!(mine.post(ping()).await.0, 200);
+}
+
+async fn tasks_of_a_principal(shared: Both) {
+    let (a, _, _) = two(&shared);
+    let mut sessions = Vec::new();
+    for principal in ["ada", "bob"] {
+        let by = Asked { endpoint: &a, session: None, principal: Some(principal) };
+        let id = by.initialize().await;
+        let asked = Asked { session: Some(&id), ..by };
+        asked.is_ready().await;
+        let params = json!({"name": "client", "arguments": {}, "task": {}});
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let (status, begun) = asked.post(call).await;
+        assert_eq!(status, 200, "{begun}");
+        let task = begun["result"]["task"]["taskId"].clone();
+        assert!(task.is_string(), "{begun}");
+        sessions.push((principal, id, task));
+    }
+    let list = || json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/list"});
+    for (principal, id, task) in &sessions {
+        for (other, ..) in &sessions {
+            let asked = Asked { endpoint: &a, session: Some(id), principal: Some(other) };
+            let (status, listed) = asked.post(list()).await;
+            if other != principal {
+                assert_eq!(status, 404, "{listed}");
+                continue;
+            }
+            let tasks = listed["result"]["tasks"].as_array().expect("a list");
+            assert_eq!(tasks.iter().map(|task| &task["taskId"]).collect::<Vec<_>>(), [task]);
+        }
+    }
 }
 
 async fn a_process_that_leaves(shared: Both) {
