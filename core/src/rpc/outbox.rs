@@ -277,7 +277,9 @@ impl Outbox {
     /// Gives back the space of queues in which nothing waits.
     pub(crate) fn shrink(&mut self) {
         if self.control.frames.is_empty() {
+            // Frames are numbered from the beginning again.
             self.control = Queue::default();
+            self.own_answers = Rare::default();
         }
         if self.requests.frames.is_empty() {
             self.requests = Rare::default();

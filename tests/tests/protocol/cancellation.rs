@@ -12,8 +12,8 @@ use mcp_proto::{
 use mcp_tests::{
     bed::Bed,
     link::LinkConfig,
-    message::{cancelled, error, notification, notification_with, request, request_with_token, result},
-    solo::{Solo, full_client},
+    message::{cancelled, error, notification, notification_with, request, request_with, request_with_token, result},
+    solo::{Solo, full_client, full_server},
 };
 use serde_json::{Value, json};
 
@@ -437,4 +437,26 @@ fn what_is_cancelled_is_counted_whoever_was_to_answer() {
         assert_eq!(server.conn.stats().cancelled, id);
     }
     assert_eq!(server.sent(), [Value::Null; 0]);
+}
+
+/// What the handshake has taken is given back when it is over, and with it what was known of answers that have left.
+#[test]
+fn answers_behind_the_handshake_are_taken_back_like_any_others() {
+    let mut server = Solo::server(full_server());
+    server.feed(&request_with(
+        "init",
+        "initialize",
+        json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}),
+    ));
+    for id in 100..110 {
+        server.feed(&request(id, "ping"));
+    }
+    server.feed(&cancelled("nope"));
+    server.sent();
+    server.feed(&notification("notifications/initialized"));
+    assert_eq!(server.take_events(), [Event::Ready]);
+    server.feed(&request(5, "ping"));
+    server.feed(&cancelled(5));
+    assert_eq!((server.sent(), server.conn.stats().cancelled), (vec![], 1));
 }
