@@ -36,6 +36,9 @@ pub(super) struct Page {
     pub(super) next: Option<String>,
 }
 
+/// How many tools of one list are reported as unusable. All of them are left out.
+const REPORTED: usize = 64;
+
 impl Tools {
     /// The arguments of a tool that belong into headers, as far as is known.
     pub(super) fn params(&self, tool: &str) -> &[HeaderParam] {
@@ -49,7 +52,7 @@ impl Tools {
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return page };
         page.next = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
         let Some(tools) = result.member("tools") else { return page };
-        let mut kept: Vec<&str> = Vec::new();
+        let (mut kept, mut left_out): (Vec<&str>, bool) = (Vec::new(), false);
         for tool in Members::new(tools.get(), depth) {
             let raw = RawJson::trusted(tool);
             let name: String = raw.member("name").and_then(|name| name.decode().ok()).unwrap_or_default();
@@ -63,11 +66,14 @@ impl Tools {
                 Err(InvalidHeaderParam::Schema) => kept.push(tool),
                 Err(why) => {
                     self.forget(&name);
-                    page.invalid.push((name, why));
+                    left_out = true;
+                    if page.invalid.len() < REPORTED {
+                        page.invalid.push((name, why));
+                    }
                 }
             }
         }
-        if !page.invalid.is_empty() {
+        if left_out {
             let list = ["[", &kept.join(","), "]"].concat();
             // The list is a piece of the text, so it has a place in it.
             let at = (tools.get().as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
@@ -134,6 +140,14 @@ mod tests {
         assert_eq!(tools.params("good").len(), 0);
         let page = tools.learn(&list(&[tool("only", r#","x-mcp-header":"""#)]), 128, &Limits::default());
         assert!(page.rest.is_some_and(|rest| rest.contains(r#""tools" : [],"#)));
+    }
+
+    #[test]
+    fn tools_that_cannot_be_offered_are_reported_up_to_a_bound() {
+        let bad = tool("bad", r#","x-mcp-header":"a b""#);
+        let page = Tools::default().learn(&list(&alloc::vec![bad; 1000]), 128, &Limits::default());
+        assert_eq!(page.invalid.len(), REPORTED);
+        assert!(page.rest.is_some_and(|rest| rest.contains(r#""tools" : [],"#)), "all of them are left out");
     }
 
     #[test]
