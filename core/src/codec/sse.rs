@@ -13,7 +13,7 @@ const NAME: usize = 6;
 /// What a decoder keeps of its buffer for the next event.
 const SPARE: usize = 64 * 1024;
 
-/// The most bytes of an id. It is sent back in a header, and kept as long as the stream.
+/// The most bytes of an id, which is sent back in a header and kept as long as the stream, and of the kind of an event.
 const ID: usize = 4096;
 
 /// One event. It borrows from the decoder, up to the next call.
@@ -49,7 +49,9 @@ impl core::error::Error for SseTooLong<'_> {}
 /// An id of more than 4 KiB is dropped, and the last id is empty then, as if the stream had taken the id back: the stream cannot
 /// be resumed until an event has another one.
 ///
-/// Memory: at most the limit, and 8 KiB for ids.
+/// An event whose kind has more than 4 KiB is too long, as one beyond the limit is.
+///
+/// Memory: at most the limit, and 20 KiB for ids and the kind.
 ///
 /// ```
 /// use mcp_proto::codec::SseDecoder;
@@ -273,6 +275,7 @@ impl SseDecoder {
             part = &part[..part.len().min((ID + 1).saturating_sub(self.value.len()))];
         }
         let room = self.limit.saturating_sub(self.buffered());
+        let room = if field == Field::Event { room.min(ID.saturating_sub(self.value.len())) } else { room };
         if part.len() > room {
             self.excess = Excess::New;
         }
@@ -573,6 +576,23 @@ mod tests {
             }
             assert_eq!(reports, expected, "{more:?}");
         }
+    }
+
+    #[test]
+    fn a_kind_is_kept_in_bounded_memory() {
+        // Invalid UTF-8 becomes three times as long as text.
+        let mut events = SseDecoder::new(1 << 20);
+        let input = ["event: ".as_bytes(), &[0xff; 100_000], b"\n"].concat();
+        let mut chunk = &input[..];
+        while let Some(event) = events.next_event(&mut chunk) {
+            assert!(event.is_err());
+        }
+        assert!(events.kind.as_ref().map_or(0, String::len) <= 3 * ID, "a kind of {} bytes", input.len());
+        // An event of such a kind is too long, and the next one is not.
+        let input = [&b"event: "[..], &[b'e'; ID + 1], b"\ndata: x\n\ndata: y\n\n"].concat();
+        let (mut chunk, mut events) = (&input[..], SseDecoder::new(1 << 20));
+        assert!(matches!(events.next_event(&mut chunk), Some(Err(_))));
+        assert!(matches!(events.next_event(&mut chunk), Some(Ok(event)) if event.data == b"y"));
     }
 
     #[test]

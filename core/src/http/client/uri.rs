@@ -7,6 +7,10 @@ use http::{Uri, uri::Scheme};
 /// Where `reference` leads from `base`, fragment left out; `None` if it is no reference, or does not lead to HTTP.
 pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next().unwrap_or_default();
+    // An address of HTTP is no longer than this, and what follows takes a multiple of the reference.
+    if reference.len() > usize::from(u16::MAX) {
+        return None;
+    }
     let (scheme, authority) = (base.scheme_str()?, base.authority()?);
     let text = if has_scheme(reference) {
         String::from(reference)
@@ -77,6 +81,13 @@ mod tests {
 
     fn resolved(base: &str, reference: &str) -> Option<String> {
         resolve(&base.parse().expect("a base"), reference).map(|uri| uri.to_string())
+    }
+
+    #[test]
+    fn a_reference_that_is_longer_than_an_address_leads_nowhere() {
+        let up_and_down = |count| ["x/../".repeat(count), "g".to_string()].concat();
+        assert_eq!(resolved("http://a.example/", &up_and_down(100)).as_deref(), Some("http://a.example/g"));
+        assert_eq!(resolved("http://a.example/", &up_and_down(20_000)), None);
     }
 
     // req: SSE-005
