@@ -237,6 +237,12 @@ fn refusals_that_wait_for_a_list_are_bounded() {
         assert!(caller.client.usage().bytes <= 1000);
     }
     assert_eq!(asked, ["tools/list", "tools/list"]);
+    // An answer that is read has what they leave.
+    let (exchange, _) = call(&mut caller, "t", &json!({}));
+    caller.head(exchange, json_response(200));
+    caller.body(exchange, [b'x'; 900]);
+    assert!(caller.client.usage().bytes <= 1000);
     let answered = caller.take_events();
-    assert_eq!(answered.len(), 3, "the others are answered at once: {answered:?}");
+    assert!(matches!(answered.last(), Some(Event::Response { outcome: Outcome::Failed(_), .. })), "{answered:?}");
+    assert_eq!(answered.len(), 4, "the others are answered at once: {answered:?}");
 }

@@ -114,17 +114,18 @@ impl Client {
         }
     }
 
-    /// Whether so many bytes more may be kept of an answer. A stream that answers nothing is one of two at most, and has its own
-    /// limit.
+    /// Whether so many bytes more may be kept of an answer, beside all others and the refusals that are kept. A stream that
+    /// answers nothing is one of two at most, and has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
-        let most = self.options.limits.body_bytes;
+        let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
         let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.job.asked().is_some()) else {
             return true;
         };
-        let kept = exchange.stage.bytes();
-        // While each has its share at most, the sum need not be known.
-        kept.saturating_add(more) <= most / self.exchanges.len().max(1)
-            || self.exchanges.values().map(|other| other.stage.bytes()).sum::<usize>().saturating_add(more) <= most
+        let others = self.exchanges.len().saturating_sub(1).saturating_mul(largest);
+        let refusals = self.refreshes.bytes();
+        // While even the largest answers would fit, the sum need not be known.
+        exchange.stage.bytes().saturating_add(more).saturating_add(others).saturating_add(refusals) <= most
+            || self.usage().bytes.saturating_add(more) <= most
     }
 
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {

@@ -27,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Refreshes {
     waiting: Vec<Refresh>,
+    /// Bytes of the answers of these.
+    bytes: usize,
     done: BTreeSet<CallId>,
 }
 
@@ -48,8 +50,13 @@ impl Refreshes {
     }
 
     /// Bytes of the answers that are kept.
-    pub(super) fn bytes(&self) -> usize {
-        self.waiting.iter().map(|refresh| refresh.answer.len()).sum()
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn push(&mut self, refresh: Refresh) {
+        self.bytes += refresh.answer.len();
+        self.waiting.push(refresh);
     }
 }
 
@@ -65,7 +72,7 @@ impl Client {
         }
         let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         let Some(asked) = self.conn.ask_for_tools(self.clock, None, PATIENCE) else { return false };
-        self.refreshes.waiting.push(Refresh { call, tool, answer: answer.to_vec(), asked, pages: 1 });
+        self.refreshes.push(Refresh { call, tool, answer: answer.to_vec(), asked, pages: 1 });
         true
     }
 
@@ -73,6 +80,7 @@ impl Client {
     pub(super) fn refreshed(&mut self, asked: u64, answer: &[u8]) {
         let Some(index) = self.refreshes.waiting.iter().position(|it| it.asked == asked) else { return };
         let mut refresh = self.refreshes.waiting.swap_remove(index);
+        self.refreshes.bytes -= refresh.answer.len();
         let depth = self.conn.settings().limits.json_depth;
         let text = core::str::from_utf8(answer).unwrap_or_default();
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return self.stands(&refresh) };
@@ -82,7 +90,7 @@ impl Client {
                 && let Some(asked) = self.conn.ask_for_tools(self.clock, Some(&next), PATIENCE)
             {
                 (refresh.asked, refresh.pages) = (asked, refresh.pages + 1);
-                self.refreshes.waiting.push(refresh);
+                self.refreshes.push(refresh);
                 return;
             }
         }
@@ -105,6 +113,7 @@ impl Client {
         let (waiting, lost): (Vec<_>, Vec<_>) = all.into_iter().partition(|refresh| conn.awaits(refresh.asked));
         self.refreshes.done.retain(|call| conn.knows(*call));
         self.refreshes.waiting = waiting;
+        self.refreshes.bytes -= lost.iter().map(|refresh| refresh.answer.len()).sum::<usize>();
         for refresh in lost {
             self.stands(&refresh);
         }
