@@ -35,6 +35,8 @@ pub enum Wake {
     Silence,
     /// The rest of a body is not waited for any longer.
     Linger,
+    /// The server has not accepted a message in time that is no request.
+    Accept,
     /// The server has not confirmed in time that the session is over.
     Farewell,
 }

@@ -281,6 +281,21 @@ fn calls_and_their_exchanges_are_known_to_each_other() {
     assert_eq!((caller.client.call_on(other), caller.client.exchange_of(second)), (None, None));
 }
 
+/// What one exchange may keep depends on what the others keep, also if these began when there were fewer of them.
+#[test]
+fn bodies_of_exchanges_that_begin_one_by_one_are_bounded_together() {
+    let mut options = options();
+    options.limits.body_bytes = 10_000;
+    let mut caller = Caller::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+    for count in 1..=20 {
+        let (_, exchange, _) = list(&mut caller);
+        caller.head(exchange, json_response(200));
+        caller.body(exchange, vec![b'x'; 10_000 / count]);
+        let bytes = caller.client.usage().bytes;
+        assert!(bytes <= 10_000, "{bytes} bytes of {count} exchanges");
+    }
+}
+
 /// Each answer is within its limit, and all of them together are not.
 #[test]
 fn bodies_are_bounded_together() {
@@ -621,4 +636,31 @@ fn a_challenge_is_shown_or_met() {
         "{events:?}"
     );
     assert!(caller.client.is_over());
+}
+
+/// A server that accepts nothing of what is sent to it, and asks for more and more of that.
+#[test]
+fn a_cancelled_call_makes_room_where_nothing_else_does() {
+    let mut options = options();
+    options.limits.exchanges = 4;
+    let (mut caller, stream) = Caller::in_session_with(ProtocolVersion::V2025_11_25, options);
+    let (call, exchange, _) = list(&mut caller);
+    for id in 0..30 {
+        caller.body(stream, format!("data: {{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n\n"));
+    }
+    assert_eq!(caller.client.usage().exchanges, 4 + 16, "there is no room for more");
+    assert_eq!(caller.aborted, []);
+    caller.client.connection(caller.now).cancel(call, None).expect("it is in flight");
+    caller.settle();
+    assert_eq!(caller.aborted, [exchange]);
+    // What the server does not accept is given up after a while.
+    let sent = caller.requests.len();
+    for _ in 0..3 {
+        caller.advance(Duration::from_secs(60));
+    }
+    assert!(caller.aborted.len() >= 30, "{}", caller.aborted.len());
+    assert!(caller.requests.len() > sent, "what waited for room was sent");
+    caller.advance(Duration::from_secs(60));
+    assert_eq!(caller.client.usage().exchanges, 1, "the stream");
+    assert!(caller.client.view().is_ready());
 }

@@ -201,6 +201,7 @@ impl Client {
         }
         let late = |exchange: &Exchange| match exchange.stage {
             Stage::Over { until, .. } => until <= now,
+            Stage::Proving(_) => false,
             _ => exchange.until.is_some_and(|until| until <= now),
         };
         let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
@@ -283,7 +284,12 @@ impl Client {
         let pauses = self.pauses.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
         let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.stage {
             Stage::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
-            _ => exchange.until.map(|at| Deadline { at, wake: Wake::Farewell }),
+            // Whoever is asked for a proof decides.
+            Stage::Proving(_) => None,
+            _ if matches!(exchange.job, Job::Farewell(_)) => {
+                exchange.until.map(|at| Deadline { at, wake: Wake::Farewell })
+            }
+            _ => exchange.until.map(|at| Deadline { at, wake: Wake::Accept }),
         });
         let gate = match self.gate {
             Gate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Silence }),
@@ -361,7 +367,7 @@ impl Client {
                 return self.wind_down();
             }
             let may_go = match self.gate {
-                Gate::Open => self.has_room(),
+                Gate::Open => self.makes_room(),
                 Gate::Until(_) => true,
                 Gate::Handshake | Gate::Initialized(_) | Gate::Listening { .. } => false,
             };
@@ -380,6 +386,15 @@ impl Client {
                 return;
             }
         }
+    }
+
+    /// Whether one more exchange may begin, once the exchanges of calls that have ended are gone.
+    fn makes_room(&mut self) -> bool {
+        if !self.has_room() && self.conn.has_control() {
+            // The cancellation that would end one of them may be what waits for room.
+            self.sweep();
+        }
+        self.has_room()
     }
 
     /// Whether one more exchange may begin. What ends others, or keeps them alive, does not wait for them.
@@ -416,7 +431,9 @@ impl Client {
         let request = self.request(&job, &uri);
         let sent_in = request.headers().get(&SESSION_ID).cloned();
         self.actions.push_back(Action::Request { exchange: id, request });
-        let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until: None };
+        let is_no_request = matches!(&job, Job::Post(post) if matches!(post.kind, Kind::Notification | Kind::Response));
+        let until = is_no_request.then(|| self.clock + self.options.limits.accept);
+        let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until };
         self.exchanges.insert(id, exchange);
         id
     }
@@ -432,7 +449,7 @@ impl Client {
     ) {
         let id = self.start(job, uri, redirects);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
-            exchange.until = until;
+            exchange.until = exchange.until.or(until);
         }
         match &mut self.gate {
             Gate::Initialized(waits) | Gate::Listening { stream: waits, .. } if *waits == old => *waits = id,

@@ -65,6 +65,9 @@ pub struct Limits {
     /// How long the rest of a body is read behind what was waited for, so that what carries it can be used again.
     /// Default 1 second.
     pub linger: Duration,
+    /// How long the server may take to accept a message that is no request: a notification, or the answer to a request of its
+    /// own. Default 60 seconds, as the idle timeout of a request. Then it is given up, so that it makes room for others.
+    pub accept: Duration,
     /// How long the server may take to confirm that a session is over. Default 3 seconds.
     pub farewell: Duration,
     /// Tools of which is kept which of their arguments belong into headers (2026-07-28). Default 4,096.
@@ -85,6 +88,7 @@ impl Default for Limits {
             longest_pause: Duration::from_secs(5 * 60),
             silence: Duration::from_millis(500),
             linger: Duration::from_secs(1),
+            accept: Duration::from_secs(60),
             farewell: Duration::from_secs(3),
             tools: 4096,
             tool_bytes: 4 << 20,
