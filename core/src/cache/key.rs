@@ -121,6 +121,14 @@ impl Question {
         }
     }
 
+    /// Whether a change of one of these resources can show in the result.
+    pub(super) fn concerns_any(&self, changed: &[String]) -> bool {
+        match self.member("uri") {
+            Some(uri) => changed.iter().any(|it| is_at_or_below(it, &uri) || is_at_or_below(&uri, it)),
+            None => !changed.is_empty(),
+        }
+    }
+
     fn member(&self, name: &str) -> Option<String> {
         RawJson::trusted(&self.params).member(name)?.decode().ok()
     }

@@ -144,8 +144,8 @@ impl Engine {
                 self.cache().changed(change, None);
             }
         }
-        for uri in filter.resource_subscriptions.iter().flatten() {
-            self.cache().changed(Method::ResourceUpdated, Some(uri));
+        if let Some(uris) = &filter.resource_subscriptions {
+            self.cache().changed_any(uris);
         }
     }
 }

@@ -77,6 +77,10 @@ impl Engine {
 
     /// The server says what it will tell. From now on the request is answered only when it ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
+        if self.repeats.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
+            // The first one counts. A server may repeat it as often as it likes.
+            return;
+        }
         let asked = self.repeats.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
         // What is too long to be looked at may promise anything.
         let filter = match params.weight() <= self.limits().described_bytes() {

@@ -249,6 +249,28 @@ fn a_change_that_was_told_is_looked_at() {
     }
 }
 
+/// What was missed before the first acknowledgement is looked at once.
+#[test]
+fn an_acknowledgement_that_comes_again_changes_nothing() {
+    let mut client = Client::modern_client();
+    let filter = json!({"toolsListChanged": true, "resourceSubscriptions": ["file:///a"]});
+    let ended = acknowledge(&mut client, &filter);
+    client.feed(&json!({"jsonrpc": "2.0", "id": ended, "result": {"resultType": "complete"}}));
+    client.take_events();
+    assert!(is_asked(&mut client, &tools(None)));
+    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
+    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///c")));
+    let id = acknowledge(&mut client, &filter);
+    assert!(is_asked(&mut client, &tools(None)), "it may have changed while nothing was heard");
+    assert!(is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
+    assert!(!is_asked(&mut client, &ReadResourceParams::new("file:///c")));
+    client.feed(&json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": {
+        "notifications": filter, "_meta": {"io.modelcontextprotocol/subscriptionId": id}}}));
+    client.take_events();
+    assert!(!is_asked(&mut client, &tools(None)));
+    assert!(!is_asked(&mut client, &ReadResourceParams::new("file:///a/b")));
+}
+
 // req: M-CACHE-019
 #[test]
 fn a_change_between_question_and_answer_counts() {
