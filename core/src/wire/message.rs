@@ -271,9 +271,16 @@ impl<'a> Envelope<'a> {
     fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         // It ends inside of the response, unless it comes to its own end.
         self.cut_in_response = true;
-        let result = read_object(scanner, 1, |scanner, _| scanner.pass(2).map(drop))?;
+        let mut twice = false;
+        let result = read_object(scanner, 1, |scanner, name| {
+            if scanner.peek() == Some(b'{') && name.is("_meta") {
+                twice |= read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?.twice;
+                return Ok(());
+            }
+            scanner.pass(2).map(drop)
+        })?;
         self.cut_in_response = false;
-        self.duplicate_param |= result.twice;
+        self.duplicate_param |= twice | result.twice;
         self.members = result.members;
         Ok(result.text)
     }

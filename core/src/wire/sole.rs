@@ -69,12 +69,20 @@ impl Seen {
     }
 }
 
-/// Whether params or a result that an application wrote have a member twice that decides: no peer would accept that.
+/// Whether params or a result that an application wrote, or their `_meta`, have a member twice that decides: a peer with the
+/// same rule would not accept that.
 pub(crate) fn is_ambiguous(object: &RawJson<'_>) -> bool {
     let (mut seen, mut meta) = (Seen::default(), false);
     object.all_members(|name, value| {
         seen.note(number(name.as_bytes()));
-        meta |= name == "_meta" && value.starts_with('{') && is_ambiguous(&RawJson::trusted(value));
+        if name == "_meta" && value.starts_with('{') {
+            let mut inside = Seen::default();
+            RawJson::trusted(value).all_members(|name, _| {
+                inside.note(number(name.as_bytes()));
+                true
+            });
+            meta |= inside.twice();
+        }
         true
     });
     seen.twice() || meta
@@ -123,11 +131,36 @@ mod tests {
                     let notification = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params}}}"#);
                     assert_eq!(defect(&notification), (Defect::DuplicateParam, Subject::Nothing), "{notification}");
                 }
-                let response = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{object}}}"#);
-                assert_eq!(defect(&response), (Defect::DuplicateParam, Subject::Response(one.clone())), "{response}");
+                for result in [&object, &meta] {
+                    let response = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{result}}}"#);
+                    assert_eq!(
+                        defect(&response),
+                        (Defect::DuplicateParam, Subject::Response(one.clone())),
+                        "{response}"
+                    );
+                }
                 // Further inside it belongs to users.
                 let inside = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"own":{object}}}}}"#);
                 assert!(Message::parse(&inside, 99).is_ok(), "{inside}");
+            }
+        }
+    }
+
+    /// An application may send what every peer accepts, and nothing else.
+    #[test]
+    fn senders_are_held_to_the_rule_for_receivers() {
+        for (object, expected) in [
+            (r#"{"name":1,"name":2}"#, true),
+            (r#"{"_meta":{"name":1,"name":2}}"#, true),
+            (r#"{"_meta":{"_meta":{"name":1,"name":2}}}"#, false),
+            (r#"{"_meta":{"own":{"name":1,"name":2}}}"#, false),
+            (r#"{"own":{"name":1,"name":2}}"#, false),
+        ] {
+            assert_eq!(super::is_ambiguous(&crate::wire::RawJson::trusted(object)), expected, "{object}");
+            for key in ["params", "result"] {
+                let head = if key == "params" { r#""method":"a","# } else { "" };
+                let text = format!(r#"{{"jsonrpc":"2.0","id":1,{head}"{key}":{object}}}"#);
+                assert_eq!(Message::parse(&text, 99).is_err(), expected, "{text}");
             }
         }
     }
