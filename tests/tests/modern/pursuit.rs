@@ -796,3 +796,21 @@ fn calls_that_became_tasks_end_with_the_connection() {
     client.conn.respond_error(key, &ErrorObject::internal("closed")).ok();
     assert_eq!(client.conn.usage().kept, 0);
 }
+
+/// What is not read is not silent, for a look at a task as for any other request.
+#[test]
+fn a_look_does_not_time_out_while_reading_is_paused() {
+    let mut client = client_with(|settings| {
+        settings.limits.outbox_bytes = 2000;
+        settings.limits.input_pause = Duration::from_secs(100);
+    });
+    begun(&mut client);
+    look_after(&mut client, millis(100));
+    let large = CallToolParams::new("x".repeat(1500));
+    client.conn.request(client.now, &large, RequestOptions::forever()).expect("there is room");
+    assert!(!client.conn.wants_input(client.now), "too much waits to be written");
+    client.advance(Duration::from_secs(60));
+    assert_eq!(client.take_events(), []);
+    let sent: Vec<_> = client.sent().iter().map(|message| message["method"].clone()).collect();
+    assert_eq!(sent, ["tools/call"], "the look is not cancelled");
+}
