@@ -193,7 +193,9 @@ mod tests {
         let mut client =
             net::TcpStream::connect(listener.local_addr().expect("an address")).expect("the listener listens");
         let (stream, _) = listener.accept().expect("a client");
-        [&client, &stream].map(|stream| stream.set_nonblocking(true).expect("a socket that does not block"));
+        for stream in [&client, &stream] {
+            stream.set_nonblocking(true).expect("a socket that does not block");
+        }
         let (now, mut config) = (Timestamp::ZERO, echo::config());
         config.settings.limits.outbox_bytes = 1 << 20;
         let mut guest = Guest {
