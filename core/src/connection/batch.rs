@@ -59,6 +59,12 @@ impl Batch {
     /// What it takes to keep one, in bytes: its slot, and the room that the first few answers get.
     const WEIGHT: usize = size_of::<Self>() + 4 * size_of::<Part>();
 
+    /// What the answers take that are there, as they are written, and those that are still to come, if these are small.
+    fn written(&self, small: usize) -> usize {
+        let texts = self.bytes - Self::WEIGHT - self.parts.len() * size_of::<Part>();
+        texts + self.parts.len() + self.open.saturating_sub(1).saturating_mul(small)
+    }
+
     const fn is_complete(&self) -> bool {
         self.open == 0 && !self.reading
     }
@@ -97,6 +103,13 @@ impl Batches {
     /// Returns the bytes of the batches that wait for answers.
     pub(super) const fn held(&self) -> usize {
         self.held
+    }
+
+    /// Whether an answer of so many bytes leaves room in its batch for small ones to the other requests, if all of them together
+    /// may take `most`.
+    pub(super) fn has_room_for(&self, slot: u32, bytes: usize, small: usize, most: usize) -> bool {
+        let written = self.slots.get(slot as usize).map_or(0, |batch| batch.written(small));
+        bytes.saturating_add(written).saturating_add("[]\n".len()) <= most
     }
 
     /// Whether one has all its answers.

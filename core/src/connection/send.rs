@@ -376,8 +376,10 @@ impl Engine {
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
             encode(&mut text)?;
-            let fits =
-                Part::weight_of(text.len()) <= room_in_batches || text.len() <= entry.id.as_bytes().len() + SMALL;
+            // All answers of a batch leave in one frame.
+            let fits = Part::weight_of(text.len()) <= room_in_batches
+                && self.batches.has_room_for(batch, text.len(), SMALL, max_len)
+                || text.len() <= entry.id.as_bytes().len() + SMALL;
             if text.len() > max_len || !fits {
                 return Err(SendError::TooLarge);
             }

@@ -64,6 +64,35 @@ fn a_batch_with_more_answers_than_there_is_room_for_holds_up_nobody() {
 }
 
 #[test]
+fn the_answers_of_a_batch_are_no_longer_together_than_a_message_may_be() {
+    const FRAME: usize = 20_000;
+    let mut config = full_server();
+    config.settings.limits.frame_bytes = FRAME;
+    let mut server = Solo::ready_server_with(config, ProtocolVersion::V2025_03_26);
+    let keys = batch(&mut server, 1..9);
+    let result = result_of(6_000);
+    let replaced: Vec<_> = keys
+        .iter()
+        .map(|key| server.conn.respond_raw_or_error(*key, &RawJson::from(&result)).expect("an answer is owed"))
+        .collect();
+    let sent = server.sent();
+    let [Value::Array(answers)] = &sent[..] else { panic!("one batch") };
+    let bytes = sent[0].to_string().len();
+    assert!(bytes <= FRAME, "{bytes} bytes");
+    // Two have room while the others are still to be answered, and one more when these were small.
+    let is_sent: Vec<_> = answers.iter().map(|answer| answer["result"].is_object()).collect();
+    assert_eq!(is_sent, [true, true, false, false, true, false, false, false]);
+    assert!(replaced.iter().zip(is_sent).all(|(replaced, is_sent)| replaced.is_none() == is_sent));
+    // What comes last may use what is left.
+    let keys = batch(&mut server, 1..4);
+    for key in keys {
+        assert_eq!(server.conn.respond_raw_or_error(key, &RawJson::from(&result)), Ok(None));
+    }
+    assert!(server.sent()[0].to_string().len() <= FRAME);
+    assert_eq!(server.conn.usage(), Usage::default());
+}
+
+#[test]
 fn what_batches_hold_is_bounded_and_every_request_is_answered() {
     const OUTBOX: usize = 100_000;
     let mut server = server(OUTBOX);
