@@ -54,6 +54,11 @@ fn has_room(exchanges: &Row<Box<Exchange>>, id: ExchangeId) -> bool {
 }
 
 impl Followed {
+    /// How many of them belong to no request.
+    pub(super) fn listening(&self) -> usize {
+        self.0.values().filter(|following| following.at.listens).count()
+    }
+
     pub(super) fn forget(&mut self, id: ExchangeId) {
         self.0.remove(&id);
         if self.0.is_empty() {
@@ -126,6 +131,9 @@ impl Session {
         // A client that comes back twice for a stream has lost it twice.
         let before = self.followed.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
         before.into_iter().for_each(|before| self.cut(before));
+        if at.listens && self.has_all_streams() {
+            return self.refuse_stream(id);
+        }
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.stream();
         let bytes = exchange.comment();

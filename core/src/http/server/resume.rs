@@ -28,15 +28,25 @@ impl Session {
             Some(Err(Lost::Elsewhere(from))) => self.follow(id, from),
             Some(Err(Lost::Never | Lost::Gone)) => self.nothing_to_resume(id),
             None | Some(Err(Lost::Listener)) => {
-                if streams.listening() >= self.options.limits.streams {
-                    return self
-                        .answer(id, refusal(StatusCode::CONFLICT, "There are too many streams in this session"));
+                if self.has_all_streams() {
+                    return self.refuse_stream(id);
                 }
+                let Way::Streams { streams, .. } = &mut self.kind else { return };
                 let stream = streams.begin(id, true);
                 self.open_stream(id, stream);
                 self.send_waiting(stream);
             }
         }
+    }
+
+    /// Whether as many streams are open as may be that belong to no request, those included that are looked for elsewhere.
+    pub(super) fn has_all_streams(&self) -> bool {
+        let Way::Streams { streams, .. } = &self.kind else { return false };
+        streams.listening() + self.followed.listening() >= self.options.limits.streams
+    }
+
+    pub(super) fn refuse_stream(&mut self, id: ExchangeId) {
+        self.answer(id, refusal(StatusCode::CONFLICT, "There are too many streams in this session"));
     }
 
     fn nothing_to_resume(&mut self, id: ExchangeId) {
@@ -54,6 +64,12 @@ impl Session {
             // The answer is not kept.
             return self.nothing_to_resume(id);
         }
+        // One that is open takes no more than it has.
+        let opens = listens && streams.all.get(from.stream).is_some_and(|known| known.exchange.is_none());
+        if opens && self.has_all_streams() {
+            return self.refuse_stream(id);
+        }
+        let Way::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(before) = streams.carry(from.stream, id) {
             // Its client has lost it before that was noticed here, and what waits there is in the replay.
             self.cut(before);

@@ -103,6 +103,10 @@ impl Streams {
 
     /// A new stream, carried by this exchange.
     pub(super) fn begin(&mut self, exchange: ExchangeId, listens: bool) -> u64 {
+        if listens {
+            // One that a client has lost, and on which nothing was sent, is seen nowhere else.
+            self.tidy_sometimes();
+        }
         let stream = self.next;
         self.next += 1;
         let exchange = Some(exchange);
