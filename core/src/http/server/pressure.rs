@@ -28,7 +28,11 @@ impl Session {
         self.conn.hold(self.queued, full);
         let full = full || !self.conn.has_room();
         match self.held {
-            Some(_) if !full => self.held = None,
+            Some(_) if !full => {
+                self.held = None;
+                // There may be something that waited for the room.
+                self.touched = true;
+            }
             None if full => self.watch_readers(),
             _ => {}
         }

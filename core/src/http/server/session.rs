@@ -85,7 +85,7 @@ pub struct Session {
     activity: Option<Arc<Activity>>,
     frame: Vec<u8>,
     /// Something was done to the connection, and what it has to say was not brought to where it belongs.
-    touched: bool,
+    pub(super) touched: bool,
     /// Requests that are answered with a challenge, whatever else the answer says.
     pub(super) challenges: BTreeMap<ExchangeId, Challenge>,
     /// Streams that were sent elsewhere.
