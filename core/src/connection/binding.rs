@@ -4,14 +4,24 @@ use alloc::{string::ToString, sync::Arc};
 use core::{marker::PhantomData, time::Duration};
 
 use super::{
-    ClientConfig, ClientEnd, CloseReason, Connection, Event, Failure, Opening, Outcome, RequestOptions, ServerEnd,
+    ClientConfig, ClientEnd, CloseReason, Connection, Event, Failure, Limits, Opening, Outcome, RequestOptions,
+    ServerEnd,
     engine::{CallTag, Downstream, Engine, Side},
+    modern::described,
 };
 use crate::{
     protocol::{Era, Method, Phase},
     rpc::{CallId, Lane, ReplyKey, Timestamp},
-    wire::encode,
+    wire::{Message, RequestId, encode},
 };
+
+/// What a request of the modern era may take beside its own length while it is worked on, in bytes.
+pub(crate) fn request_weight(message: &Message<'_>) -> usize {
+    let Message::Request { method, params, meta, .. } = message else { return 0 };
+    let is_listen = Method::parse(method) == Some(Method::Listen);
+    let filter = params.as_ref().filter(|_| is_listen).and_then(|params| params.member("notifications"));
+    described(meta.as_ref()).saturating_add(filter.map_or(0, |filter| filter.weight()))
+}
 
 impl Connection<ServerEnd> {
     /// The stream that a request came in on, answered or not, as long as it has a place in the table.
@@ -22,6 +32,20 @@ impl Connection<ServerEnd> {
     /// Nothing is going on for now: gives back the space of buffers that are empty.
     pub(crate) fn shrink(&mut self) {
         self.engine.shrink();
+    }
+
+    /// A number for an id of the peer, which does not know it.
+    pub(crate) fn hash_of(&self, id: &RequestId) -> u64 {
+        self.engine.requests.hash_of(id)
+    }
+
+    /// Whether a request of the peer is there under this id.
+    pub(crate) fn knows_request(&self, id: &RequestId) -> bool {
+        self.engine.requests.find(id).is_some()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.engine.limits()
     }
 
     /// Whether requests of the peer are still there.

@@ -47,6 +47,8 @@ use core::{marker::PhantomData, time::Duration};
 use serde_core::ser::Error as _;
 
 pub use arrival::{Arrival, Principal};
+#[cfg(feature = "http")]
+pub(crate) use binding::request_weight;
 pub use config::{ClientConfig, ServerConfig, Settings};
 pub use context::{RequestContext, TaskProgress};
 pub use error::{CloseReason, SendError, Violation};

@@ -26,6 +26,27 @@ use crate::{
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, excerpt, scan::may_have},
 };
 
+/// What is kept of `_meta` as long as the request is, in bytes, decoded.
+pub(super) fn described(meta: Option<&RawJson<'_>>) -> usize {
+    /// So much is not worth a closer look.
+    const LITTLE: usize = 4 << 10;
+    const KEPT: [&str; 6] = [
+        keys::CLIENT_CAPABILITIES,
+        keys::CLIENT_INFO,
+        keys::PROGRESS_TOKEN,
+        keys::TRACEPARENT,
+        keys::TRACESTATE,
+        keys::BAGGAGE,
+    ];
+    let Some(meta) = meta else { return 0 };
+    let all = meta.weight();
+    if all <= LITTLE {
+        return all;
+    }
+    let kept = meta.pick(KEPT).into_iter().flatten();
+    kept.map(|text| RawJson::trusted(text).weight()).sum::<usize>().min(all)
+}
+
 /// What a request says of itself in `_meta`, and what its answer has to say.
 #[derive(Clone, Debug)]
 pub(super) struct Modern {
@@ -174,10 +195,10 @@ impl Engine {
         }
         let method = method.in_era(Era::Modern);
         // Much of it is kept as long as the request is.
-        let described = meta.map_or(0, RawJson::weight);
-        if described > self.limits().described_bytes() {
+        if meta.is_some_and(|meta| meta.weight() > self.limits().described_bytes()) {
             return self.refuse_oversized(origin, &id);
         }
+        let described = described(meta);
         let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
             Ok(read) => read,
             Err(Refused { error, violation }) => {
@@ -195,7 +216,7 @@ impl Engine {
         let tag =
             RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
         if method.known() == Some(Method::Listen) {
-            return self.receive_listen(id, params, tag, origin);
+            return self.receive_listen(id, params, tag, (origin, described));
         }
         match self.admit(id, tag, origin) {
             Ok(key) => Some(Event::Request { key, method, params }),

@@ -24,7 +24,16 @@ use crate::{
 pub(super) struct Subscriptions {
     active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
     /// What is left to the application, which alone knows the tasks that are named.
-    asked: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
+    asked: BTreeMap<ReplyKey, Asked>,
+}
+
+/// A subscription that is left to the application.
+#[derive(Clone, Debug)]
+struct Asked {
+    id: RequestId,
+    filter: SubscriptionFilter,
+    /// What is kept of what the request says of itself, in bytes.
+    described: usize,
 }
 
 impl Empty for Subscriptions {
@@ -62,6 +71,14 @@ impl Subscriptions {
     }
 }
 
+/// What it takes to keep a filter, in bytes.
+fn filter_bytes(filter: &SubscriptionFilter) -> usize {
+    /// A name, its place in the list, and what the allocator takes for it.
+    const NAME: usize = 64;
+    let names = filter.resource_subscriptions.iter().chain(&filter.task_ids).flatten();
+    names.map(|name| name.len() + NAME).sum()
+}
+
 /// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.
 fn is_well_formed(filter: &SubscriptionFilter) -> bool {
     const MEMBERS: [&str; 5] =
@@ -84,14 +101,11 @@ impl Engine {
         id: RequestId,
         params: Option<RawJson<'a>>,
         tag: RequestTag,
-        origin: Origin,
+        (origin, described): (Origin, usize),
     ) -> Option<Event<'a>> {
-        let wanted_bytes = params.as_ref().map_or(0, RawJson::weight);
-        if wanted_bytes > self.limits().described_bytes() {
+        if params.as_ref().is_some_and(|params| params.weight() > self.limits().described_bytes()) {
             return self.refuse_oversized(origin, &id);
         }
-        let origin = Origin { bytes: origin.bytes.saturating_add(wanted_bytes), ..origin };
-        let tag = RequestTag { bytes: origin.bytes, ..tag };
         let wanted = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
             Ok(params) if is_well_formed(&params.notifications) => params.notifications,
             _ => {
@@ -111,6 +125,11 @@ impl Engine {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
             return self.violation(Violation::TooManyRequests);
         }
+        let names_tasks = wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
+        // The message is kept for as long as the application has it, and else only what is left of it.
+        let message = if names_tasks { origin.bytes } else { described };
+        let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&wanted));
+        let (origin, tag) = (Origin { bytes, ..origin }, RequestTag { bytes, ..tag });
         let key = match self.admit(id.clone(), tag, origin) {
             Ok(key) => key,
             Err(violation) => return self.violation(violation),
@@ -120,8 +139,8 @@ impl Engine {
             self.end(CloseReason::PeerNotReading);
             return None;
         }
-        if wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty()) {
-            self.subscriptions.asked.insert(key, (id, wanted));
+        if names_tasks {
+            self.subscriptions.asked.insert(key, Asked { id, filter: wanted, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }
         self.open_subscription(key, id, wanted);
@@ -143,13 +162,23 @@ impl Engine {
             None | Some((_, State::Answered)) => return Err(SendError::Answered),
         }
         self.has_room()?;
-        let (id, mut filter) = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
+        let asked = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
+        let Asked { id, mut filter, described } = asked;
         if self.phase >= Phase::Draining {
             return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
         }
         filter.task_ids.iter_mut().for_each(|tasks| tasks.retain(|task| is_there(task)));
+        self.counts(key, described.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&filter)));
         self.open_subscription(key, id, filter);
         Ok(())
+    }
+
+    /// From now on a request takes so many bytes, which is not more than before.
+    fn counts(&mut self, key: ReplyKey, bytes: usize) {
+        if let Some((entry, _)) = self.requests.get_mut(key) {
+            let before = core::mem::replace(&mut entry.tag.bytes, bytes);
+            self.request_bytes = self.request_bytes - before + bytes;
+        }
     }
 
     /// A subscription is in force from the moment in which its acknowledgement is queued.

@@ -8,8 +8,9 @@ use super::{MemoryReplay, Replay};
 /// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
 /// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message.
-/// A session holds at most what its connection may hold, [`waiting_bytes`](Self::waiting_bytes), and
-/// [`replay_bytes`](Self::replay_bytes) and one message. What waits to be written on its exchanges counts as part of the
+/// A session holds at most what its connection may hold, the bodies of requests that wait
+/// ([`admission`](Self::admission)), [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes) and one
+/// message. What waits to be written on its exchanges counts as part of the
 /// connection's [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request
 /// of 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub struct Limits {
     pub head_bytes: usize,
     /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, whoever sends
     /// more is refused with 503: without it, every connection could hold one large body that never ends.
+    ///
+    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, so at most seven eighths, and others
+    /// find a part of the rest. One sixteenth is free for bodies of at most 64 KiB, whoever sends them.
     pub body_bytes: usize,
     /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those whose
     /// clients have not come back after they had opened them, then the one that is idle longest. If all are in use, new ones
@@ -32,9 +36,16 @@ pub struct Limits {
     pub requests: usize,
     /// Bytes of requests that wait or are worked on, of all sessions and requests that stand alone together. Default 256 MiB.
     /// Beyond it, new requests are refused with 503. Responses and notifications are not.
+    ///
+    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
+    /// [`body_bytes`](Self::body_bytes), and a request counts among those of whoever began its session. Where callers are not
+    /// told apart, this holds for each session. One sixteenth is free for requests that take at most 64 KiB. A request takes its
+    /// length and, in 2026-07-28, what is kept of what it says of its client; a subscription takes what is kept of it.
     pub request_bytes: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503. Responses
-    /// and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the most.
+    /// and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the most. A batch
+    /// (2025-03-26), which may have some of them, does not wait either: those of its requests for which there is no room in
+    /// the connection are refused one by one.
     pub exchanges: usize,
     /// How long a request waits until there is room for it in its session: among [`exchanges`](Self::exchanges), and among the
     /// [`requests`](crate::connection::Limits::requests) and
@@ -43,7 +54,7 @@ pub struct Limits {
     /// [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
     pub admission: Duration,
     /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
-    /// that it has lost without anybody noticing. Beyond it, new ones are refused with 409.
+    /// that it has lost without anybody noticing. Beyond it, new ones, and lost ones that are taken up, are refused with 409.
     pub streams: usize,
     /// Bytes of one session that wait to be written, beyond which new messages are refused as busy. Default 4 MiB.
     ///

@@ -224,3 +224,63 @@ fn nothing_is_elsewhere_where_nothing_is_shared() {
     head.headers.insert("mcp-session-id", http::HeaderValue::from_static("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"));
     assert_eq!(web.ask(Request::from_parts(head, Vec::new())).status(), 404);
 }
+
+fn ping() -> serde_json::Value {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})
+}
+
+/// A process asks the store about a session before it reads the body of a request, and so the session is used from then on.
+#[test]
+fn a_session_that_is_caught_up_with_does_not_expire_before_its_request_has_come() {
+    let (mut here, _, id, standing) = moved("2025-11-25");
+    here.advance(Duration::from_secs(30 * 60 - 5));
+    let now = here.now;
+    here.last_session().catch_up(now, &standing);
+    here.advance(Duration::from_secs(20));
+    assert_eq!(here.sessions.len(), 1);
+    let asked = here.say(&id, &ping());
+    assert_eq!(here.reply(asked).json()["result"], json!({}));
+    // It ends when nobody uses it all the same.
+    here.advance(Duration::from_secs(30 * 60 + 1));
+    assert_eq!(here.sessions.len(), 0);
+}
+
+#[test]
+fn a_shared_session_that_ends_here_is_not_said_to_be_gone() {
+    let (mut here, _, id, _) = moved("2025-11-25");
+    let (head, body) = here.in_session(&id, &ping()).into_parts();
+    let key = mcp_proto::http::SessionId::parse(&id).expect("an id");
+    let request = |web: &mut Web| {
+        let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
+        intake.feed(&body).expect("it is short");
+        intake.end().expect("it is a message")
+    };
+    // Between its head and its body, it has given way to another one.
+    let late = request(&mut here);
+    let mut asked = request(&mut here);
+    let handle = here.endpoint.route(here.now, &asked, [0; 24], |_| panic!("it is there")).expect("it is there");
+    here.endpoint.forget(&key);
+    let now = here.now;
+    let refused =
+        here.endpoint.route(now, &late, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
+    assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+    // Or before it was brought there.
+    let session = here.sessions.get_mut(&handle).expect("it is there");
+    session.give_up(now);
+    let refused = session.open(now, &mut asked).expect_err("it is over");
+    assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
+    // Where nothing is shared, it is gone.
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    let (head, body) = web.in_session(&id, &ping()).into_parts();
+    let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is known");
+    intake.feed(&body).expect("it is short");
+    let mut asked = intake.end().expect("it is a message");
+    let now = web.now;
+    web.last_session().give_up(now);
+    assert_eq!(web.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);
+    web.endpoint.forget(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
+    let refused =
+        web.endpoint.route(now, &asked, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
+    assert_eq!(refused.status(), 404);
+}

@@ -1,7 +1,10 @@
-//! Requests that wait until there is room for them in their session, and what all requests of an endpoint take.
+//! Requests that wait until there is room for them in their session, within bounds and in the order in which they came.
 
-use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    vec::Vec,
+};
 
 use super::{
     ExchangeId, Request, Session,
@@ -15,68 +18,48 @@ use crate::{
         Answer, Deadline, Wake,
         answer::{self, busy},
     },
-    protocol::{Method, Phase},
+    protocol::{Method, Phase, ProtocolVersion},
     rpc::{Empty, Timestamp},
-    wire::{Message, RequestId},
+    wire::{self, Members, Message, RequestId},
 };
 
 /// What a request that waits takes beside its body.
 const ENTRY: usize = 1 << 10;
 
+/// So many that do not wait any more may be among those that do.
+const FEW: usize = 64;
+
 /// For each exchange that a session may have, so many requests may wait.
 const WAITING: usize = 16;
-
-/// What a session takes of what the requests of all sessions may take.
-#[derive(Debug)]
-pub(super) struct Load {
-    of: Arc<AtomicUsize>,
-    taken: usize,
-}
-
-impl Load {
-    pub(super) fn new(of: &Arc<AtomicUsize>) -> Self {
-        Self { of: of.clone(), taken: 0 }
-    }
-
-    fn set(&mut self, bytes: usize) {
-        if bytes > self.taken {
-            self.of.fetch_add(bytes - self.taken, Ordering::Relaxed);
-        } else if bytes < self.taken {
-            self.of.fetch_sub(self.taken - bytes, Ordering::Relaxed);
-        }
-        self.taken = bytes;
-    }
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.set(0);
-    }
-}
 
 /// Requests that wait, in the order in which they came.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     all: VecDeque<Queued>,
+    /// Those of them that still wait, by the hashes of their ids.
+    by_id: BTreeSet<(u64, ExchangeId)>,
     /// How many of them still wait.
     len: usize,
     bytes: usize,
 }
 
 impl Empty for Queue {
-    const EMPTY: &'static Self = &Self { all: VecDeque::new(), len: 0, bytes: 0 };
+    const EMPTY: &'static Self = &Self { all: VecDeque::new(), by_id: BTreeSet::new(), len: 0, bytes: 0 };
 }
 
 #[derive(Debug)]
 struct Queued {
     id: ExchangeId,
+    /// That of the id of the request.
+    hash: u64,
     /// `None` once it does not wait any more.
     request: Option<Request>,
     until: Timestamp,
 }
 
 impl Request {
-    fn weight(&self) -> usize {
+    /// What it takes while it waits.
+    fn waiting_weight(&self) -> usize {
         self.body.len() + ENTRY
     }
 }
@@ -91,18 +74,21 @@ impl Queue {
         self.all.front().map(|first| Deadline { at: first.until, wake: Wake::Admission })
     }
 
-    fn push(&mut self, id: ExchangeId, request: Request, until: Timestamp) {
+    fn push(&mut self, id: ExchangeId, (request, hash): (Request, u64), until: Timestamp) {
         self.len += 1;
-        self.bytes += request.weight();
-        self.all.push_back(Queued { id, request: Some(request), until });
+        self.bytes += request.waiting_weight();
+        self.by_id.insert((hash, id));
+        self.all.push_back(Queued { id, hash, request: Some(request), until });
     }
 
     /// A request does not wait any more.
     pub(super) fn remove(&mut self, id: ExchangeId) -> Option<Request> {
         let at = self.all.partition_point(|queued| queued.id < id);
-        let request = self.all.get_mut(at).filter(|queued| queued.id == id)?.request.take()?;
+        let queued = self.all.get_mut(at).filter(|queued| queued.id == id)?;
+        let request = queued.request.take()?;
+        self.by_id.remove(&(queued.hash, id));
         self.len -= 1;
-        self.bytes -= request.weight();
+        self.bytes -= request.waiting_weight();
         self.tidy();
         Some(request)
     }
@@ -113,6 +99,8 @@ impl Queue {
         }
         if self.all.is_empty() {
             self.all = VecDeque::new();
+        } else if self.all.len() > 2 * self.len + FEW {
+            self.all.retain(|queued| queued.request.is_some());
         }
     }
 
@@ -121,9 +109,15 @@ impl Queue {
         Some((first.id, first.request.as_ref()?))
     }
 
-    fn find(&self, id: &RequestId) -> Option<ExchangeId> {
-        let is_it = |queued: &&Queued| queued.request.as_ref().and_then(Request::id) == Some(id);
-        self.all.iter().find(is_it).map(|queued| queued.id)
+    fn get(&self, id: ExchangeId) -> Option<&Request> {
+        let at = self.all.partition_point(|queued| queued.id < id);
+        self.all.get(at).filter(|queued| queued.id == id)?.request.as_ref()
+    }
+
+    /// The first request that waits under this id, which has this hash.
+    fn find(&self, id: &RequestId, hash: u64) -> Option<ExchangeId> {
+        let mut alike = self.by_id.range((hash, ExchangeId(0))..=(hash, ExchangeId(u64::MAX))).map(|(_, waits)| *waits);
+        alike.find(|waits| self.get(*waits).and_then(Request::id) == Some(id))
     }
 }
 
@@ -140,14 +134,14 @@ impl Session {
         }
         let open = open - self.queue.len();
         match (request.kind, &request.work) {
-            // They may be what requests in flight wait for, and are answered at once.
-            (Kind::Notification | Kind::Response, _) => fits(open, limits.exchanges.saturating_mul(2)),
+            // They may be what requests in flight wait for, and are answered at once. A batch may have some of them.
+            (Kind::Notification | Kind::Response | Kind::Batch, _) => fits(open, limits.exchanges.saturating_mul(2)),
             // The endpoint has forgotten a session that is to end: it ends however many requests there are.
             (_, Work::End(_)) => Ok(false),
-            (Kind::Nothing | Kind::Batch, _) | (_, Work::Initialize) => fits(open, limits.exchanges),
+            (Kind::Nothing, _) | (_, Work::Initialize) => fits(open, limits.exchanges),
             (Kind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
             (Kind::Request, _) => {
-                let bytes = self.queue.bytes.saturating_add(request.weight());
+                let bytes = self.queue.bytes.saturating_add(request.waiting_weight());
                 let is_full = bytes > limits.request_bytes / 2 || self.queue.len() >= WAITING * limits.exchanges;
                 if is_full { Err(Box::new(busy("Too many requests wait in this session"))) } else { Ok(true) }
             }
@@ -162,7 +156,8 @@ impl Session {
     /// Has a request wait until there is room for it.
     pub(super) fn wait_for_room(&mut self, id: ExchangeId, request: &mut Request) {
         let until = self.clock + self.options.limits.admission;
-        self.queue.push(id, request.take(), until);
+        let hash = request.id().map_or(0, |id| self.conn.hash_of(id));
+        self.queue.push(id, (request.take(), hash), until);
     }
 
     /// Brings requests that have waited to the connection, as far as there is room.
@@ -199,24 +194,48 @@ impl Session {
         }
     }
 
-    /// A notification may cancel a request that waits.
+    /// A notification may cancel a request that waits, and so may those of a batch.
     pub(super) fn cancel_waiting(&mut self, request: &Request) {
-        if self.queue.len() == 0 || request.method() != Some(Method::Cancelled.as_str()) {
+        if self.queue.len() == 0 {
             return;
         }
-        let Some(Message::Notification { params: Some(params), .. }) = request.message() else { return };
-        let id = params.member("requestId").and_then(|id| RequestId::from_token(id.get()));
-        let Some(id) = id.and_then(|id| self.queue.find(&id)) else { return };
-        self.queue.remove(id);
-        self.cut(id);
+        match request.kind {
+            Kind::Notification if request.method() == Some(Method::Cancelled.as_str()) => {
+                request.message().into_iter().for_each(|message| self.cancel_waiting_by(&message));
+            }
+            Kind::Batch if self.conn.version().is_some_and(ProtocolVersion::has_batches) => {
+                let limits = self.conn.limits();
+                let (depth, most) = (limits.json_depth, limits.batch_members);
+                let Ok(text) = wire::text(&request.body) else { return };
+                // A batch that is refused as too large says nothing.
+                if Members::new(text, depth).take(most.saturating_add(1)).count() > most {
+                    return;
+                }
+                for member in Members::new(text, depth) {
+                    Message::parse(member, depth).iter().for_each(|message| self.cancel_waiting_by(message));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn cancel_waiting_by(&mut self, message: &Message<'_>) {
+        let Message::Notification { method, params: Some(params), .. } = message else { return };
+        if method != Method::Cancelled.as_str() {
+            return;
+        }
+        let Some(id) = params.member("requestId").and_then(|id| RequestId::from_token(id.get())) else { return };
+        let find = |id: &RequestId| self.queue.find(id, self.conn.hash_of(id));
+        // One that is in flight under this very id is meant before one that waits under an id of the other type.
+        let retyped = || id.retyped().filter(|_| !self.conn.knows_request(&id)).and_then(|id| find(&id));
+        let Some(waits) = find(&id).or_else(retyped) else { return };
+        self.queue.remove(waits);
+        self.cut(waits);
     }
 
     /// Takes note of what the requests of this session take.
     pub(super) fn weigh_requests(&mut self) {
-        let bytes = self.conn.request_bytes() + self.queue.bytes;
-        if bytes != self.load.taken {
-            self.load.set(bytes);
-        }
+        self.load.set(self.conn.request_bytes() + self.queue.bytes);
     }
 }
 
@@ -227,8 +246,70 @@ impl Request {
             work: self.work.clone(),
             kind: self.kind,
             principal: self.principal.clone(),
+            client: self.client.clone(),
+            is_known_here: self.is_known_here,
+            weight: self.weight,
             body: core::mem::take::<Vec<u8>>(&mut self.body),
             outline: self.outline.take(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        http::{
+            SessionId,
+            server::{Caller, clients::Clients},
+        },
+        wire::Outline,
+    };
+
+    fn request(id: u64) -> Request {
+        let body = alloc::format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#).into_bytes();
+        let text = wire::text(&body).expect("text");
+        let outline = Outline::of(text, Message::parse(text, 10).expect("a message"));
+        Request {
+            work: Work::Message(SessionId::new([0; 24])),
+            kind: Kind::Request,
+            principal: None,
+            client: Clients::new().of(&Caller::Anybody),
+            is_known_here: true,
+            weight: body.len(),
+            body,
+            outline,
+        }
+    }
+
+    #[test]
+    fn requests_that_do_not_wait_any_more_leave_nothing() {
+        let mut queue = Queue::default();
+        queue.push(ExchangeId(1), (request(1), 1), Timestamp::ZERO);
+        for number in 2..10_000 {
+            queue.push(ExchangeId(number), (request(number), number % 7), Timestamp::ZERO);
+            assert!(queue.remove(ExchangeId(number)).is_some());
+            assert!(queue.remove(ExchangeId(number)).is_none());
+            assert!(queue.all.len() <= 2 + FEW, "{} entries for one that waits", queue.all.len());
+        }
+        assert_eq!((queue.len(), queue.by_id.len(), queue.bytes), (1, 1, request(1).waiting_weight()));
+    }
+
+    #[test]
+    fn a_request_is_found_by_its_id() {
+        let mut queue = Queue::default();
+        let hash = |id: u64| id % 3;
+        for number in 1..=100 {
+            queue.push(ExchangeId(number), (request(number / 2), hash(number / 2)), Timestamp::ZERO);
+        }
+        let find = |queue: &Queue, id: u64| queue.find(&RequestId::from(id), hash(id));
+        // Of several with one id it is the first one.
+        assert_eq!(find(&queue, 20), Some(ExchangeId(40)));
+        assert!(queue.remove(ExchangeId(40)).is_some());
+        assert_eq!(find(&queue, 20), Some(ExchangeId(41)));
+        assert!(queue.remove(ExchangeId(41)).is_some());
+        assert_eq!(find(&queue, 20), None);
+        assert_eq!(queue.find(&RequestId::from(21), hash(20)), None, "that is not its hash");
+        assert_eq!(queue.first().map(|(id, _)| id), Some(ExchangeId(1)));
     }
 }

@@ -1,16 +1,13 @@
 //! The door: every request comes in here, and is refused or brought to a session.
 
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc, vec::Vec};
-use core::{
-    fmt,
-    ops::Deref,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use core::fmt;
 
 use http::request::Parts;
 
 use super::{
     Caller, Intake, Request, Session,
+    clients::{Client, Clients},
     head::Surface,
     intake::{Kind, Work},
     tenants::{Activity, Tenants},
@@ -33,29 +30,6 @@ pub struct Options {
     pub paths: Paths,
     /// How much it may hold.
     pub limits: Limits,
-}
-
-/// What all sessions of an endpoint go by.
-#[derive(Debug)]
-pub(super) struct Rules {
-    options: Options,
-    /// Bytes of requests that wait or are worked on.
-    in_flight: Arc<AtomicUsize>,
-}
-
-impl Rules {
-    /// Bytes of requests that wait or are worked on.
-    pub(super) const fn in_flight(&self) -> &Arc<AtomicUsize> {
-        &self.in_flight
-    }
-}
-
-impl Deref for Rules {
-    type Target = Options;
-
-    fn deref(&self) -> &Options {
-        &self.options
-    }
 }
 
 impl Options {
@@ -121,7 +95,7 @@ impl Paths {
 /// `T` is the driver's handle on a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
 /// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments only.
 pub struct Endpoint<T> {
-    options: Arc<Rules>,
+    options: Arc<Options>,
     config: Arc<ServerConfig>,
     sessions: BTreeMap<SessionId, Entry<T>>,
     tenants: Tenants,
@@ -131,14 +105,15 @@ pub struct Endpoint<T> {
     shared: bool,
     /// Each request that stands alone holds one of it.
     alone: Arc<()>,
-    /// Bytes of bodies that are being read.
-    reading: Arc<AtomicUsize>,
+    clients: Clients,
 }
 
 struct Entry<T> {
     handle: T,
     /// Who began it. Nobody else may use it.
     principal: Option<Arc<Principal>>,
+    /// Whose requests its requests count among.
+    client: Arc<Client>,
     /// It is one of the old transport, whose messages come in elsewhere.
     old: bool,
     activity: Arc<Activity>,
@@ -153,16 +128,15 @@ impl<T: Clone> Endpoint<T> {
             // Whether a client is there is seen on its streams; it need not have one open to be pinged on.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
-        let (alone, reading) = (Arc::default(), Arc::default());
         Self {
-            options: Arc::new(Rules { options, in_flight: Arc::default() }),
+            options: Arc::new(options),
             config,
             sessions: BTreeMap::new(),
             tenants: Tenants::default(),
             given_up: Vec::new(),
             shared: false,
-            alone,
-            reading,
+            alone: Arc::default(),
+            clients: Clients::new(),
         }
     }
 
@@ -192,13 +166,16 @@ impl<T: Clone> Endpoint<T> {
         make: impl FnOnce(Session) -> T,
     ) -> Result<(T, bool), Box<Answer>> {
         if self.sessions.contains_key(id) {
-            return self.known(id, principal, false).map(|handle| (handle, false));
+            let handle = self.find(id, principal.map(|it| &**it));
+            return handle.map(|handle| (handle, false)).ok_or_else(|| Box::new(no_session()));
         }
-        self.make_room(principal)?;
+        let client = self.clients.of_principal(principal).of_session();
+        self.make_room(principal, &client)?;
         let activity = Activity::new();
-        let session = Session::resumed(now, (&self.config, &self.options), (id.clone(), part), standing, &activity);
+        let (config, options) = (&self.config, &self.options);
+        let session = Session::resumed(now, (config, options), (id.clone(), part), standing, (&activity, &client));
         let handle = make(session.ok_or_else(|| Box::new(no_session()))?);
-        self.enter(id, Entry { handle: handle.clone(), principal: principal.cloned(), old: false, activity });
+        self.enter(id, Entry { handle: handle.clone(), principal: principal.cloned(), client, old: false, activity });
         Ok((handle, true))
     }
 
@@ -209,22 +186,24 @@ impl<T: Clone> Endpoint<T> {
     }
 
     /// Makes sure that there is room for another session of this principal.
-    fn make_room(&mut self, principal: Option<&Arc<Principal>>) -> Result<(), Box<Answer>> {
+    fn make_room(&mut self, principal: Option<&Arc<Principal>>, client: &Client) -> Result<(), Box<Answer>> {
         let limits = &self.options.limits;
         let own = principal.filter(|_| self.tenants.has_all(principal, limits));
         if own.is_none() && self.sessions.len() < limits.sessions {
             return Ok(());
         }
+        let too_many = || Box::new(busy("There are too many sessions"));
+        // All are in use, and none of them is looked at to find that out.
+        if if own.is_some() { client.has_no_idle() } else { self.clients.have_no_idle() } {
+            return Err(too_many());
+        }
         let sessions = &self.sessions;
-        let is_theirs = |entry: &Entry<T>| own.is_none_or(|own| entry.admits(Some(own)));
         let gives_way = self.tenants.next(
             own,
             |id| sessions.get(id).map(|entry| &entry.activity),
-            || sessions.iter().filter(|(_, entry)| is_theirs(entry)).map(|(id, entry)| (id, &entry.activity)),
+            || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
         );
-        let Some(handle) = gives_way.and_then(|id| self.forget(&id)) else {
-            return Err(Box::new(busy("There are too many sessions")));
-        };
+        let handle = gives_way.and_then(|id| self.forget(&id)).ok_or_else(too_many)?;
         self.given_up.push(handle);
         Ok(())
     }
@@ -235,13 +214,15 @@ impl<T: Clone> Endpoint<T> {
         self.sessions.insert(id.clone(), entry);
     }
 
-    /// A request has come in: its head, and who sends it. Nothing is kept of it here.
+    /// A request has come in: its head, and who sends it. Nothing is kept of it here but who that is, for as long as it holds
+    /// something.
     ///
     /// # Errors
     /// The answer, if it is refused. Its body need not be read.
-    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
-        let intake = Intake::begin(&self.options, &self.config, head, caller, &self.reading, |id, principal| {
-            self.sessions.get(id).map_or(self.shared, |entry| entry.admits(principal))
+    pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
+        let client = self.clients.of(&caller);
+        let intake = Intake::begin(&self.options, &self.config, head, caller, client, |id, principal| {
+            self.sessions.get(id).map(|entry| entry.admits(principal)).or((!self.shared).then_some(false))
         })?;
         if intake.stands_alone() {
             self.has_room_for_request()?;
@@ -265,22 +246,22 @@ impl<T: Clone> Endpoint<T> {
         make: impl FnOnce(Session) -> T,
     ) -> Result<T, Box<Answer>> {
         let principal = request.principal();
-        let in_flight = self.options.in_flight.load(Ordering::Relaxed);
-        let fits = in_flight.saturating_add(request.body.len()) <= self.options.limits.request_bytes;
-        if matches!(request.kind, Kind::Request | Kind::Batch) && in_flight > 0 && !fits {
+        let client = self.client_of(request);
+        let asks = matches!(request.kind, Kind::Request | Kind::Batch);
+        if asks && !client.has_room_for_request(request.weight, self.options.limits.request_bytes) {
             return Err(Box::new(busy("Too much is in flight")));
         }
         let (id, old) = match &request.work {
             Work::Modern(_) => {
                 self.has_room_for_request()?;
-                return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone())));
+                return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone(), &client)));
             }
             Work::Initialize => (SessionId::new(random), false),
             Work::OldStream => (SessionId::new(random), true),
-            Work::Message(id) | Work::Listen(id, _) => return self.known(id, principal, false),
-            Work::OldMessage(id) => return self.known(id, principal, true),
+            Work::Message(id) | Work::Listen(id, _) => return self.known(id, request, false),
+            Work::OldMessage(id) => return self.known(id, request, true),
             Work::End(id) => {
-                let handle = self.known(id, principal, false)?;
+                let handle = self.known(id, request, false)?;
                 // From now on, nobody finds it.
                 self.forget(id);
                 return Ok(handle);
@@ -290,18 +271,18 @@ impl<T: Clone> Endpoint<T> {
             // The bits were not random. Nobody gets the session of somebody else.
             return Err(Box::new(busy("There is no new session")));
         }
-        self.make_room(principal)?;
+        self.make_room(principal, &client)?;
+        let (client, activity) = (client.of_session(), Activity::new());
         let session = if old { Session::old } else { Session::streamable };
-        let activity = Activity::new();
-        let handle = make(session(now, &self.config, &self.options, id.clone(), &activity));
-        self.enter(&id, Entry { handle: handle.clone(), principal: principal.cloned(), old, activity });
+        let handle = make(session(now, &self.config, &self.options, id.clone(), (&activity, &client)));
+        self.enter(&id, Entry { handle: handle.clone(), principal: principal.cloned(), client, old, activity });
         Ok(handle)
     }
 
     /// A session is over: it is not found any more.
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
         let Entry { handle, principal, .. } = self.sessions.remove(id)?;
-        self.tenants.leave(principal.as_ref());
+        self.tenants.leave(principal.as_ref(), id);
         Some(handle)
     }
 
@@ -340,8 +321,25 @@ impl<T: Clone> Endpoint<T> {
         Err(Box::new(busy("There are too many requests")))
     }
 
-    fn known(&self, id: &SessionId, principal: Option<&Arc<Principal>>, old: bool) -> Result<T, Box<Answer>> {
-        let entry = self.sessions.get(id).filter(|entry| entry.old == old && entry.admits(principal.map(|it| &**it)));
+    /// Whose requests a request counts among: those of whoever began its session, or those of whoever sends it.
+    fn client_of(&mut self, request: &Request) -> Arc<Client> {
+        let principal = request.principal().map(|it| &**it);
+        let entry = request.work.session().and_then(|id| self.sessions.get_mut(id)).filter(|it| it.admits(principal));
+        let Some(entry) = entry else { return request.client.clone() };
+        if entry.client.gives_way_to(&request.client) {
+            entry.client = request.client.clone();
+        }
+        entry.client.clone()
+    }
+
+    fn known(&self, id: &SessionId, request: &Request, old: bool) -> Result<T, Box<Answer>> {
+        let principal = request.principal().map(|it| &**it);
+        let entry = self.sessions.get(id);
+        if entry.is_none() && self.shared && request.is_known_here {
+            // It has given way here since the head came, and goes on elsewhere.
+            return Err(Box::new(busy("The session is not here any more")));
+        }
+        let entry = entry.filter(|entry| entry.old == old && entry.admits(principal));
         entry.map(|entry| entry.handle.clone()).ok_or_else(|| Box::new(no_session()))
     }
 }
@@ -356,7 +354,7 @@ impl<T> Entry<T> {
 impl<T> fmt::Debug for Endpoint<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint")
-            .field("options", &self.options.options)
+            .field("options", &self.options)
             .field("sessions", &self.sessions.len())
             .field("requests", &(Arc::strong_count(&self.alone) - 1))
             .finish_non_exhaustive()

@@ -1,20 +1,18 @@
 //! A request while it comes in: looked at, and refused or read, before anything is kept of it elsewhere.
 
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use core::{
-    fmt,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use core::{fmt, net::IpAddr};
 
 use http::request::Parts;
 
 use super::{
     Options,
+    clients::{Client, Share},
     head::{Purpose, surface, too_large},
     message::Parsed,
 };
 use crate::{
-    connection::{Principal, ServerConfig},
+    connection::{Principal, ServerConfig, request_weight},
     http::{Answer, Challenge, SessionId, answer, fields::Fields},
     protocol::Mirrored,
     wire::{self, Message, Outline, RequestId},
@@ -23,8 +21,12 @@ use crate::{
 /// Who sends a request, as far as whoever moves the bytes has found out.
 #[derive(Clone, Debug)]
 pub enum Caller {
-    /// Nobody asked.
+    /// Nobody asked, and callers cannot be told apart. Where they begin sessions, these are told apart.
     Anybody,
+    /// Nobody asked. Callers are told apart by their addresses: what one of them may hold leaves room for the others. It
+    /// proves nothing, and gives nobody the right to use a session. All addresses of an IPv6 network of 64 bits are one caller;
+    /// an IPv4 address that is written as an IPv6 address is that IPv4 address.
+    Anonymous(IpAddr),
     /// This one.
     Known(Arc<Principal>),
     /// Nobody who may do this.
@@ -78,43 +80,12 @@ pub struct Intake {
     purpose: Purpose,
     config: Arc<ServerConfig>,
     principal: Option<Arc<Principal>>,
+    /// Its session was known when its head came.
+    is_known_here: bool,
     body: Vec<u8>,
     /// How much of it has come.
     received: usize,
     share: Share,
-}
-
-/// What a body takes of what all bodies may take that are being read.
-struct Share {
-    of: Arc<AtomicUsize>,
-    most: usize,
-    taken: usize,
-    refused: bool,
-}
-
-impl Share {
-    /// Takes that much more, if there is that much left. If not, it never takes anything again, and all that it has taken is
-    /// given back in the same moment, so that of two that are too much one goes on.
-    fn take(&mut self, bytes: usize) -> bool {
-        let Self { most, taken, .. } = *self;
-        if self.refused {
-            return false;
-        }
-        let mut fits = false;
-        let _ = self.of.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
-            fits = all.checked_add(bytes).is_some_and(|all| all <= most);
-            Some(if fits { all + bytes } else { all - taken })
-        });
-        self.refused = !fits;
-        self.taken = if fits { taken + bytes } else { 0 };
-        fits
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.of.fetch_sub(self.taken, Ordering::Relaxed);
-    }
 }
 
 /// A whole request, ready to be brought to whom it concerns.
@@ -122,36 +93,43 @@ pub struct Request {
     pub(super) work: Work,
     pub(super) kind: Kind,
     pub(super) principal: Option<Arc<Principal>>,
+    /// Whoever sends it, and what they hold.
+    pub(super) client: Arc<Client>,
+    /// Its session was known here when its head came.
+    pub(super) is_known_here: bool,
+    /// What it takes while it is worked on, in bytes.
+    pub(super) weight: usize,
     pub(super) body: Vec<u8>,
     /// Of a request or a notification: what was found in the body.
     pub(super) outline: Option<Outline>,
 }
 
 impl Intake {
-    /// Looks at the head of a request. `known` says whether a session is there, and may be used by this principal.
+    /// Looks at the head of a request. `known` says whether a session may be used by this principal: `None` if it is not here,
+    /// and may be elsewhere.
     pub(super) fn begin(
         options: &Options,
         config: &Arc<ServerConfig>,
         head: &Parts,
         caller: Caller,
-        reading: &Arc<AtomicUsize>,
-        known: impl FnOnce(&SessionId, Option<&Principal>) -> bool,
+        client: Arc<Client>,
+        known: impl FnOnce(&SessionId, Option<&Principal>) -> Option<bool>,
     ) -> Result<Self, Box<Answer>> {
         let fields = Fields::of(&head.headers);
         let surface = surface(options, config, head, &fields)?;
         let principal = match caller {
-            Caller::Anybody => None,
+            Caller::Anybody | Caller::Anonymous(_) => None,
             Caller::Known(principal) => Some(principal),
             Caller::Refused(challenge) => return Err(Box::new(challenge.answer(None))),
         };
         let purpose = Purpose::of(surface, head, &fields, config)?;
-        if let Some(id) = purpose.session()
-            && !known(id, principal.as_deref())
-        {
-            return Err(Box::new(answer::no_session()));
-        }
-        let share = Share { of: reading.clone(), most: options.limits.body_bytes, taken: 0, refused: false };
-        Ok(Self { purpose, config: config.clone(), principal, body: Vec::new(), received: 0, share })
+        let is_known_here = match purpose.session().map(|id| known(id, principal.as_deref())) {
+            Some(Some(false)) => return Err(Box::new(answer::no_session())),
+            Some(Some(true)) => true,
+            Some(None) | None => false,
+        };
+        let share = Share::new(client, options.limits.body_bytes);
+        Ok(Self { purpose, config: config.clone(), principal, is_known_here, body: Vec::new(), received: 0, share })
     }
 
     /// The session that it is for, as far as its head says: one of streams, and not of the transport of 2024-11-05.
@@ -203,7 +181,7 @@ impl Intake {
     /// # Errors
     /// The answer, if it is no message, or none that can be sent this way.
     pub fn end(self) -> Result<Request, Box<Answer>> {
-        let Self { purpose, config, principal, body, .. } = self;
+        let Self { purpose, config, principal, is_known_here, body, share, .. } = self;
         let (work, parsed) = match purpose {
             Purpose::Bare(work) => (work, Parsed::nothing()),
             Purpose::OldPost(id) => (Work::OldMessage(id), Parsed::read(&body, &config)?),
@@ -213,7 +191,10 @@ impl Intake {
             }
         };
         let Parsed { kind, outline, .. } = parsed;
-        Ok(Request { work, kind, principal, body, outline })
+        let client = share.client().clone();
+        let mut request = Request { work, kind, principal, client, is_known_here, weight: 0, body, outline };
+        request.weight = request.body.len().saturating_add(request.described());
+        Ok(request)
     }
 }
 
@@ -256,6 +237,14 @@ impl Request {
     /// What was found in the body when it was read, if that is a request or a notification.
     pub(super) fn message(&self) -> Option<Message<'_>> {
         self.outline.as_ref()?.message(wire::text(&self.body).ok()?)
+    }
+
+    /// What a connection counts of what it says of itself, beside its length.
+    fn described(&self) -> usize {
+        match (&self.work, self.message()) {
+            (Work::Modern(_), Some(message)) => request_weight(&message),
+            _ => 0,
+        }
     }
 
     /// The message.

@@ -119,7 +119,8 @@
 //! - Nothing is buffered on the way out: each [`Output::Data`] leaves at once. A stream can last for days.
 //! - [`handle_gone`](Session::handle_gone) is called as soon as it is known that the client has hung up. In 2026-07-28
 //!   that is how requests are cancelled.
-//! - Who sends a request is found out before [`begin`](Endpoint::begin), and said as its [`Caller`]; what can be decided
+//! - Who sends a request is found out before [`begin`](Endpoint::begin), and said as its [`Caller`], by its address if nobody
+//!   asks for more: what one caller may hold leaves room for others; what can be decided
 //!   only when the message is known is decided between [`end`](Intake::end) and [`route`](Endpoint::route), with
 //!   [`Request::method`], and refused with [`Challenge::answer`](super::Challenge::answer).
 //! - Where several processes share sessions, a session that is not known here is looked for between
@@ -131,6 +132,7 @@
 //!   stand alone, and go on until they are over.
 
 mod admission;
+mod clients;
 mod deliver;
 mod elsewhere;
 mod endpoint;

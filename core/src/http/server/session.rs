@@ -11,12 +11,12 @@ use core::time::Duration;
 use http::StatusCode;
 
 use super::{
-    ExchangeId, Output, Request,
-    admission::{Load, Queue},
+    ExchangeId, Options, Output, Request,
+    admission::Queue,
+    clients::{Client, Load},
     elsewhere::Followed,
-    endpoint::Rules,
     exchange::{Exchange, Form},
-    intake::{Kind, Work},
+    intake::Work,
     streams::Streams,
     tenants::Activity,
 };
@@ -49,7 +49,7 @@ const WARM: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Session {
     pub(super) conn: Server,
-    pub(super) options: Arc<Rules>,
+    pub(super) options: Arc<Options>,
     pub(super) kind: Way,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
@@ -129,11 +129,17 @@ pub struct Usage {
 }
 
 impl Session {
-    fn new(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Rules>, kind: Way) -> Self {
-        Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind)
+    fn new(
+        now: Timestamp,
+        config: &Arc<ServerConfig>,
+        options: &Arc<Options>,
+        kind: Way,
+        client: &Arc<Client>,
+    ) -> Self {
+        Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind, client)
     }
 
-    fn over(conn: Server, now: Timestamp, options: &Arc<Rules>, kind: Way) -> Self {
+    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: Way, client: &Arc<Client>) -> Self {
         Self {
             conn,
             options: options.clone(),
@@ -150,7 +156,7 @@ impl Session {
             next: None,
             queue: Rare::default(),
             admitting: false,
-            load: Load::new(options.in_flight()),
+            load: Load::new(client.clone()),
             taking: None,
             idle: Some(now),
             warm: false,
@@ -163,33 +169,39 @@ impl Session {
         }
     }
 
-    pub(super) fn modern(now: Timestamp, config: &Arc<ServerConfig>, options: &Arc<Rules>, place: Arc<()>) -> Self {
-        Self::new(now, config, options, Way::Modern { refused: None, _place: place })
+    pub(super) fn modern(
+        now: Timestamp,
+        config: &Arc<ServerConfig>,
+        options: &Arc<Options>,
+        place: Arc<()>,
+        client: &Arc<Client>,
+    ) -> Self {
+        Self::new(now, config, options, Way::Modern { refused: None, _place: place }, client)
     }
 
     pub(super) fn streamable(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Rules>,
+        options: &Arc<Options>,
         id: SessionId,
-        activity: &Arc<Activity>,
+        (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {
         let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), 0) };
-        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind) }
+        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
     /// A session that was begun elsewhere. Its streams, and its questions to the client, are numbered as those of this part
     /// of it, which nobody else is.
     pub(super) fn resumed(
         now: Timestamp,
-        (config, options): (&Arc<ServerConfig>, &Arc<Rules>),
+        (config, options): (&Arc<ServerConfig>, &Arc<Options>),
         (id, part): (SessionId, u32),
         standing: &Standing,
-        activity: &Arc<Activity>,
+        (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Option<Self> {
         let conn = Connection::<ServerEnd>::resumed(config.clone(), standing, Streams::first(part), now)?;
         let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), part) };
-        let mut resumed = Self::over(conn, now, options, kind);
+        let mut resumed = Self::over(conn, now, options, kind, client);
         resumed.came_back = true;
         resumed.activity = Some(activity.clone());
         resumed.pump();
@@ -199,12 +211,12 @@ impl Session {
     pub(super) fn old(
         now: Timestamp,
         config: &Arc<ServerConfig>,
-        options: &Arc<Rules>,
+        options: &Arc<Options>,
         id: SessionId,
-        activity: &Arc<Activity>,
+        (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {
         let kind = Way::Old { id, stream: None };
-        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind) }
+        Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
     /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
@@ -230,6 +242,8 @@ impl Session {
         self.clock = self.clock.max(now);
         self.conn.catch_up(standing);
         self.came_back = true;
+        // A request for it comes in, and what is idle might end before it has.
+        self.idle = self.idle.map(|_| self.clock);
         self.pump();
     }
 
@@ -250,9 +264,16 @@ impl Session {
     ) -> Result<(ExchangeId, Option<Event<'a>>), Box<Answer>> {
         self.clock = self.clock.max(now);
         self.pump_if_touched();
+        self.load.belongs_to(&request.client);
         self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
         if self.conn.phase() == Phase::Closed {
-            return Err(Box::new(answer::no_session()));
+            // One that is shared goes on elsewhere.
+            let is_shared = matches!(&self.kind, Way::Streams { streams, .. } if streams.shared);
+            return Err(Box::new(if is_shared {
+                answer::busy("The session has ended here")
+            } else {
+                answer::no_session()
+            }));
         }
         let waits = self.has_to_wait(request)?;
         let id = ExchangeId(self.next_exchange);
@@ -265,9 +286,7 @@ impl Session {
             return Ok((id, None));
         }
         self.look_at(Deadline { at: until, wake: Wake::Patience });
-        if request.kind == Kind::Notification {
-            self.cancel_waiting(request);
-        }
+        self.cancel_waiting(request);
         let event = self.begin(id, request);
         self.pump();
         Ok((id, event))
@@ -627,6 +646,7 @@ impl Session {
         self.weigh_requests();
         if let Some(activity) = &self.activity {
             activity.set(self.idle, self.came_back);
+            self.load.set_idle(self.idle.is_some());
         }
     }
 

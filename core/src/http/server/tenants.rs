@@ -1,7 +1,7 @@
 //! Which sessions give way to new ones when an endpoint, or a principal, has as many as it may have.
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::String,
     sync::Arc,
     vec::Vec,
@@ -57,7 +57,7 @@ pub(super) struct Tenants {
 
 #[derive(Debug, Default)]
 struct Tenant {
-    sessions: usize,
+    sessions: BTreeSet<SessionId>,
     line: Line,
 }
 
@@ -88,21 +88,19 @@ impl Line {
         self.fresh.push_back(id.clone());
     }
 
-    fn next<'a, S>(
+    fn next<'a, 'b, S>(
         &mut self,
         known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
         sessions: impl FnOnce() -> S,
     ) -> Option<SessionId>
     where
-        S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
+        S: Iterator<Item = (&'b SessionId, &'a Arc<Activity>)>,
     {
-        for _ in 0..self.fresh.len() {
-            let id = self.fresh.pop_front()?;
-            match known(&id).map(|activity| activity.rank()) {
-                Some(Some((false, _))) => return Some(id),
-                // It is in use.
-                Some(None) => self.fresh.push_back(id),
-                Some(Some((true, _))) | None => {}
+        // One that is in use is not kept in the line, so that it is not looked at again and again. If it is idle later it is
+        // found among the others, before those whose clients have come back.
+        while let Some(id) = self.fresh.pop_front() {
+            if let Some(Some((false, _))) = known(&id).map(|activity| activity.rank()) {
+                return Some(id);
             }
         }
         // Those that were used since they were found are not the ones.
@@ -142,17 +140,17 @@ impl Tenants {
         self.all.enter(id, is_fresh);
         if let Some(principal) = principal {
             let tenant = self.each.entry(principal.id.clone()).or_default();
-            tenant.sessions += 1;
+            tenant.sessions.insert(id.clone());
             tenant.line.enter(id, is_fresh);
         }
     }
 
     /// A principal has one session less.
-    pub(super) fn leave(&mut self, principal: Option<&Arc<Principal>>) {
+    pub(super) fn leave(&mut self, principal: Option<&Arc<Principal>>, id: &SessionId) {
         let Some(principal) = principal else { return };
         if let Some(tenant) = self.each.get_mut(&principal.id) {
-            tenant.sessions -= 1;
-            if tenant.sessions == 0 {
+            tenant.sessions.remove(id);
+            if tenant.sessions.is_empty() {
                 self.each.remove(&principal.id);
             }
         }
@@ -161,10 +159,11 @@ impl Tenants {
     /// Whether a principal has as many sessions as it may have.
     pub(super) fn has_all(&self, principal: Option<&Arc<Principal>>, limits: &Limits) -> bool {
         let tenant = principal.and_then(|principal| self.each.get(&principal.id));
-        tenant.is_some_and(|tenant| tenant.sessions >= limits.sessions_each)
+        tenant.is_some_and(|tenant| tenant.sessions.len() >= limits.sessions_each)
     }
 
-    /// The session that gives way to a new one: of this principal, or of whomever.
+    /// The session that gives way to a new one: of this principal, or one of all the `sessions`. Those of a principal are looked
+    /// for among its own.
     pub(super) fn next<'a, S>(
         &mut self,
         of: Option<&Arc<Principal>>,
@@ -175,8 +174,84 @@ impl Tenants {
         S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
     {
         match of {
-            Some(principal) => self.each.get_mut(&principal.id)?.line.next(known, sessions),
+            Some(principal) => {
+                let Tenant { sessions, line } = self.each.get_mut(&principal.id)?;
+                line.next(&known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
+            }
             None => self.all.next(known, sessions),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use core::cell::Cell;
+
+    fn id(number: u32) -> SessionId {
+        let mut random = [0; 24];
+        random[..4].copy_from_slice(&number.to_be_bytes());
+        SessionId::new(random)
+    }
+
+    /// As many sessions as there may be, all of them in use: of one principal, and of others.
+    fn busy(own: u32, others: u32) -> (Tenants, BTreeMap<SessionId, Arc<Activity>>, Arc<Principal>) {
+        let (mut tenants, mut sessions) = (Tenants::default(), BTreeMap::new());
+        let principal = Arc::new(Principal::new("eve"));
+        for number in 0..own + others {
+            let other = (number >= own).then(|| Arc::new(Principal::new(format!("{number}"))));
+            let whose = other.as_ref().unwrap_or(&principal);
+            tenants.enter(Some(whose), &id(number), |id| sessions.get(id));
+            sessions.insert(id(number), Activity::new());
+        }
+        (tenants, sessions, principal)
+    }
+
+    /// The session that gives way, and at how many was looked to find it.
+    fn next(
+        tenants: &mut Tenants,
+        sessions: &BTreeMap<SessionId, Arc<Activity>>,
+        of: Option<&Arc<Principal>>,
+    ) -> (Option<SessionId>, usize) {
+        let looks = Cell::new(0);
+        let look = || looks.set(looks.get() + 1);
+        let known = |id: &SessionId| {
+            look();
+            sessions.get(id)
+        };
+        let found = tenants.next(of, known, || sessions.iter().inspect(|_| look()));
+        (found, looks.get())
+    }
+
+    #[test]
+    fn sessions_in_use_are_not_looked_at_again_and_again() {
+        let (mut tenants, mut sessions, eve) = busy(100, 4000);
+        let (found, _) = next(&mut tenants, &sessions, None);
+        assert_eq!(found, None);
+        for number in 10_000..10_100 {
+            // A new one is idle, and is the one that gives way to the next.
+            let activity = Activity::new();
+            activity.set(Some(Timestamp::ZERO), false);
+            tenants.enter(None, &id(number), |id| sessions.get(id));
+            sessions.insert(id(number), activity);
+            let (found, looks) = next(&mut tenants, &sessions, None);
+            assert!(found == Some(id(number)) && looks < 10, "{looks} looks");
+            sessions.remove(&id(number));
+        }
+        // Those of a principal are looked for among its own.
+        let (found, _) = next(&mut tenants, &sessions, Some(&eve));
+        assert_eq!(found, None);
+        for number in 0..10 {
+            sessions[&id(number)].set(Some(Timestamp::ZERO), true);
+            let (found, looks) = next(&mut tenants, &sessions, Some(&eve));
+            assert!(found == Some(id(number)) && looks <= 2 * 100 + 2, "{looks} looks");
+            sessions.remove(&id(number));
+            tenants.leave(Some(&eve), &id(number));
+        }
+        let idle = id(2000);
+        sessions[&idle].set(Some(Timestamp::ZERO), false);
+        assert_eq!(next(&mut tenants, &sessions, Some(&eve)).0, None, "it is not one of theirs");
+        assert_eq!(next(&mut tenants, &sessions, None).0, Some(idle));
     }
 }

@@ -91,7 +91,8 @@ impl<R: Runtime> Endpoint<R> {
         self
     }
 
-    /// Answers a request. Who sends it is the [`Caller`] in its extensions; nobody asked if there is none.
+    /// Answers a request. Who sends it is the [`Caller`] in its extensions; nobody asked if there is none, and callers are told
+    /// apart by the [`PeerAddr`] there.
     ///
     /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
@@ -120,8 +121,12 @@ impl<R: Runtime> Endpoint<R> {
         B::Error: fmt::Display,
     {
         let (head, body) = request.into_parts();
-        let caller = head.extensions.get::<Caller>().cloned().unwrap_or(Caller::Anybody);
         let peer = head.extensions.get::<PeerAddr>().copied();
+        let (caller, peer) = match (head.extensions.get::<Caller>(), peer) {
+            (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
+            (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(*address), Some(PeerAddr(*address))),
+            (caller, _) => (caller.cloned().unwrap_or(Caller::Anybody), peer),
+        };
         let mut body = pin!(body);
         let take_in = async {
             let mut intake = self.web.begin(&head, caller)?;

@@ -1,0 +1,371 @@
+//! The clients of an endpoint, as far as it can tell them apart, and what each holds of what all of them share.
+
+use alloc::{collections::BTreeMap, string::String, sync::Arc};
+use core::{
+    net::{IpAddr, Ipv6Addr},
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use super::Caller;
+use crate::connection::Principal;
+
+/// How many times as much as is still free one client may hold. One client gets at most seven eighths, and a client that
+/// comes later always finds something.
+const SHARE: usize = 7;
+
+/// A request, or a body, of at most so many bytes is small.
+const SMALL: usize = 64 << 10;
+
+/// One part of so many is free for what is small.
+const RESERVE: usize = 16;
+
+/// How many clients are kept at least before those that hold nothing are looked for.
+const FEW: usize = 64;
+
+/// What is held: by all clients of an endpoint, or by one of them.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Bytes of requests that wait or are worked on.
+    pub(super) in_flight: AtomicUsize,
+    /// Bytes of bodies that are being read.
+    pub(super) bodies: AtomicUsize,
+    /// Sessions that are not in use.
+    pub(super) idle: AtomicUsize,
+}
+
+/// Whom an endpoint takes for one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Identity {
+    /// All that cannot be told apart. They have no share.
+    Unknown,
+    /// Those that use one session, and cannot be told apart otherwise.
+    Session,
+    /// A principal, or an address.
+    Known,
+}
+
+/// A client, and what it holds.
+#[derive(Debug)]
+pub(super) struct Client {
+    all: Arc<Held>,
+    own: Held,
+    identity: Identity,
+}
+
+impl Client {
+    fn new(all: &Arc<Held>, identity: Identity) -> Arc<Self> {
+        Arc::new(Self { all: all.clone(), own: Held::default(), identity })
+    }
+
+    /// The client of a new session: this one, or one of its own if it cannot be told apart from others.
+    pub(super) fn of_session(self: &Arc<Self>) -> Arc<Self> {
+        if self.identity == Identity::Unknown { Self::new(&self.all, Identity::Session) } else { self.clone() }
+    }
+
+    /// Whether a session of this client is that of another one, which is known better.
+    pub(super) fn gives_way_to(&self, other: &Self) -> bool {
+        self.identity == Identity::Session && other.identity == Identity::Known
+    }
+
+    /// Whether it may hold so many bytes more, where all clients hold `all` of `most`, and it holds `own` of that. They are for
+    /// something that takes `whole` bytes.
+    fn has_room(&self, (bytes, whole): (usize, usize), own: usize, all: usize, most: usize) -> bool {
+        let Some(rest) = most.checked_sub(all).and_then(|rest| rest.checked_sub(bytes)) else { return false };
+        if whole > SMALL && rest < most / RESERVE {
+            return false;
+        }
+        self.identity == Identity::Unknown || own.saturating_add(bytes) <= SHARE.saturating_mul(rest.saturating_add(1))
+    }
+
+    /// Whether there is room for a request that takes so many bytes. One that is alone has nothing to wait for.
+    pub(super) fn has_room_for_request(&self, bytes: usize, most: usize) -> bool {
+        let [own, all] = [&self.own, &*self.all].map(|held| held.in_flight.load(Ordering::Relaxed));
+        all == 0 || self.has_room((bytes, bytes), own, all, most)
+    }
+
+    /// Whether none of its sessions is idle.
+    pub(super) fn has_no_idle(&self) -> bool {
+        self.own.idle.load(Ordering::Relaxed) == 0
+    }
+}
+
+/// What a session takes of what its client holds.
+#[derive(Debug)]
+pub(super) struct Load {
+    client: Arc<Client>,
+    /// Bytes of its requests.
+    taken: usize,
+    idle: bool,
+}
+
+impl Load {
+    pub(super) const fn new(client: Arc<Client>) -> Self {
+        Self { client, taken: 0, idle: false }
+    }
+
+    fn each(&self) -> [&Held; 2] {
+        [&self.client.own, &self.client.all]
+    }
+
+    /// Takes note of how many bytes its requests take.
+    pub(super) fn set(&mut self, bytes: usize) {
+        if bytes > self.taken {
+            self.each()
+                .into_iter()
+                .for_each(|held| _ = held.in_flight.fetch_add(bytes - self.taken, Ordering::Relaxed));
+        } else if bytes < self.taken {
+            self.each()
+                .into_iter()
+                .for_each(|held| _ = held.in_flight.fetch_sub(self.taken - bytes, Ordering::Relaxed));
+        }
+        self.taken = bytes;
+    }
+
+    /// Takes note of whether it is idle.
+    pub(super) fn set_idle(&mut self, idle: bool) {
+        if idle && !self.idle {
+            self.each().into_iter().for_each(|held| _ = held.idle.fetch_add(1, Ordering::Relaxed));
+        } else if self.idle && !idle {
+            self.each().into_iter().for_each(|held| _ = held.idle.fetch_sub(1, Ordering::Relaxed));
+        }
+        self.idle = idle;
+    }
+
+    /// The session is that of this client, if that is known better.
+    pub(super) fn belongs_to(&mut self, client: &Arc<Client>) {
+        if self.client.gives_way_to(client) {
+            let (taken, idle) = (self.taken, self.idle);
+            *self = Self::new(client.clone());
+            self.set(taken);
+            self.set_idle(idle);
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.set(0);
+        self.set_idle(false);
+    }
+}
+
+/// What a body takes of what all bodies may take that are being read.
+#[derive(Debug)]
+pub(super) struct Share {
+    client: Arc<Client>,
+    most: usize,
+    taken: usize,
+    refused: bool,
+}
+
+impl Share {
+    pub(super) const fn new(client: Arc<Client>, most: usize) -> Self {
+        Self { client, most, taken: 0, refused: false }
+    }
+
+    /// Whose body it is.
+    pub(super) const fn client(&self) -> &Arc<Client> {
+        &self.client
+    }
+
+    /// Takes that much more, if there is that much left. If not, it never takes anything again, and all that it has taken is
+    /// given back in the same moment, so that of two that are too much one goes on.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let Self { client, most, taken, refused } = self;
+        if *refused {
+            return false;
+        }
+        let own = client.own.bodies.fetch_add(bytes, Ordering::Relaxed);
+        let mut fits = false;
+        let _ = client.all.bodies.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |all| {
+            fits = client.has_room((bytes, taken.saturating_add(bytes)), own, all, *most);
+            Some(if fits { all + bytes } else { all - *taken })
+        });
+        *refused = !fits;
+        if fits {
+            *taken += bytes;
+        } else {
+            client.own.bodies.fetch_sub(*taken + bytes, Ordering::Relaxed);
+            *taken = 0;
+        }
+        fits
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        for held in [&self.client.own, &*self.client.all] {
+            held.bodies.fetch_sub(self.taken, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The clients that hold something.
+#[derive(Debug)]
+pub(super) struct Clients {
+    all: Arc<Held>,
+    unknown: Arc<Client>,
+    principals: BTreeMap<String, Arc<Client>>,
+    addresses: BTreeMap<IpAddr, Arc<Client>>,
+    /// How many of them held something when the others were last taken out.
+    kept: usize,
+}
+
+impl Clients {
+    pub(super) fn new() -> Self {
+        let all = Arc::default();
+        let unknown = Client::new(&all, Identity::Unknown);
+        Self { all, unknown, principals: BTreeMap::new(), addresses: BTreeMap::new(), kept: 0 }
+    }
+
+    /// Whether no session of any client is idle.
+    pub(super) fn have_no_idle(&self) -> bool {
+        self.all.idle.load(Ordering::Relaxed) == 0
+    }
+
+    /// The client that sends a request.
+    pub(super) fn of(&mut self, caller: &Caller) -> Arc<Client> {
+        match caller {
+            Caller::Known(principal) => self.principal(principal),
+            Caller::Anonymous(address) => self.address(*address),
+            Caller::Anybody | Caller::Refused(_) => self.unknown.clone(),
+        }
+    }
+
+    /// The client of a session of which no more is known than this.
+    pub(super) fn of_principal(&mut self, principal: Option<&Arc<Principal>>) -> Arc<Client> {
+        match principal {
+            Some(principal) => self.principal(principal),
+            None => self.unknown.clone(),
+        }
+    }
+
+    fn principal(&mut self, principal: &Principal) -> Arc<Client> {
+        if let Some(client) = self.principals.get(&principal.id) {
+            return client.clone();
+        }
+        self.tidy();
+        let client = Client::new(&self.all, Identity::Known);
+        self.principals.insert(principal.id.clone(), client.clone());
+        client
+    }
+
+    /// All addresses of an IPv6 network of 64 bits are one client, since one host has them all.
+    fn address(&mut self, address: IpAddr) -> Arc<Client> {
+        let address = match address.to_canonical() {
+            IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
+            address @ IpAddr::V4(_) => address,
+        };
+        if let Some(client) = self.addresses.get(&address) {
+            return client.clone();
+        }
+        self.tidy();
+        let client = Client::new(&self.all, Identity::Known);
+        self.addresses.insert(address, client.clone());
+        client
+    }
+
+    /// Forgets clients that hold nothing, when there are many.
+    fn tidy(&mut self) {
+        let Self { principals, addresses, kept, .. } = self;
+        if principals.len() + addresses.len() >= 2 * *kept + FEW {
+            principals.retain(|_, client| Arc::strong_count(client) > 1);
+            addresses.retain(|_, client| Arc::strong_count(client) > 1);
+            *kept = principals.len() + addresses.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{string::ToString, vec::Vec};
+
+    const MIB: usize = 1 << 20;
+
+    fn at(text: &str) -> Caller {
+        Caller::Anonymous(text.parse().expect("an address"))
+    }
+
+    #[test]
+    fn an_ipv6_network_is_one_client() {
+        let mut clients = Clients::new();
+        let mut same = |one: &str, other: &str| Arc::ptr_eq(&clients.of(&at(one)), &clients.of(&at(other)));
+        assert!(same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9"));
+        assert!(!same("2001:db8:1:2::1", "2001:db8:1:3::1"));
+        assert!(same("::ffff:10.0.0.1", "10.0.0.1"));
+        assert!(!same("10.0.0.1", "10.0.0.2"));
+    }
+
+    #[test]
+    fn a_principal_is_one_client_wherever_it_is() {
+        let mut clients = Clients::new();
+        let mut of = |name: &str| clients.of(&Caller::Known(Arc::new(Principal::new(name))));
+        assert!(Arc::ptr_eq(&of("ada"), &of("ada")));
+        assert!(!Arc::ptr_eq(&of("ada"), &of("eve")));
+    }
+
+    #[test]
+    fn clients_that_hold_nothing_are_forgotten() {
+        let mut clients = Clients::new();
+        let kept: Vec<_> =
+            (0..100).map(|number: u32| clients.of(&Caller::Anonymous(IpAddr::V4(number.into())))).collect();
+        for number in 1000..100_000_u32 {
+            let principal = Principal::new(number.to_string());
+            clients.of(&if number % 2 == 0 {
+                Caller::Anonymous(IpAddr::V4(number.into()))
+            } else {
+                Caller::Known(Arc::new(principal))
+            });
+            assert!(clients.principals.len() + clients.addresses.len() <= 2 * kept.len() + FEW);
+        }
+        assert!(Arc::ptr_eq(&kept[7], &clients.of(&Caller::Anonymous(IpAddr::V4(7.into())))));
+    }
+
+    /// Each in turn takes what it gets, piece by piece.
+    #[test]
+    fn a_client_that_comes_later_finds_something() {
+        for whole in [4096, MIB] {
+            let mut clients = Clients::new();
+            let mut held = Vec::new();
+            let mut got = [0; 3];
+            for (number, got) in (0..3_u8).zip(&mut got) {
+                let client = clients.of(&Caller::Anonymous(IpAddr::from([10, 0, 0, number])));
+                loop {
+                    let mut share = Share::new(client.clone(), 256 * MIB);
+                    if !share.take(whole) {
+                        break;
+                    }
+                    *got += whole;
+                    held.push(share);
+                }
+            }
+            assert!(got[0] > 220 * MIB && got[0] <= 224 * MIB, "{got:?}");
+            // What is left for large ones is less by what is kept for small ones.
+            assert!(if whole < SMALL { got[1] > 27 * MIB && got[2] > 3 * MIB } else { got[1] >= 15 * MIB }, "{got:?}");
+            let late = clients.of(&at("192.0.2.1"));
+            assert!(Share::new(late, 256 * MIB).take(SMALL));
+            held.clear();
+            assert_eq!(clients.all.bodies.load(Ordering::Relaxed), 0);
+        }
+    }
+
+    #[test]
+    fn what_a_session_takes_moves_with_it() {
+        let mut clients = Clients::new();
+        let (session, known) = (clients.unknown.of_session(), clients.of(&at("10.0.0.1")));
+        let held = |client: &Client| [&client.own.in_flight, &client.own.idle].map(|it| it.load(Ordering::Relaxed));
+        let mut load = Load::new(session.clone());
+        load.set(1000);
+        load.set_idle(true);
+        load.belongs_to(&clients.unknown.clone());
+        assert_eq!((held(&session), held(&known)), ([1000, 1], [0, 0]));
+        load.belongs_to(&known);
+        assert_eq!((held(&session), held(&known)), ([0, 0], [1000, 1]));
+        // One that is known stays what it is.
+        load.belongs_to(&clients.of(&at("10.0.0.2")));
+        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([1000, 1], 1000));
+        drop(load);
+        assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([0, 0], 0));
+    }
+}
