@@ -1,0 +1,230 @@
+use super::*;
+use crate::rpc::{Incoming, Inserted, Timestamp};
+use alloc::{format, string::String};
+
+fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
+    let queued = outbox.push::<()>(lane, owner, usize::MAX, |out| {
+        out.extend_from_slice(text.as_bytes());
+        Ok(())
+    });
+    assert_eq!(queued, Ok(Some(text.len() + 1)));
+}
+
+fn drain(outbox: &mut Outbox) -> String {
+    let mut out = Vec::new();
+    while outbox.pop(Lane::Control, &mut out).or_else(|| outbox.pop(Lane::Request, &mut out)).is_some() {}
+    String::from_utf8(out).expect("text went in")
+}
+
+#[test]
+fn what_is_large_and_alone_is_not_copied() {
+    let mut outbox = Outbox::default();
+    let (small, large) = ("s".repeat(LARGE - 2), "l".repeat(LARGE));
+    let mut pushed_at = |text: &str, before: &str| {
+        push(&mut outbox, Lane::Control, Owner::Nobody, text);
+        let (at, mut out) = (outbox.control.bytes.as_ptr(), Vec::from(before));
+        assert!(outbox.pop(Lane::Control, &mut out).is_some());
+        assert_eq!(out, [before, text, "\n"].concat().as_bytes());
+        assert_eq!((outbox.control.head, outbox.control.bytes.len()), (0, 0));
+        out.as_ptr() == at
+    };
+    assert_eq!([pushed_at(&large, ""), pushed_at(&large, "x"), pushed_at(&small, "")], [true, false, false]);
+    // With others behind it, it is copied.
+    for text in [&large, &large] {
+        push(&mut outbox, Lane::Control, Owner::Nobody, text);
+    }
+    assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
+    // The space that comes back is kept.
+    push(&mut outbox, Lane::Control, Owner::Nobody, &large);
+    assert!(outbox.pop(Lane::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
+    assert_eq!(outbox.control.bytes.capacity(), 8 * SPARE);
+}
+
+#[test]
+fn space_for_large_messages_is_not_kept_for_small_ones() {
+    let mut outbox = Outbox::default();
+    for large in [true, true, false] {
+        let text = if large { "l".repeat(8 * SPARE) } else { "s".repeat(99) };
+        push(&mut outbox, Lane::Request, call(1), "waits");
+        push(&mut outbox, Lane::Request, call(2), &text);
+        drain(&mut outbox);
+        let capacity = outbox.requests.bytes.capacity();
+        assert!(if large { capacity > 8 * SPARE } else { capacity <= SPARE }, "{capacity}");
+    }
+}
+
+fn call(id: u64) -> Owner {
+    Owner::Call(CallId::from_raw(id))
+}
+
+#[test]
+fn control_goes_first_and_each_lane_keeps_its_order() {
+    let mut outbox = Outbox::default();
+    push(&mut outbox, Lane::Request, call(1), "r1");
+    push(&mut outbox, Lane::Control, Owner::Nobody, "c1");
+    push(&mut outbox, Lane::Request, call(2), "r2");
+    push(&mut outbox, Lane::Control, Owner::Nobody, "c2");
+    assert_eq!((outbox.frames(), outbox.weight()), (4, 12 + 4 * size_of::<Queued>()));
+    assert_eq!(drain(&mut outbox), "c1\nc2\nr1\nr2\n");
+    assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
+}
+
+#[test]
+fn what_is_taken_back_never_leaves_and_costs_no_space() {
+    let mut outbox = Outbox::default();
+    let text = "x".repeat(100);
+    for id in 0..100_000 {
+        push(&mut outbox, Lane::Request, call(id), &text);
+        if id != 7 {
+            assert!(outbox.take_back_call(CallId::from_raw(id)));
+            assert!(!outbox.take_back_call(CallId::from_raw(id)), "it is gone");
+        }
+        assert!(outbox.requests.bytes.len() < 10_000);
+    }
+    assert_eq!((outbox.frames(), outbox.weight()), (1, 101 + size_of::<Queued>()));
+    let mut out = Vec::new();
+    assert_eq!(outbox.pop(Lane::Request, &mut out), Some(call(7)));
+    assert_eq!(outbox.pop(Lane::Request, &mut out), None);
+    assert_eq!(out.len(), 101);
+}
+
+fn hash(id: &RequestId) -> u64 {
+    use core::hash::BuildHasher;
+    foldhash::quality::FixedState::with_seed(7).hash_one(id)
+}
+
+fn answer(outbox: &mut Outbox, id: u64) {
+    push(outbox, Lane::Control, Owner::Answered(None), &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+}
+
+#[test]
+fn a_cancellation_reads_no_answer_twice_however_many_wait() {
+    let mut steps = Vec::new();
+    for waiting in [1_000, 16_000] {
+        let mut outbox = Outbox::default();
+        (0..waiting).for_each(|id| answer(&mut outbox, id));
+        // The first one has to read them all.
+        assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
+        steps.push(steps::of(|| {
+            for id in 0..100 {
+                assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
+                assert_eq!(outbox.take_back_answer(&RequestId::from(7 * id), hash), Some(None));
+                assert_eq!(outbox.take_back_answer(&RequestId::from(7 * id), hash), None);
+            }
+        }));
+        assert_eq!(outbox.frames(), waiting as usize - 100);
+    }
+    assert!(steps[1] < 2 * steps[0], "{steps:?}");
+}
+
+#[test]
+fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_left_are_forgotten() {
+    let mut outbox = Outbox::default();
+    for round in 0..1_000 {
+        (0..4).for_each(|_| answer(&mut outbox, 1));
+        answer(&mut outbox, round + 2);
+        assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), Some(None));
+        let mut out = Vec::new();
+        while outbox.frames() > 1 {
+            outbox.pop(Lane::Control, &mut out);
+        }
+        assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), None);
+        assert!(outbox.own_answers.len() < 200, "{}", outbox.own_answers.len());
+        assert_eq!(out.iter().filter(|byte| **byte == b'\n').count(), 3 + usize::from(round > 0));
+    }
+    assert_eq!(outbox.take_back_answer(&RequestId::from(1001), hash), Some(None));
+    assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
+}
+
+#[test]
+fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
+    let mut table = Incoming::new(1);
+    let mut key = |id: u64| match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
+        Inserted::New(key) => key,
+        Inserted::Duplicate(_) => panic!("it is free"),
+    };
+    let mut steps = Vec::new();
+    for others in [1_000, 16_000] {
+        let mut outbox = Outbox::default();
+        let keys: Vec<_> = (0..10).map(|id| key(others + id)).collect();
+        let mut last: Vec<_> = keys.iter().map(|_| None).collect();
+        for _ in 0..3 {
+            for (key, last) in keys.iter().zip(&mut last) {
+                push(&mut outbox, Lane::Control, Owner::Reply { key: *key, last: false }, "mine");
+                *last = Some(outbox.join(*last));
+                (0..others / 10).for_each(|_| push(&mut outbox, Lane::Control, Owner::Nobody, "not mine"));
+            }
+        }
+        let all = outbox.frames();
+        steps.push(steps::of(|| last.iter().flatten().for_each(|last| outbox.take_back_joined(*last, 3))));
+        assert_eq!(outbox.frames(), all - 30);
+        assert!(!drain(&mut outbox).contains("mine\nmine"));
+    }
+    assert!(steps[1] < 2 * steps[0], "{steps:?}");
+}
+
+/// Whatever is taken back and however the bytes move, what leaves is what was not taken back, in order.
+#[test]
+fn it_agrees_with_a_plain_list() {
+    let (mut outbox, mut model, mut state) = (Outbox::default(), Vec::<(u64, String)>::new(), 11);
+    // The numbers begin anew on the way.
+    outbox.control.next_number = DEAD - 1_000;
+    for step in 0..20_000_u64 {
+        crate::wire::dice::roll(&mut state);
+        let at = (state >> 20) as usize % (model.len() + 1);
+        match state >> 61 {
+            0..4 if model.len() < 200 => {
+                let pad = "x".repeat((state >> 40) as usize % if step % 50 == 0 { 20_000 } else { 100 });
+                let text = format!(r#"{{"jsonrpc":"2.0","id":{step},"result":"{pad}"}}"#);
+                push(&mut outbox, Lane::Control, Owner::Answered(None), &text);
+                model.push((step, text));
+            }
+            4 | 5 => {
+                let mut out = Vec::new();
+                assert_eq!(outbox.pop(Lane::Control, &mut out).is_some(), !model.is_empty());
+                if !model.is_empty() {
+                    assert_eq!(out, format!("{}\n", model.remove(0).1).as_bytes());
+                }
+            }
+            _ => {
+                let id = model.get(at).map_or(step, |(id, _)| *id);
+                let is_there = at < model.len();
+                assert_eq!(outbox.take_back_answer(&RequestId::from(id), hash).is_some(), is_there);
+                if is_there {
+                    model.remove(at);
+                }
+            }
+        }
+        let bytes: usize = model.iter().map(|(_, text)| text.len() + 1 + size_of::<Queued>()).sum();
+        assert_eq!((outbox.frames(), outbox.weight()), (model.len(), bytes));
+    }
+}
+
+#[test]
+fn it_prints_as_what_will_leave() {
+    let mut outbox = Outbox::default();
+    for id in 1..4 {
+        push(&mut outbox, Lane::Request, call(id), "text");
+    }
+    outbox.pop(Lane::Request, &mut Vec::new());
+    outbox.take_back_call(CallId::from_raw(2));
+    let printed = std::format!("{:?}", outbox.requests);
+    assert_eq!(printed, std::format!("{} bytes {{Call(CallId(3)): \"text\\n\"}}", outbox.weight()));
+}
+
+#[test]
+fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
+    let mut outbox = Outbox::default();
+    push(&mut outbox, Lane::Control, Owner::Nobody, "kept");
+    let failed = outbox.push(Lane::Control, Owner::Nobody, 99, |out| {
+        out.extend_from_slice(b"half");
+        Err("no")
+    });
+    assert_eq!(failed, Err("no"));
+    let long = outbox.push::<()>(Lane::Control, Owner::Nobody, 3, |out| {
+        out.extend_from_slice(b"long");
+        Ok(())
+    });
+    assert_eq!(long, Ok(None));
+    assert_eq!(drain(&mut outbox), "kept\n");
+}
