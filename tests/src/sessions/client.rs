@@ -402,9 +402,15 @@ impl Client {
                 let mut fitting: Vec<_> = wants.filter(|it| fits(it)).collect();
                 let is_twin = message["error"]["code"] == -32600;
                 let found = if is_twin {
-                    // Of two that came in messages of their own, the second is refused.
-                    let at = |place| fitting.iter().rposition(|want| want.place == place);
-                    at(Place::Taken).or_else(|| at(Place::Unknown)).map(|at| fitting.swap_remove(at))
+                    let last = |place| fitting.iter().rposition(|want| want.place == place);
+                    // Of several that came in messages of their own, the second is refused.
+                    let second = |cancelled| {
+                        let them = fitting.iter().enumerate();
+                        let mut them = them.filter(|(_, it)| it.place == Place::Unknown && it.cancelled == cancelled);
+                        them.nth(1).map(|(at, _)| at)
+                    };
+                    let at = last(Place::Taken).or_else(|| second(false)).or_else(|| second(true));
+                    at.or_else(|| last(Place::Unknown)).map(|at| fitting.swap_remove(at))
                 } else {
                     // An id is free again once its request was cancelled: the answer is to the one that came after that.
                     if fitting.iter().any(|want| !want.cancelled) {
