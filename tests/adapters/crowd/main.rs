@@ -40,12 +40,12 @@ const LONG: Duration = Duration::from_secs(600);
 const SESSIONS: usize = 10_000;
 const STREAMS: usize = 1_000;
 
-/// What one idle session may take, in bytes. What it counts for its client is some 200 of them.
-const PER_SESSION: usize = (4 << 10) + 256;
+/// What one idle session may take, in bytes.
+const PER_SESSION: usize = 4 << 10;
 
 /// What one open stream may take beside its session, in bytes: ours, and the two buffers of 8 KiB that hyper has for each
-/// connection, one for each direction. The limits of its address and of writing take 1 KiB.
-const PER_STREAM: usize = (9 << 10) + (16 << 10);
+/// connection, one for each direction.
+const PER_STREAM: usize = (8 << 10) + (16 << 10);
 
 /// What the tables of runtime and server may have grown by when all is over.
 const LEFT: usize = 2 << 20;

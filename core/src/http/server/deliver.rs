@@ -207,7 +207,7 @@ impl Session {
 
     /// Answers with one message and nothing else.
     fn answer_with(&mut self, id: ExchangeId, frame: &mut Vec<u8>) {
-        let challenge = self.challenges.remove(&id);
+        let challenge = self.challenge.take_if(|challenge| challenge.0 == id).map(|challenge| challenge.1);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
         let body = if frame.len() <= SPARE {
             // The buffer stays for the next one, and the copy takes no more room than it needs.

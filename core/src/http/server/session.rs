@@ -1,11 +1,6 @@
 //! A connection and the exchanges that its messages travel on.
 
-use alloc::{
-    boxed::Box,
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    vec::Vec,
-};
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use http::StatusCode;
@@ -86,8 +81,8 @@ pub struct Session {
     frame: Vec<u8>,
     /// Something was done to the connection, and what it has to say was not brought to where it belongs.
     pub(super) touched: bool,
-    /// Requests that are answered with a challenge, whatever else the answer says.
-    pub(super) challenges: BTreeMap<ExchangeId, Challenge>,
+    /// An exchange that is being answered with a challenge, whatever else the answer says.
+    pub(super) challenge: Option<Box<(ExchangeId, Challenge)>>,
     /// Streams that were sent elsewhere.
     pub(super) followed: Followed,
 }
@@ -164,7 +159,7 @@ impl Session {
             activity: None,
             frame: Vec::new(),
             touched: true,
-            challenges: BTreeMap::new(),
+            challenge: None,
             followed: Followed::default(),
         }
     }
@@ -371,11 +366,11 @@ impl Session {
         let stream = self.conn.stream_of(key);
         let exchange = self.exchanges.iter().find(|(_, exchange)| exchange.is_open() && exchange.stream == stream);
         if let Some((id, _)) = exchange.filter(|_| stream.is_some()) {
-            self.challenges.insert(ExchangeId(id), how.clone());
+            self.challenge = Some(Box::new((ExchangeId(id), how.clone())));
         }
         let answered = self.conn.respond_error(key, &how.error());
         self.pump();
-        self.challenges.clear();
+        self.challenge = None;
         answered
     }
 

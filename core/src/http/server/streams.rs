@@ -9,7 +9,7 @@ use super::{
 use crate::{
     codec::SseText,
     http::{Limits, Replay, row::Row, session_id::EventId},
-    rpc::{CallId, Timestamp},
+    rpc::{CallId, Rare, Timestamp},
 };
 
 /// A stream of a session. It lives as long as somebody may come back to it, whichever exchange carries it.
@@ -70,7 +70,7 @@ pub(super) struct Streams {
     part: u32,
     /// There may be other parts of it elsewhere.
     pub(super) shared: bool,
-    waiting: VecDeque<Waiting>,
+    waiting: Rare<VecDeque<Waiting>>,
     waiting_bytes: usize,
     pub(super) replay: Box<dyn Replay>,
     /// How many streams there may be before it is worth looking for those that are over.
@@ -88,7 +88,7 @@ impl Streams {
             next: Self::first(part) + 1,
             part,
             shared: part > 0,
-            waiting: VecDeque::new(),
+            waiting: Rare::default(),
             waiting_bytes: 0,
             replay,
             tidy_at: FEW,
@@ -248,7 +248,7 @@ impl Streams {
 
     /// The message that has waited longest.
     pub(super) fn next_waiting(&mut self) -> Option<(Option<CallId>, Vec<u8>)> {
-        let Waiting { call, message } = self.waiting.pop_front()?;
+        let Waiting { call, message } = self.waiting.made()?.pop_front()?;
         self.waiting_bytes -= message.len();
         Some((call, message))
     }
@@ -290,6 +290,9 @@ impl Streams {
     pub(super) fn shrink(&mut self) {
         if self.all.is_empty() {
             self.all = Row::new();
+        }
+        if self.waiting.is_empty() {
+            self.waiting = Rare::default();
         }
     }
 

@@ -349,8 +349,8 @@ impl<R: Runtime> Front<R> {
         if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             let place = place.taken(room);
             let stay = async move {
-                let _place = place;
                 stay.await;
+                drop(place);
             };
             R::detach(self.runtime.spawn(stay));
         }
@@ -378,15 +378,23 @@ fn give_up(rooms: Vec<Arc<Room>>) {
 }
 
 /// Runs a session to its end.
-async fn stay<R: Runtime>(mut desk: Desk<ServerEnd, Visit, R>, mut others: Others) {
-    desk.until_closed(&mut others).await;
-    // The core sees to it that this takes no longer than its limit says, and whoever writes takes the rest from there.
-    desk.until(&mut others, None, |desk, _, _| {
-        let now = desk.post.hub.now();
-        lock(&desk.post.hub.state).carrier.connection(now).is_drained()
-    })
-    .await;
-    desk.end_jobs(&mut others).await;
+///
+/// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
+#[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
+fn stay<R: Runtime>(
+    mut desk: Desk<ServerEnd, Visit, R>,
+    mut others: Others,
+) -> impl Future<Output = ()> + Send + 'static {
+    async move {
+        desk.until_closed(&mut others).await;
+        // The core sees to it that this takes no longer than its limit says, and whoever writes takes the rest from there.
+        desk.until(&mut others, None, |desk, _, _| {
+            let now = desk.post.hub.now();
+            lock(&desk.post.hub.state).carrier.connection(now).is_drained()
+        })
+        .await;
+        desk.end_jobs(&mut others).await;
+    }
 }
 
 impl House {

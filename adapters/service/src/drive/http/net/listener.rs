@@ -201,19 +201,24 @@ impl<N: Net> Listener<N> {
     ) -> N::Task {
         let stopped = self.stopped.clone();
         let stream = WriteTimeout::new(stream, runtime, self.write);
-        let away = async move { away.until(|away| away.then_some(())).await };
         #[cfg(feature = "tls")]
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
-                let _seat = seat;
                 if let Ok(stream) = Tls::server(config, stream) {
-                    let _ = unless(serve(stream, Some(peer), &endpoint, &stopped), away).await;
+                    let away = pin!(away.until(|away| away.then_some(())));
+                    let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+                    let _ = unless(served, away).await;
                 }
+                drop(seat);
             });
         }
+        // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
+        // once.
         runtime.spawn(async move {
-            let _seat = seat;
-            let _ = unless(serve(stream, Some(peer), &endpoint, &stopped), away).await;
+            let away = pin!(away.until(|away| away.then_some(())));
+            let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+            let _ = unless(served, away).await;
+            drop(seat);
         })
     }
 }
