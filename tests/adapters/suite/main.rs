@@ -10,6 +10,7 @@ mod endings;
 mod eras;
 mod fixture;
 mod flood;
+mod flood_http;
 mod front;
 mod handlers;
 mod pitfalls;

@@ -9,8 +9,8 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, bulk, calls, children, endings, eras, flood, front, handlers, pitfalls, strangers, streams,
-    transports, web,
+    LONG, adapter::Adapter, bulk, calls, children, endings, eras, flood, flood_http, front, handlers, pitfalls,
+    strangers, streams, transports, web,
 };
 
 /// Something that is tried on every adapter. It fails by panicking.
@@ -42,6 +42,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         endings::scenarios::<A>(),
         eras::scenarios::<A>(),
         flood::scenarios::<A>(),
+        flood_http::scenarios::<A>(),
         front::scenarios::<A>(),
         handlers::scenarios::<A>(),
         pitfalls::scenarios::<A>(),
