@@ -115,6 +115,10 @@ impl Running {
         self.heard.change(|heard| heard.released = true);
     }
 
+    pub(crate) fn begun(&self) -> usize {
+        self.heard.look(|heard| heard.begun)
+    }
+
     pub(crate) fn wait_until_begun(&self, count: usize) {
         self.wait_until(|heard| heard.begun == count);
     }
@@ -370,19 +374,12 @@ fn a_server_that_stops_ends_what_is_open() {
 #[test]
 fn whoever_is_quiet_does_not_hold_up_the_end() {
     run(async {
-        let mut took = Vec::new();
-        for _ in 0..12 {
-            let server = Running::new(|listener| listener).await;
-            let mut stream = server.connect();
-            stream.write_all(call("hello").as_bytes()).expect("it reads");
-            hear(&mut stream, "good day");
-            let start = Instant::now();
-            server.stop().await;
-            took.push(start.elapsed());
-            assert_eq!(hear_out(&mut stream), "", "it ends in good order");
-        }
-        took.sort_unstable();
-        // Who is waited for takes a second, each time.
-        assert!(took[took.len() / 2] < Duration::from_secs(1), "it took {took:?}");
+        // That the end of such a client is not waited for is tested in `drive::http::linger`.
+        let server = Running::new(|listener| listener).await;
+        let mut stream = server.connect();
+        stream.write_all(call("hello").as_bytes()).expect("it reads");
+        hear(&mut stream, "good day");
+        server.stop().await;
+        assert_eq!(hear_out(&mut stream), "", "it ends in good order");
     });
 }

@@ -107,3 +107,73 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
         Poll::Ready(Ok(()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, sync::atomic::AtomicUsize, task::Waker, time::Instant};
+
+    use super::*;
+
+    /// The end of it can be said; its client says nothing more.
+    #[derive(Default)]
+    struct Quiet {
+        reads: AtomicUsize,
+        is_shut: bool,
+    }
+
+    impl Read for Quiet {
+        fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, _buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            Poll::Pending
+        }
+    }
+
+    impl Write for Quiet {
+        fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.is_shut = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A time that never comes.
+    struct Never;
+
+    impl Future for Never {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    impl Sleep for Never {}
+
+    impl Timer for Never {
+        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+
+        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+    }
+
+    #[test]
+    fn a_server_that_stops_does_not_wait_for_clients() {
+        for stops in [false, true] {
+            let (stopped, unread) = (Watch::new(stops), AtomicBool::new(false));
+            let mut linger = Linger::new(Quiet::default(), Never, &stopped, &unread);
+            let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+            assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));
+            assert_eq!(linger.stream.reads.load(Ordering::Relaxed), usize::from(!stops));
+        }
+    }
+}
