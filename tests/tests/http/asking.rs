@@ -100,8 +100,8 @@ fn a_session_is_asked_with_its_headers() {
 // req: HTTP-018 HTTP-020 M-HTTP-016 M-HTTP-095
 #[test]
 fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
-    for modern in [false, true] {
-        let mut caller = if modern { Caller::modern() } else { Caller::in_session(ProtocolVersion::V2025_11_25).0 };
+    let sessions = SESSIONS.map(|version| Caller::in_session(version).0);
+    for mut caller in sessions.into_iter().chain([Caller::modern()]) {
         for media_type in ["application/json", "application/json; charset=utf-8", "Application/JSON"] {
             let (call, exchange, id) = list(&mut caller);
             let response = Response::builder().status(200).header("content-type", media_type);
@@ -139,6 +139,31 @@ fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "no"}});
         caller.answer(exchange, &error);
         assert!(matches!(outcome(&mut caller, call), Outcome::Error(error) if error.code.0 == -32603));
+    }
+}
+
+// req: HTTP-074
+#[test]
+fn streams_are_read_as_the_standard_of_events_says() {
+    for version in SESSIONS {
+        for end in ["\n", "\r", "\r\n"] {
+            let (mut caller, _) = Caller::in_session(version);
+            let (call, exchange, id) = list(&mut caller);
+            // One message on two lines, behind a comment and a field that nothing knows; `data` without a space.
+            let lines = [
+                ": a comment",
+                "",
+                "x-own: 1",
+                "data: {\"jsonrpc\": \"2.0\",",
+                &format!("data:\"id\": {id}, \"result\": {{\"tools\": []}}}}"),
+                "",
+                "",
+            ];
+            caller.head(exchange, stream_response());
+            caller.body(exchange, lines.join(end));
+            let ended = outcome(&mut caller, call);
+            assert!(matches!(ended, Outcome::Result(_)), "{version} {end:?}: {ended:?}");
+        }
     }
 }
 

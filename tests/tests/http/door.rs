@@ -76,6 +76,17 @@ fn strangers_are_refused_on_every_route() {
     let mut web = Web::new(full_server());
     let local = post("/mcp").header(header::ORIGIN, "http://localhost:6274");
     assert_eq!(status(&mut web, local), 200);
+    // A page that knows the id of a session gets in nowhere.
+    for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
+        let mut web = Web::new(full_server());
+        let id = web.begin(version);
+        web.take_events();
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+        let mut request = web.in_session(&id, &list);
+        request.headers_mut().insert(header::ORIGIN, HeaderValue::from_static("http://evil.com"));
+        assert_eq!(web.ask(request).status(), 403, "{version}");
+        assert_eq!((web.take_events(), web.endpoint.len()), (vec![], 1), "{version}: nothing was processed");
+    }
 }
 
 // req: SEC-001

@@ -239,8 +239,10 @@ fn the_session_is_a_secret() {
 // req: HTTP-062 HTTP-063 LIFE-040
 #[test]
 fn leaving_ends_the_session_and_waits_for_nobody() {
-    for status in [200, 202, 204, 404, 405, 500] {
-        let (mut caller, stream) = Caller::in_session(ProtocolVersion::V2025_11_25);
+    let sessions = [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25];
+    let statuses = [200, 202, 204, 404, 405, 500];
+    for (version, status) in sessions.into_iter().flat_map(|version| statuses.map(|status| (version, status))) {
+        let (mut caller, stream) = Caller::in_session(version);
         let call = caller.call("tools/list", &json!({}));
         let (exchange, _) = caller.posted("tools/list");
         let now = caller.now;

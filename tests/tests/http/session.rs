@@ -109,6 +109,19 @@ fn a_client_that_hangs_up_on_initialize_leaves_no_session() {
     assert_eq!((web.endpoint.len(), web.sessions.len()), (0, 0));
 }
 
+// req: HTTP-056
+#[test]
+fn ids_of_sessions_are_visible_characters() {
+    for version in VERSIONS {
+        let mut web = Web::new(full_server());
+        for _ in 0..50 {
+            let id = web.begin(version);
+            assert!(id.len() == 32 && id.bytes().all(|byte| matches!(byte, 0x21..=0x7e)), "{version}: {id:?}");
+        }
+        assert_eq!(web.endpoint.len(), 50, "{version}: each is another one");
+    }
+}
+
 // req: SEC-001 SEC-003
 #[test]
 fn a_session_belongs_to_who_began_it() {

@@ -90,6 +90,37 @@ fn a_stream_may_be_cut_anywhere_and_hold_all_that_is_no_message() {
     }
 }
 
+// req: BASE-027
+#[test]
+fn messages_are_utf8_in_each_revision() {
+    let text = "a é € 😀";
+    let good = request_with("é", "vendor/é", json!({"text": text})).to_string() + "\n";
+    // The same text as Latin-1 and as UTF-16 would have it.
+    let bad = [
+        good.replace('é', "E").replace("€ 😀", "").into_bytes(),
+        good.encode_utf16().flat_map(u16::to_le_bytes).collect(),
+    ];
+    for version in [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        for bad in &bad {
+            let bad: Vec<_> = bad.iter().map(|byte| if *byte == b'E' { 0xe9 } else { *byte }).collect();
+            let mut solo = Solo::ready_server(version);
+            let mut lines = LineDecoder::new(LIMIT);
+            solo.feed_stream(&mut lines, &bad);
+            solo.feed_stream(&mut lines, b"\n");
+            let events = solo.take_events();
+            let is_refused = |event: &Event<'_>| matches!(event, Event::Violation(Violation::Malformed(_)));
+            assert!(!events.is_empty() && events.iter().all(is_refused), "{version}: {events:?}");
+        }
+        let mut solo = Solo::ready_server(version);
+        solo.feed_stream(&mut LineDecoder::new(LIMIT), good.as_bytes());
+        let Some(Event::Request { key, params, .. }) = solo.take_events().pop() else { panic!("a request") };
+        assert!(params.is_some_and(|params| params.get().contains(text)));
+        solo.answer(key, &json!({"text": text}));
+        let said = solo.sent_text();
+        assert!(said[0].contains(text) && said[0].contains("\"é\""), "{version}: {said:?}");
+    }
+}
+
 // req: BASE-023 BASE-027 STDIO-017
 #[test]
 fn a_bad_line_costs_one_error_and_none_of_its_neighbours() {

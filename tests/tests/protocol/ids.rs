@@ -180,31 +180,34 @@ fn an_id_in_flight_is_taken_in_every_spelling() {
 // req: BASE-003 BASE-006
 #[test]
 fn our_ids_are_numbers_that_only_grow_however_calls_end() {
-    let mut client = Solo::ready_client(ProtocolVersion::V2025_11_25);
-    let options = RequestOptions::within(Duration::from_secs(1));
-    let mut last = 0;
-    for round in 0..5 {
-        let call = client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
-        let sent = client.sent();
-        let id = sent[0]["id"].as_u64().expect("an integer");
-        assert!(id > last, "{id} behind {last}");
-        assert_eq!(id, call.as_u64());
-        last = id;
-        match round {
-            0 => client.feed(&result(id, json!({}))),
-            1 => client.feed(&error(id, 1, "m")),
-            2 => client.advance(Duration::from_secs(1)),
-            3 => client.conn.cancel(call, None).expect("it is in flight"),
-            _ => {}
-        }
-        client.take_events();
-        client.sent();
-        if round == 4 {
-            // One that never left has used up its id, too.
+    for version in ProtocolVersion::LEGACY {
+        let mut client = Solo::ready_client(version);
+        let options = RequestOptions::within(Duration::from_secs(1));
+        let mut last = 0;
+        for round in 0..5 {
             let call = client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
-            client.conn.cancel(call, None).expect("it is in flight");
-            assert_eq!(client.sent(), [Value::Null; 0]);
-            assert!(client.call("tools/list").as_u64() > call.as_u64());
+            let sent = client.sent();
+            let id = sent[0]["id"].as_u64().expect("an integer");
+            assert!(id > last, "{id} behind {last}");
+            assert_eq!(id, call.as_u64());
+            last = id;
+            match round {
+                0 => client.feed(&result(id, json!({}))),
+                1 => client.feed(&error(id, 1, "m")),
+                2 => client.advance(Duration::from_secs(1)),
+                3 => client.conn.cancel(call, None).expect("it is in flight"),
+                _ => {}
+            }
+            client.take_events();
+            client.sent();
+            if round == 4 {
+                // One that never left has used up its id, too.
+                let call =
+                    client.conn.request_raw(client.now, "tools/list", None, options.clone()).expect("it is ready");
+                client.conn.cancel(call, None).expect("it is in flight");
+                assert_eq!(client.sent(), [Value::Null; 0]);
+                assert!(client.call("tools/list").as_u64() > call.as_u64());
+            }
         }
     }
 }

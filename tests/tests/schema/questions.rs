@@ -33,6 +33,14 @@ fn questions_to_a_model() {
 
     let silent: CreateMessageParams = is(json!({"messages": [], "maxTokens": 5}));
     assert_eq!((silent.context(), silent.tool_mode()), (&IncludeContext::None, &ToolChoiceMode::Auto));
+    for version in ProtocolVersion::LEGACY {
+        let sent = value(&encode(&silent, version).expect("text"));
+        assert_eq!(
+            (sent.get("includeContext"), is::<CreateMessageParams>(sent.clone()).context()),
+            (None, &IncludeContext::None),
+            "{version}"
+        );
+    }
     let vague: CreateMessageParams = is(json!({"messages": [], "maxTokens": 5, "toolChoice": {}}));
     assert_eq!(vague.tool_mode(), &ToolChoiceMode::Auto);
     for (word, mode) in
@@ -153,6 +161,18 @@ fn preferences() {
     assert_eq!(hinted(json!([{"name": "sonnet"}, {"name": "opus"}])), Some("sonnet-4"));
     assert_eq!(hinted(json!([{"name": "gpt"}, {}, {"name": "4-5"}, {"name": "opus"}])), Some("sonnet-4-5"));
     assert_eq!(hinted(json!([{"name": "gpt"}])), None);
+    for version in ProtocolVersion::LEGACY {
+        for (hints, expected) in [(["sonnet", "opus"], "sonnet-4"), (["opus", "sonnet"], "opus-4")] {
+            let hints = hints.map(|name| json!({"name": name}));
+            let preferences = is::<ModelPreferences>(json!({"hints": hints}));
+            let params =
+                CreateMessageParams { model_preferences: Some(preferences), ..CreateMessageParams::new([], 5_u64) };
+            let read = is::<CreateMessageParams>(value(&encode(&params, version).expect("text")));
+            let hinted =
+                read.model_preferences.expect("preferences").hinted(&["opus-4", "sonnet-4"]).map(str::to_owned);
+            assert_eq!(hinted.as_deref(), Some(expected), "{version}");
+        }
+    }
     assert_eq!(ModelPreferences::default().hinted(&["a"]), None);
 }
 
@@ -204,6 +224,17 @@ fn questions_to_a_user() {
     let schema = json!({"type": "object", "$schema": "x", "properties": {"a": {"type": "string"}}, "required": ["a"]});
     shape::<ElicitSchema>(schema.clone(), &["type", "properties"]);
     fails::<ElicitSchema>(json!({"type": "array", "properties": {}}));
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        for required in [json!(null), json!(["a"])] {
+            let mut asked = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+            if required.is_array() {
+                asked["required"] = required;
+            }
+            let form = is::<ElicitFormParams>(json!({"message": "m", "requestedSchema": asked}));
+            let sent = value(&encode(&form, version).expect("text"));
+            assert_eq!(sent["requestedSchema"], asked, "{version}");
+        }
+    }
     for mode in [json!({}), json!({"mode": "form"})] {
         let mut form = json!({"_meta": {}, "message": "m", "requestedSchema": schema, "task": {}});
         form.as_object_mut().expect("an object").extend(mode.as_object().cloned().expect("an object"));

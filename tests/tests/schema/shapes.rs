@@ -215,6 +215,28 @@ fn content() {
         assert_eq!(written["type"], kind);
         assert_eq!(is::<ContentBlock>(written), block);
     }
+    // As each revision that has them writes them.
+    for version in ProtocolVersion::LEGACY {
+        let written = |block: &ContentBlock| value(&encode(block, version).expect("text"));
+        assert_eq!(written(&ContentBlock::text("t")), json!({"type": "text", "text": "t"}), "{version}");
+        let image = json!({"type": "image", "data": "aGk=", "mimeType": "image/png"});
+        assert_eq!(written(&ContentBlock::image("aGk=", "image/png")), image, "{version}");
+        for (contents, name, said) in [
+            (ContentBlock::resource(TextResourceContents::new("a:b", "t")), "text", "t"),
+            (ContentBlock::resource(BlobResourceContents::new("a:b", "aGk=")), "blob", "aGk="),
+        ] {
+            let expected = json!({"type": "resource", "resource": {"uri": "a:b", name: said}});
+            assert_eq!(written(&contents), expected, "{version}");
+        }
+        if version >= ProtocolVersion::V2025_03_26 {
+            let audio = json!({"type": "audio", "data": "aGk=", "mimeType": "audio/wav"});
+            assert_eq!(written(&ContentBlock::audio("aGk=", "audio/wav")), audio, "{version}");
+        }
+        if version >= ProtocolVersion::V2025_06_18 {
+            let link = json!({"type": "resource_link", "uri": "a:b", "name": "n"});
+            assert_eq!(written(&ResourceLink::new("a:b", "n").into()), link, "{version}");
+        }
+    }
     // A type of its own is known by its kind, too.
     fails::<TextContent>(json!({"type": "image", "text": "t"}));
     fails::<TextContent>(json!({"text": "t"}));
@@ -322,6 +344,28 @@ fn what_a_tool_does_not_say() {
     assert_eq!(tool(json!({}), None).display_name(), "name");
     assert_eq!(tool(json!({"title": "annotated"}), None).display_name(), "annotated");
     assert_eq!(tool(json!({"title": "annotated"}), Some("titled")).display_name(), "titled");
+    // Nor does a server of any revision say it for the client.
+    for version in [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        let silent = Tool { annotations: Some(ToolAnnotations::default()), ..Tool::without_arguments("name") };
+        let sent = value(&encode(&silent, version).expect("text"));
+        assert!(sent.get("annotations").is_none_or(|annotations| annotations == &json!({})), "{version}: {sent}");
+        let read = is::<Tool>(sent).annotations.unwrap_or_default();
+        assert_eq!((read.is_read_only(), read.is_destructive()), (false, true), "{version}");
+        assert_eq!((read.is_idempotent(), read.is_open_world()), (false, true), "{version}");
+        let named = |title: Option<&str>, annotated: Option<&str>| {
+            let annotations = ToolAnnotations { title: annotated.map(Into::into), ..ToolAnnotations::default() };
+            let tool = Tool {
+                title: title.map(Into::into),
+                annotations: Some(annotations),
+                ..Tool::without_arguments("name")
+            };
+            is::<Tool>(value(&encode(&tool, version).expect("text"))).display_name().to_owned()
+        };
+        assert_eq!((named(None, None), named(None, Some("a"))), ("name".to_owned(), "a".to_owned()), "{version}");
+        if version >= ProtocolVersion::V2025_06_18 {
+            assert_eq!(named(Some("t"), Some("a")), "t", "{version}");
+        }
+    }
 
     let support = |execution: Value| {
         is::<Tool>(json!({"name": "n", "inputSchema": {}, "execution": execution})).task_support().clone()
