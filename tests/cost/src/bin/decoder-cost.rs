@@ -1,11 +1,18 @@
 //! Counts the instructions and the peak memory of each decoder of peer data, at inputs that double in size.
 //!
-//! `decoder-cost [NAME]` measures the cases whose name contains NAME, prints a table, and fails where instructions grow faster
-//! than the input. It runs itself under valgrind as `decoder-cost --run CASE SIZE`.
+//! `decoder-cost [--quick] [NAME...]` measures the cases whose name contains a NAME, prints a table, and fails where
+//! instructions grow faster than the input. `--quick` measures inputs of a quarter of the size. It runs itself under valgrind
+//! as `decoder-cost --run CASE SIZE`.
 
 use std::{
+    collections::BTreeMap,
     env, fs,
     process::{Command, ExitCode, Stdio},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
 };
 
 use allocation_counter::measure;
@@ -39,25 +46,42 @@ fn count(case: usize, size: usize) -> Result<u64, String> {
     total.and_then(|total| total.trim().parse().ok()).ok_or_else(|| "callgrind counted nothing".into())
 }
 
-#[expect(clippy::print_stdout, reason = "it is a report")]
-fn report(number: usize, case: &Case) -> Result<bool, String> {
+/// The row of a case, and whether its instructions grow no faster than its input.
+fn report(number: usize, case: &Case, sizes: [usize; 4]) -> Result<(String, bool), String> {
     let mut counts = Vec::new();
     let mut line = format!("| {} |", case.name);
-    for size in SIZES {
+    for size in sizes {
         let work = (case.make)(size);
         let input = work.input as u64;
         let peak = measure(|| work.measured()).bytes_max;
         let instructions = count(number, size)?;
         counts.push(instructions);
-        if size != SIZES[0] {
+        if size != sizes[0] {
             line += &format!(" {}, {} |", instructions / input, peak.div_ceil(input));
         }
     }
     // A table that is only built for larger inputs is a step and no growth: then the last doubling decides.
     let is_linear = counts[3] <= MOST_GROWTH * counts[0].max(SMALL) || counts[3] * 2 <= MOST_OF_HALF * counts[2];
     let growth = counts[3] * 10 / counts[0].max(1);
-    println!("{line} {}.{} |{}", growth / 10, growth % 10, if is_linear { "" } else { " <-- faster than its input" });
-    Ok(is_linear)
+    line += &format!(" {}.{} |{}", growth / 10, growth % 10, if is_linear { "" } else { " <-- faster than its input" });
+    Ok((line, is_linear))
+}
+
+/// The rows of these cases in their order, made on all processors.
+fn rows(cases: &[(usize, Case)], sizes: [usize; 4]) -> Vec<Result<(String, bool), String>> {
+    let (next, rows) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || loop {
+        let at = next.fetch_add(1, Ordering::Relaxed);
+        let Some((number, case)) = cases.get(at) else { break };
+        let row = report(*number, case, sizes).map_err(|why| format!("{}: {why}", case.name));
+        rows.lock().expect("no thread panics").insert(at, row);
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    rows.into_inner().expect("no thread panics").into_values().collect()
 }
 
 fn run(case: &str, size: &str) -> Option<()> {
@@ -74,18 +98,25 @@ fn main() -> ExitCode {
     {
         return if run(case, size).is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    let (quick, names): (Vec<_>, Vec<_>) = args.iter().partition(|arg| *arg == "--quick");
+    let sizes = if quick.is_empty() { SIZES } else { SIZES.map(|size| size / 4) };
+    let cases: Vec<_> = cases().into_iter().enumerate().collect();
+    let chosen: Vec<_> = cases
+        .into_iter()
+        .filter(|(_, case)| names.is_empty() || names.iter().any(|name| case.name.contains(name.as_str())))
+        .collect();
     println!("Instructions and peak bytes per byte of input, and how much more 8 times the input costs.\n");
-    println!("| decoder, input | {} KiB | {} KiB | {} KiB | growth |", SIZES[1] >> 10, SIZES[2] >> 10, SIZES[3] >> 10);
+    println!("| decoder, input | {} KiB | {} KiB | {} KiB | growth |", sizes[1] >> 10, sizes[2] >> 10, sizes[3] >> 10);
     println!("| --- | --- | --- | --- | --- |");
     let mut faults = 0;
-    for (number, case) in cases().iter().enumerate() {
-        if args.first().is_some_and(|name| !case.name.contains(name.as_str())) {
-            continue;
-        }
-        match report(number, case) {
-            Ok(is_linear) => faults += usize::from(!is_linear),
+    for row in rows(&chosen, sizes) {
+        match row {
+            Ok((row, is_linear)) => {
+                println!("{row}");
+                faults += usize::from(!is_linear);
+            }
             Err(why) => {
-                eprintln!("decoder-cost: {}: {why}", case.name);
+                eprintln!("decoder-cost: {why}");
                 return ExitCode::FAILURE;
             }
         }
