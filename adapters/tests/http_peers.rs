@@ -115,10 +115,6 @@ impl Running {
         self.heard.change(|heard| heard.released = true);
     }
 
-    pub(crate) fn begun(&self) -> usize {
-        self.heard.look(|heard| heard.begun)
-    }
-
     pub(crate) fn wait_until_begun(&self, count: usize) {
         self.wait_until(|heard| heard.begun == count);
     }
