@@ -19,8 +19,6 @@ pub struct Stats {
     pub timed_out: u64,
     /// Requests of the peer that it cancelled.
     pub cancelled: u64,
-    /// Requests of the peer that were not answered before their deadline.
-    pub expired: u64,
     /// Calls that were answered from the cache (clients, 2026-07-28).
     pub cache_hits: u64,
     /// Calls that could have been, and were not: there was no result, or none that was still good.

@@ -68,7 +68,7 @@ impl<E> Connection<E> {
             id: &entry.id,
             method: entry.tag.method,
             since: entry.since(),
-            deadline: entry.deadline(),
+            deadline: self.engine.requests.deadline(key),
             state: match state {
                 State::Open => RequestState::Open,
                 State::Answered => RequestState::Answered,
@@ -126,7 +126,6 @@ impl Engine {
     pub(super) fn expire(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
         let question = entry.tag.question;
-        self.stats.expired += 1;
         if state != State::Open {
             self.release(key);
             return;

@@ -30,9 +30,19 @@ pub(super) struct Pause {
 ///
 /// It decides nothing but that report, so it is not part of what a connection prints: a refused verb changes nothing.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Refused {
-    message: bool,
-    request: bool,
+pub(super) struct Refused(u8);
+
+impl Refused {
+    const fn bit(room: Room) -> u8 {
+        match room {
+            Room::Message => 1,
+            Room::Request => 2,
+        }
+    }
+
+    const fn has(self, room: Room) -> bool {
+        self.0 & Self::bit(room) != 0
+    }
 }
 
 impl fmt::Debug for Refused {
@@ -92,13 +102,16 @@ impl<E> Connection<E> {
     /// until another one is refused. A retry can be refused again, for instance if several callers wait.
     #[must_use = "what is reported here is reported once"]
     pub fn poll_room(&mut self) -> Option<Room> {
-        if self.engine.refused.message && self.has_room() {
-            self.engine.refused.message = false;
-            return Some(Room::Message);
-        }
-        if self.engine.refused.request && self.has_room_for_request() {
-            self.engine.refused.request = false;
-            return Some(Room::Request);
+        for room in [Room::Message, Room::Request] {
+            let there_is = match room {
+                _ if !self.engine.refused.has(room) => false,
+                Room::Message => self.has_room(),
+                Room::Request => self.has_room_for_request(),
+            };
+            if there_is {
+                self.engine.refused.0 &= !Refused::bit(room);
+                return Some(room);
+            }
         }
         None
     }
@@ -108,10 +121,7 @@ impl Engine {
     /// Remembers a refusal for [`poll_room`](Connection::poll_room).
     pub(super) fn noted<T>(&mut self, kind: Room, result: Result<T, SendError>) -> Result<T, SendError> {
         if matches!(result, Err(SendError::Busy)) {
-            match kind {
-                Room::Message => self.refused.message = true,
-                Room::Request => self.refused.request = true,
-            }
+            self.refused.0 |= Refused::bit(kind);
         }
         result
     }

@@ -1,5 +1,6 @@
 //! Requests of the peer.
 
+use alloc::collections::BTreeMap;
 use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
@@ -47,19 +48,12 @@ pub(crate) struct Entry<T> {
     hash: u32,
     state: State,
     since: Since,
-    /// When it has to be answered.
-    deadline: Option<Timestamp>,
 }
 
 impl<T> Entry<T> {
     /// When it came in.
     pub(crate) const fn since(&self) -> Timestamp {
         self.since.0
-    }
-
-    /// When it has to be answered, if there is such a time.
-    pub(crate) const fn deadline(&self) -> Option<Timestamp> {
-        self.deadline
     }
 }
 
@@ -85,40 +79,34 @@ struct Tables<T> {
     slots: Slots<Entry<T>>,
     by_id: ByHash,
     open: usize,
+    /// Of requests that have one: most applications set none.
+    deadline_of: BTreeMap<ReplyKey, Timestamp>,
     deadlines: Deadlines<ReplyKey>,
-    with_deadline: usize,
 }
 
 impl<T> Tables<T> {
     const fn new() -> Self {
-        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0, deadlines: Deadlines::new(), with_deadline: 0 }
+        let deadline_of = BTreeMap::new();
+        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0, deadline_of, deadlines: Deadlines::new() }
     }
 
-    /// Removes stale entries from the queue of deadlines, so that the first one is right.
-    fn settle(&mut self) {
-        let slots = &self.slots;
-        self.deadlines.settle(self.with_deadline, |key| {
-            let entry = slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial);
-            entry.and_then(Entry::deadline)
-        });
-    }
-
-    /// Changes the deadline of the request in a slot.
+    /// Changes the deadline of a request.
     fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
-        let Some(entry) = self.slots.get_mut(key.slot as usize) else { return };
-        match (core::mem::replace(&mut entry.deadline, deadline), deadline) {
+        let Self { deadline_of, deadlines, .. } = self;
+        let before = match deadline {
+            Some(at) => deadline_of.insert(key, at),
+            None => deadline_of.remove(&key),
+        };
+        match (before, deadline) {
             (None, None) => return,
-            (None, Some(_)) => self.with_deadline += 1,
-            (Some(_), Some(_)) => self.deadlines.moved(),
-            (Some(_), None) => {
-                self.with_deadline -= 1;
-                self.deadlines.ended(key);
-            }
+            (None, Some(_)) => {}
+            (Some(_), Some(_)) => deadlines.moved(),
+            (Some(_), None) => deadlines.ended(key),
         }
         if let Some(at) = deadline {
-            self.deadlines.set(at, key);
+            deadlines.set(at, key);
         }
-        self.settle();
+        deadlines.settle(deadline_of.len(), |key| deadline_of.get(&key).copied());
     }
 }
 
@@ -185,7 +173,7 @@ impl<T: 'static> Incoming<T> {
         }
         // A table is bounded far below this by the limits of its owner.
         let (state, since) = (State::Open, Since(now));
-        let entry = Entry { id, tag, serial, hash, state, since, deadline: None };
+        let entry = Entry { id, tag, serial, hash, state, since };
         let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);
         by_id.insert(hash, slot);
         Inserted::New(ReplyKey { serial, slot })
@@ -217,9 +205,7 @@ impl<T: 'static> Incoming<T> {
         if entry.state == State::Open {
             entry.state = State::Answered;
             tables.open -= 1;
-            if entry.deadline.is_some() {
-                tables.set_deadline(key, None);
-            }
+            tables.set_deadline(key, None);
         }
     }
 
@@ -235,12 +221,9 @@ impl<T: 'static> Incoming<T> {
     /// The only way out of the table.
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
-        let (entry, state) = self.get(key)?;
-        let has_deadline = entry.deadline.is_some();
+        let (_, state) = self.get(key)?;
         let tables = self.tables.made()?;
-        if has_deadline {
-            tables.set_deadline(key, None);
-        }
+        tables.set_deadline(key, None);
         tables.open -= usize::from(state == State::Open);
         Some(tables.slots.remove(key.slot as usize).tag)
     }
@@ -260,6 +243,11 @@ impl<T: 'static> Incoming<T> {
         }
         self.tables.set_deadline(key, deadline);
         true
+    }
+
+    /// When a request has to be answered, if there is such a time.
+    pub(crate) fn deadline(&self, key: ReplyKey) -> Option<Timestamp> {
+        self.tables.deadline_of.get(&key).copied()
     }
 
     /// The next deadline of a request.

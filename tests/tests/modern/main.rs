@@ -17,4 +17,5 @@ mod rounds;
 mod server;
 mod subscriptions;
 mod task_answers;
+mod task_news;
 mod tasks;

@@ -7,5 +7,6 @@ mod questions;
 mod results;
 mod revisions;
 mod shapes;
+mod task_shapes;
 mod tasks;
 mod tolerance;
