@@ -308,7 +308,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Tells whoever listens how a task stands. Nobody else is told: sessions do not have the extension.
+    /// Notifies the subscriptions to a task of its status. Sessions are not notified: they do not have the extension.
     pub(super) fn tell_of_task(
         &mut self,
         task: Option<&str>,

@@ -387,7 +387,7 @@ fn stay<R: Runtime>(
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {
         desk.until_closed(&mut others).await;
-        // The core sees to it that this takes no longer than its limit says, and whoever writes takes the rest from there.
+        // The core ends this within its limit. The connection that writes the response takes the rest from there.
         desk.until(&mut others, None, |desk, _, _| {
             let now = desk.post.hub.now();
             lock(&desk.post.hub.state).carrier.connection(now).is_drained()

@@ -19,7 +19,7 @@ pub type Fields = BTreeMap<String, String>;
 ///
 /// Who knows the id of a session can use it, so it is a secret here as elsewhere.
 pub trait Sessions: Send + Sync + 'static {
-    /// A session was begun, for this client. It is to be forgotten when nobody has [asked](Self::find) for it for this long.
+    /// Keeps a session that has begun, for this client. The store forgets it after this time without a [look-up](Self::find).
     ///
     /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields, which is answered with
     /// 413, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room for it now, which is answered with

@@ -140,7 +140,7 @@ impl Table {
         mem::take(&mut self.woken)
     }
 
-    /// Ends sessions that nobody has used for as long as they live.
+    /// Ends sessions that were not used for their time to live.
     fn sweep(&mut self, now: Instant) {
         while let Some((until, id)) = self.ends.first().cloned()
             && until <= now

@@ -47,7 +47,7 @@ impl Tasks {
         }
     }
 
-    /// From now on, whoever listens over this connection hears of a task, and of what has become of it so far.
+    /// Notifies the subscriptions of this connection of a task from now on, and of its status now.
     pub(in crate::service::tasks) fn listen(
         &self,
         task: &Task,
@@ -65,7 +65,7 @@ impl Tasks {
         self.tell_one(task, state, Arc::as_ptr(session), conn);
     }
 
-    /// Tells whoever listens how a task stands.
+    /// Notifies the subscriptions to a task of its status.
     pub(crate) fn tell(&self, task: &Task) {
         let sessions: Vec<_> = {
             let mut state = lock(&task.state);
