@@ -100,8 +100,7 @@ fn whoever_holds_all_that_it_can_is_nothing_to_others() {
         }
         let start = Instant::now();
         assert!(is_served(&dial_from(2, server.address)));
-        // Less than the 30 seconds after which a connection without progress ends, which would make room, too.
-        assert!(start.elapsed() < Duration::from_secs(20), "it took {:?}", start.elapsed());
+        assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
         drop(many);
         server.stop().await;
     });

@@ -25,7 +25,7 @@ use crate::{
 };
 
 /// More than anything takes; a test that needs it has failed.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// How long a request may take to come in, where that matters.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(100);

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// More than anything takes; a test that needs it has failed.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(20);
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Echo {

@@ -18,7 +18,7 @@ use mcp_proto::{connection::Settings, protocol::VersionSet};
 use mcp_service::{Context, Host, Service, Tool, drive::Watch};
 
 /// More than anything takes; a test that needs it has failed.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(20);
 
 /// What takes less is not waited for by those who leave after 10 seconds without anything to do.
 const SOON: Duration = Duration::from_secs(8);

@@ -15,7 +15,7 @@ use mcp_blocking::http::Threads;
 use mcp_service::drive::{Runtime, Timer, Watch};
 
 /// More than anything takes; a test that needs it has failed.
-const LONG: Duration = Duration::from_secs(60);
+const LONG: Duration = Duration::from_secs(20);
 
 fn threads() -> Threads {
     Threads::current().expect("there are threads")

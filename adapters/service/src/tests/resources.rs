@@ -210,7 +210,7 @@ fn subscribers_hear_of_what_they_have_subscribed_to() {
         assert_eq!(service.resource_updated("test://text"), 0);
         assert_eq!(subscribe("test://bytes"), empty, "there is room again");
 
-        // Whoever has not declared it is not asked for it, and tells nobody.
+        // A server that has not declared it gets no such request, and sends no such notification.
         let service = builder().build().expect("a good service");
         let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
         assert!(pair.to_server().subscribe("test://text").is_err());

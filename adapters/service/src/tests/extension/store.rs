@@ -199,7 +199,7 @@ fn clients_without_a_principal_are_told_apart_by_their_addresses() {
     let begun = pairs.iter().map(|pair| ask(pair, "tools/call", json!({"name": "works"})).is_ok());
     assert_eq!(begun.collect::<Vec<_>>(), [true, true, true, false, true, false, true, true, false]);
     assert_eq!((service.tasks().held().0, service.tasks().holders()), (6, 2));
-    // An address is no proof of who somebody is: a principal there has a share of its own.
+    // An address is no proof of identity: a principal there has a share of its own.
     assert!(ask_for(&pairs[0], Some("ada"), "tools/call", json!({"name": "works"})).is_ok());
 }
 

@@ -36,7 +36,7 @@ const SCRIPT: &str = include_str!("store.lua");
 /// Everything expires when it has not been used for long enough, and is bounded in bytes before that
 /// ([`limits`](Self::limits)). All keys of a store have one hash tag, so that they lie on one node of a cluster. One connection serves all, and is made again when it was lost; what is asked in between fails, and
 /// the request with it, with 503. Redis holds the ids of sessions, which are as good as keys to them, and all that is said on their
-/// streams: it belongs where the servers are, and nobody else. It is cheap to clone.
+/// streams: only the servers may reach it. It is cheap to clone.
 #[derive(Clone)]
 pub struct RedisStore {
     connection: ConnectionManager,
@@ -47,7 +47,7 @@ pub struct RedisStore {
     bells: Arc<Bells>,
 }
 
-/// The streams that somebody here follows, by their keys.
+/// The streams that this process follows, by their keys.
 type Bells = Watch<BTreeMap<String, Bell>>;
 
 #[derive(Debug, Default)]

@@ -79,7 +79,7 @@ impl Tasks {
         }
     }
 
-    /// A task is shown as it is when it is told of, so nobody hears of an older state behind a newer one.
+    /// The status is that of the moment of the notification, so no client gets an older status after a newer one.
     fn tell_one(
         &self,
         task: &Task,
