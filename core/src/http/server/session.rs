@@ -1,9 +1,13 @@
 //! A connection and the exchanges that its messages travel on.
 
+mod gauges;
+mod idle;
+
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
-use core::time::Duration;
 
 use http::StatusCode;
+
+pub use gauges::Usage;
 
 use super::{
     ExchangeId, Options, Output, Request,
@@ -20,14 +24,10 @@ use crate::{
     http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
     protocol::Phase,
     rpc::{Rare, ReplyKey, Timestamp},
-    schema::LoggingLevel,
 };
 
 /// What is kept of the buffer for messages on their way.
 pub(super) const SPARE: usize = 4096;
-
-/// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
-const WARM: Duration = Duration::from_secs(1);
 
 /// A [`Connection`] over HTTP, with the exchanges that its messages travel on: a session of the legacy era, or one
 /// request of the modern era, which stands alone.
@@ -100,27 +100,6 @@ pub(super) enum Way {
     Streams { id: SessionId, streams: Streams },
     /// On one stream, which is also the life of the session (2024-11-05).
     Old { id: SessionId, stream: Option<ExchangeId> },
-}
-
-/// What a session holds right now.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Exchanges that are not over.
-    pub exchanges: usize,
-    /// Those of them whose requests wait for room.
-    pub waiting_requests: usize,
-    /// Bytes that wait to be written.
-    pub queued_bytes: usize,
-    /// Streams that a client can come back to, or has open.
-    pub streams: usize,
-    /// Messages that wait for a stream.
-    pub waiting: usize,
-    /// Messages that are kept in case a stream has to be sent again.
-    pub replay: usize,
-    /// Their bytes.
-    pub replay_bytes: usize,
-    /// Events that wait to be taken.
-    pub events: usize,
 }
 
 impl Session {
@@ -467,62 +446,6 @@ impl Session {
         all.into_iter().flatten().min_by_key(|deadline| deadline.at)
     }
 
-    // ---- how it is ----
-
-    /// What the client calls it, if it is a session of the legacy era.
-    #[must_use]
-    pub const fn id(&self) -> Option<&SessionId> {
-        match &self.kind {
-            Way::Modern { .. } => None,
-            Way::Streams { id, .. } | Way::Old { id, .. } => Some(id),
-        }
-    }
-
-    /// Whether its connection has ended, so that nothing can be brought to it any more.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.conn.phase() == Phase::Closed
-    }
-
-    /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
-    /// [forget](super::Endpoint::forget) it, and it can be dropped.
-    #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
-    }
-
-    /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
-    #[must_use]
-    pub fn standing(&self) -> Option<Standing> {
-        if matches!(self.kind, Way::Streams { .. }) { self.conn.standing() } else { None }
-    }
-
-    /// What of [`standing`](Self::standing) can change.
-    #[must_use]
-    pub fn settled(&self) -> Option<(bool, Option<LoggingLevel>)> {
-        let has_begun = matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some();
-        has_begun.then(|| self.conn.settled())
-    }
-
-    /// What it holds right now, its connection aside.
-    #[must_use]
-    pub fn usage(&self) -> Usage {
-        let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
-            Way::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
-            Way::Modern { .. } | Way::Old { .. } => (0, 0, (0, 0)),
-        };
-        Usage {
-            exchanges: self.exchanges.len(),
-            waiting_requests: self.queue.len(),
-            queued_bytes: self.queued,
-            streams,
-            waiting,
-            replay,
-            replay_bytes,
-            events: self.events.len(),
-        }
-    }
-
     // ---- inside ----
 
     /// [`pump`](Self::pump), if there may be something.
@@ -608,56 +531,6 @@ impl Session {
             }
             let deadline = self.exchanges.get(id.0).and_then(|exchange| exchange.deadline());
             deadline.into_iter().for_each(|deadline| self.look_at(deadline));
-        }
-    }
-
-    /// When a session that nobody uses ends.
-    fn expiry(&self) -> Option<Timestamp> {
-        let limits = &self.options.limits;
-        match self.kind {
-            Way::Streams { .. } if self.conn.phase() != Phase::Closed => {
-                self.idle.map(|since| since + if self.came_back { limits.idle } else { limits.abandoned })
-            }
-            Way::Modern { .. } | Way::Streams { .. } | Way::Old { .. } => None,
-        }
-    }
-
-    /// When nothing was going on for so long that its tables and buffers are not worth their room.
-    fn cools(&self) -> Option<Timestamp> {
-        self.idle.filter(|_| self.warm).map(|since| since + WARM)
-    }
-
-    /// Looks whether anything is going on. Of what is over, soon not even the room is kept that it took in tables and buffers:
-    /// most sessions are idle most of the time.
-    fn settle(&mut self) {
-        if !self.warm {
-            self.cool();
-        }
-        if !self.exchanges.is_empty() || self.conn.has_requests() {
-            self.idle = None;
-        } else if self.idle.is_none() {
-            self.idle = Some(self.clock);
-        }
-        self.weigh_requests();
-        if let Some(activity) = &self.activity {
-            activity.set(self.idle, self.came_back);
-            self.load.set_idle(self.idle.is_some());
-        }
-    }
-
-    /// Gives back the room of empty tables and buffers.
-    fn cool(&mut self) {
-        if self.exchanges.is_empty() {
-            self.exchanges = Row::new();
-            self.ready = VecDeque::new();
-            self.frame = Vec::new();
-            self.conn.shrink();
-        }
-        if self.events.is_empty() {
-            self.events = VecDeque::new();
-        }
-        if let Way::Streams { streams, .. } = &mut self.kind {
-            streams.shrink();
         }
     }
 

@@ -1,0 +1,81 @@
+//! How a session is, and what it holds.
+
+use super::{Session, Way};
+use crate::{connection::Standing, http::SessionId, protocol::Phase, schema::LoggingLevel};
+
+/// What a session holds right now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Exchanges that are not over.
+    pub exchanges: usize,
+    /// Those of them whose requests wait for room.
+    pub waiting_requests: usize,
+    /// Bytes that wait to be written.
+    pub queued_bytes: usize,
+    /// Streams that a client can come back to, or has open.
+    pub streams: usize,
+    /// Messages that wait for a stream.
+    pub waiting: usize,
+    /// Messages that are kept in case a stream has to be sent again.
+    pub replay: usize,
+    /// Their bytes.
+    pub replay_bytes: usize,
+    /// Events that wait to be taken.
+    pub events: usize,
+}
+
+impl Session {
+    /// What the client calls it, if it is a session of the legacy era.
+    #[must_use]
+    pub const fn id(&self) -> Option<&SessionId> {
+        match &self.kind {
+            Way::Modern { .. } => None,
+            Way::Streams { id, .. } | Way::Old { id, .. } => Some(id),
+        }
+    }
+
+    /// Whether its connection has ended, so that nothing can be brought to it any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.conn.phase() == Phase::Closed
+    }
+
+    /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
+    /// [forget](super::Endpoint::forget) it, and it can be dropped.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
+    }
+
+    /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        if matches!(self.kind, Way::Streams { .. }) { self.conn.standing() } else { None }
+    }
+
+    /// What of [`standing`](Self::standing) can change.
+    #[must_use]
+    pub fn settled(&self) -> Option<(bool, Option<LoggingLevel>)> {
+        let has_begun = matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some();
+        has_begun.then(|| self.conn.settled())
+    }
+
+    /// What it holds right now, its connection aside.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
+            Way::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
+            Way::Modern { .. } | Way::Old { .. } => (0, 0, (0, 0)),
+        };
+        Usage {
+            exchanges: self.exchanges.len(),
+            waiting_requests: self.queue.len(),
+            queued_bytes: self.queued,
+            streams,
+            waiting,
+            replay,
+            replay_bytes,
+            events: self.events.len(),
+        }
+    }
+}
