@@ -33,6 +33,7 @@ mod receive;
 mod remarks;
 mod renegotiate;
 mod repeat;
+mod responses;
 mod rounds;
 mod send;
 mod splice;

@@ -13,7 +13,8 @@ use core::time::Duration;
 use super::{
     Event, Outcome, RequestOptions, SendError,
     engine::{CallTag, Engine, RequestTag, Token},
-    receive::{Origin, call_of},
+    receive::Origin,
+    responses::call_of,
     rounds::{Asked, Question, questions},
     task_questions::{Answer, TaskQuestions},
 };
