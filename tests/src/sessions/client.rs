@@ -258,7 +258,8 @@ impl Client {
         Some(carrier.asked)
     }
 
-    /// Reads what has come on a stream. `now` is when that was sent, if it is read as soon as it is.
+    /// Reads what has come on a stream. `now` is when that was sent, if it is read as soon as it is. `is_heard` says
+    /// whether the application has been asked for the result with a number.
     ///
     /// # Errors
     /// If that breaks a rule.
@@ -267,6 +268,7 @@ impl Client {
         now: Option<Timestamp>,
         at: usize,
         reply: &Reply,
+        is_heard: &dyn Fn(u64) -> bool,
         news: &mut Vec<News>,
     ) -> Result<(), Fault> {
         let (kind, over) = (self.kind.clone(), self.over);
@@ -293,7 +295,7 @@ impl Client {
                 let id = carrier.decoder.last_id().to_owned();
                 self.streams[at].event(now, id, message.is_some())?;
                 if let Some(message) = message {
-                    self.message(at, shared, &message, news)?;
+                    self.message(at, shared, &message, is_heard, news)?;
                 }
             }
             // An id may come without a message.
@@ -329,11 +331,11 @@ impl Client {
         match serde_json::from_slice::<Value>(&reply.body) {
             Ok(Value::Array(all)) if is_json => {
                 for message in all {
-                    self.message(at, shared, message.to_string().as_bytes(), news)?;
+                    self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
                 }
             }
             Ok(message) if is_json && message.get("id").is_some_and(|id| !id.is_null()) => {
-                self.message(at, shared, message.to_string().as_bytes(), news)?;
+                self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
             }
             _ => {}
         }
@@ -364,11 +366,18 @@ impl Client {
         Ok(())
     }
 
-    fn message(&mut self, at: usize, shared: bool, text: &[u8], news: &mut Vec<News>) -> Result<(), Fault> {
+    fn message(
+        &mut self,
+        at: usize,
+        shared: bool,
+        text: &[u8],
+        is_heard: &dyn Fn(u64) -> bool,
+        news: &mut Vec<News>,
+    ) -> Result<(), Fault> {
         let message: Value = serde_json::from_slice(text).map_err(|error| Fault::new(Rule::Streams, error))?;
         if let Value::Array(all) = &message {
             for message in all {
-                self.message(at, shared, message.to_string().as_bytes(), news)?;
+                self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
             }
             return Ok(());
         }
@@ -401,7 +410,12 @@ impl Client {
                     |want: &Want| want.id == id && !want.answered && number.is_none_or(|number| number == want.number);
                 let mut fitting: Vec<_> = wants.filter(|it| fits(it)).collect();
                 let is_twin = message["error"]["code"] == -32600;
-                let found = if is_twin {
+                let is_full = message["error"]["message"] == "Too many requests in flight";
+                let found = if is_full {
+                    // The core refuses requests in the order in which they come, and the application hears of none of
+                    // them. A client may read that late: when it has cancelled the request and used the id again.
+                    fitting.into_iter().find(|want| want.number.is_some_and(|number| !is_heard(number)))
+                } else if is_twin {
                     let last = |place| fitting.iter().rposition(|want| want.place == place);
                     // Of several that came in messages of their own, the second is refused.
                     let second = |cancelled| {

@@ -151,11 +151,13 @@ impl World {
         }
         let now = self.web.now;
         let mut news = Vec::new();
+        let jobs = &self.jobs;
+        let is_heard = |number| jobs.iter().any(|job| job.number == number);
         for (who, client) in self.clients.iter_mut().enumerate() {
             for at in 0..client.streams.len() {
                 let Some(asked) = client.streams[at].carrier.as_ref().map(|carrier| carrier.asked) else { continue };
                 let now = self.web.is_read(asked).then_some(now);
-                client.read(now, at, self.web.reply(asked), &mut news)?;
+                client.read(now, at, self.web.reply(asked), &is_heard, &mut news)?;
             }
             self.news.extend(news.drain(..).map(|news| (who, news)));
         }
