@@ -6,9 +6,11 @@ use http::Response;
 use mcp_proto::{
     connection::{CloseReason, Event, Failure, Outcome},
     http::client::ExchangeId,
-    protocol::ProtocolVersion,
+    protocol::{ProtocolVersion, VersionSet},
 };
-use mcp_tests::caller::{Caller, event, header, initialized, json_response, message, options, stream_response};
+use mcp_tests::caller::{
+    Caller, event, header, initialized, json_response, message, options, speaking, stream_response,
+};
 use serde_json::{Value, json};
 
 const SESSIONS: [ProtocolVersion; 3] =
@@ -102,6 +104,27 @@ fn a_session_that_is_lost_is_begun_anew_once_for_all() {
         assert!(caller.client.is_listening());
         assert_eq!(caller.client.usage().held, 0);
     }
+}
+
+/// What is asked in a session does not wait for ever until the server has accepted that it is ready.
+#[test]
+fn a_server_that_does_not_accept_that_its_session_is_ready_is_asked_all_the_same() {
+    let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
+    let (exchange, request) = caller.posted("initialize");
+    let response = json_response(200).header("mcp-session-id", "s-1");
+    caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+    let (ready, _) = caller.posted("notifications/initialized");
+    caller.advance(Duration::from_secs(70));
+    assert_eq!(caller.aborted, [ready]);
+    let (stream, request) = caller.request();
+    assert_eq!(request.method(), "GET");
+    caller.head(stream, stream_response());
+    assert_eq!(caller.take_events(), [Event::Ready]);
+    let call = caller.call("tools/list", &json!({}));
+    let (exchange, request) = caller.posted("tools/list");
+    caller.answer(exchange, &answer(&message(&request)["id"]));
+    let events = caller.take_events();
+    assert!(matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call));
 }
 
 #[test]

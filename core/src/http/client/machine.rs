@@ -207,6 +207,10 @@ impl Client {
         let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
         for id in late {
             self.abort(id);
+            if self.gate == Gate::Initialized(id) {
+                // As after a failure: whether the server has heard of it is not known, and what waits for it is not to wait on.
+                self.open_gate();
+            }
         }
         self.sweep();
         self.pump();
@@ -431,7 +435,8 @@ impl Client {
         let request = self.request(&job, &uri);
         let sent_in = request.headers().get(&SESSION_ID).cloned();
         self.actions.push_back(Action::Request { exchange: id, request });
-        let is_no_request = matches!(&job, Job::Post(post) if matches!(post.kind, Kind::Notification | Kind::Response));
+        let accepts = |kind| matches!(kind, Kind::Initialized | Kind::Notification | Kind::Response);
+        let is_no_request = matches!(&job, Job::Post(post) if accepts(post.kind));
         let until = is_no_request.then(|| self.clock + self.options.limits.accept);
         let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until };
         self.exchanges.insert(id, exchange);
