@@ -21,6 +21,11 @@ pub trait Replay: fmt::Debug + Send {
         let _ = stream;
     }
 
+    /// Nothing more is said of a stream that is not [done](Self::done): nothing carries it, and nothing of it is kept here.
+    fn forget(&mut self, stream: u64) {
+        let _ = stream;
+    }
+
     /// Hands over every message of a stream behind `seq`, in order.
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8]));
 

@@ -1,14 +1,18 @@
 //! What sessions hold for clients that come and go: it is bounded, and what waits for room leaves when there is some.
 
-use std::time::Duration;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
 
 use mcp_proto::{
     connection::Event,
     http::{
-        Policy,
+        Policy, Replay,
         server::{Fetch, Options, Passage},
     },
-    rpc::ReplyKey,
+    rpc::{ReplyKey, Timestamp},
 };
 use mcp_tests::{
     solo::full_server,
@@ -47,6 +51,68 @@ fn streams_that_are_opened_and_lost_are_forgotten() {
     let refused = web.listen(&id, None);
     assert_eq!(web.reply(refused).status(), 409);
     assert!(open.iter().all(|stream| !web.reply(*stream).ended));
+}
+
+/// Of which streams a store has to remember something.
+#[derive(Clone, Debug, Default)]
+struct Remembered(Arc<Mutex<BTreeSet<u64>>>);
+
+impl Remembered {
+    fn streams(&self) -> MutexGuard<'_, BTreeSet<u64>> {
+        self.0.lock().expect("no test has panicked")
+    }
+}
+
+impl Replay for Remembered {
+    fn keep(&mut self, _: Timestamp, stream: u64, _: u64, _: &[u8]) {
+        self.streams().insert(stream);
+    }
+
+    fn done(&mut self, stream: u64) {
+        self.streams().remove(&stream);
+    }
+
+    fn forget(&mut self, stream: u64) {
+        self.streams().remove(&stream);
+    }
+
+    fn after(&self, _: u64, _: u64, _: &mut dyn FnMut(u64, &[u8])) {}
+
+    fn has(&self, _: u64) -> bool {
+        false
+    }
+
+    fn received(&mut self, _: u64, _: u64) {}
+
+    fn expiry(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn expire(&mut self, _: Timestamp) {}
+
+    fn usage(&self) -> (usize, usize) {
+        (0, 0)
+    }
+}
+
+#[test]
+fn a_store_may_forget_streams_that_are_forgotten() {
+    let mut web = Web::new(full_server());
+    let id = web.begin("2025-11-25");
+    let remembered = Remembered::default();
+    web.last_session().set_replay(Box::new(remembered.clone()));
+    let mut most = 0;
+    for _ in 0..1000 {
+        let stream = web.listen(&id, None);
+        let now = web.now;
+        let conn = web.named(&id).expect("it is open").connection(now);
+        conn.notify_raw("notifications/tools/list_changed", None).expect("there is room");
+        web.settle();
+        assert_eq!(web.reply(stream).messages().len(), 1);
+        web.hang_up(stream);
+        most = most.max(remembered.streams().len());
+    }
+    assert!(most <= 2 * 64, "{most} streams");
 }
 
 /// The first id of a stream.

@@ -279,10 +279,13 @@ impl Streams {
 
     /// Forgets streams that nobody can come back to: nothing carries them, and nothing of them is kept.
     pub(super) fn tidy(&mut self) {
-        let replay = &self.replay;
+        let replay = &mut self.replay;
         self.all.retain(|id, stream| {
-            let over = stream.exchange.is_none() && (stream.done || stream.listens);
-            !over || replay.has(id)
+            let over = stream.exchange.is_none() && (stream.done || stream.listens) && !replay.has(id);
+            if over && !stream.done {
+                replay.forget(id);
+            }
+            !over
         });
     }
 

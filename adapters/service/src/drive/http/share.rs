@@ -213,7 +213,7 @@ struct Kept {
     here: MemoryReplay,
     scribe: Arc<Scribe>,
     holder: Holder,
-    /// The last message of each stream that is not done.
+    /// The last message of each stream that is neither done nor forgotten.
     latest: BTreeMap<u64, u64>,
 }
 
@@ -227,6 +227,10 @@ impl Replay for Kept {
     fn done(&mut self, stream: u64) {
         let last = self.latest.remove(&stream).unwrap_or(0);
         self.scribe.note(&self.holder, &self.id, (stream, last), None);
+    }
+
+    fn forget(&mut self, stream: u64) {
+        self.latest.remove(&stream);
     }
 
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
@@ -328,5 +332,23 @@ impl Sharer {
             hub.run(|visit, now| visit.session.close(now));
         }
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_that_are_over_or_forgotten_leave_nothing() {
+        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let here = MemoryReplay::new(1, 1, Duration::ZERO);
+        let (id, holder) = ("a".into(), Holder::Unknown);
+        let mut kept = Kept { id, here, scribe, holder, latest: BTreeMap::new() };
+        for stream in 1..100 {
+            kept.keep(Timestamp::ZERO, stream, 1, b"x");
+            if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
+        }
+        assert_eq!(kept.latest.len(), 0);
     }
 }
