@@ -3,6 +3,8 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     mem,
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex},
 };
 
@@ -26,6 +28,8 @@ pub(super) struct Functions {
 struct State {
     /// Functions that wait to begin. There are no empty queues.
     waiting: BTreeMap<Holder, VecDeque<Start>>,
+    /// The client whose function was the last one that had waited and began.
+    last: Option<Holder>,
     /// A thread starts those that may begin, and looks again after each of them.
     starting: bool,
 }
@@ -66,22 +70,38 @@ impl Functions {
             return;
         }
         while let Some((start, permit)) = self.next() {
-            start(Turn { functions: self.clone(), permit: Some(permit) });
+            let turn = Turn { functions: self.clone(), permit: Some(permit) };
+            // If there is no thread for one, its request is answered with an error, and the others have their turn.
+            let _ = catch_unwind(AssertUnwindSafe(|| start(turn)));
         }
     }
 
     /// The next function that may begin. If there is none, the next one that ends has to look.
     fn next(&self) -> Option<(Start, Permit)> {
         let state = &mut *lock(&self.state);
-        let found = state.waiting.iter_mut().find_map(|(holder, starts)| {
-            let permit = self.quota.take(holder, 1)?;
-            Some((starts.pop_front()?, permit, holder.clone(), starts.is_empty()))
-        });
+        let found = state.take_next(&self.quota);
         state.starting = found.is_some();
-        let (start, permit, holder, is_last) = found?;
-        if is_last {
-            state.waiting.remove(&holder);
+        found
+    }
+}
+
+impl State {
+    /// Takes a function of the next client that may begin one. Clients take turns, in the order of their names.
+    fn take_next(&mut self, quota: &Arc<Quota>) -> Option<(Start, Permit)> {
+        // If something is free, those who may not have it hold a part of the quota. There are few of them.
+        if quota.taken() >= quota.capacity() {
+            return None;
         }
+        let last = self.last.as_ref().unwrap_or(&Holder::Unknown);
+        let behind = self.waiting.range((Bound::Excluded(last), Bound::Unbounded));
+        let mut clients = behind.chain(self.waiting.range(..=last)).map(|(holder, _)| holder);
+        let (holder, permit) = clients.find_map(|holder| Some((holder.clone(), quota.take(holder, 1)?)))?;
+        let starts = self.waiting.get_mut(&holder)?;
+        let start = starts.pop_front()?;
+        if starts.is_empty() {
+            self.waiting.remove(&holder);
+        }
+        self.last = Some(holder);
         Some((start, permit))
     }
 }
@@ -131,5 +151,44 @@ mod tests {
         // More than a client may have waiting is dropped.
         (0..100).for_each(|_| begin(&one));
         assert_eq!(lock(&functions.state).waiting[&one].len(), 16 * WAITING);
+    }
+
+    /// The functions of clients that keep others waiting, one after the other as they began.
+    #[test]
+    fn clients_whose_functions_wait_take_turns() {
+        let (functions, running) = (Functions::new(16), Arc::new(Mutex::new(VecDeque::new())));
+        let clients = [1, 2, 3, 4, 5].map(|last| Holder::at([127, 0, 0, last].into()));
+        let mut begun = [0; 5];
+        for client in &clients {
+            for _ in 0..60 {
+                let (running, whose) = (running.clone(), client.clone());
+                functions.begin(client, Box::new(move |turn| lock(&running).push_back((whose, turn))));
+            }
+        }
+        for _ in 0..80 {
+            let (whose, turn) = lock(&running).pop_front().expect("there are functions");
+            drop(turn);
+            clients.iter().zip(&mut begun).for_each(|(client, begun)| *begun += usize::from(*client == whose));
+        }
+        assert!(begun.iter().all(|begun| *begun >= 5), "{begun:?}");
+    }
+
+    /// A thread cannot always be had.
+    #[test]
+    fn a_function_that_cannot_be_started_holds_up_no_other() {
+        let (functions, running) = (Functions::new(1), Arc::new(Mutex::new(Vec::new())));
+        let holder = Holder::at([127, 0, 0, 1].into());
+        let keep = |running: &Arc<Mutex<Vec<Turn>>>| {
+            let running = running.clone();
+            Box::new(move |turn| lock(&running).push(turn))
+        };
+        functions.begin(&holder, keep(&running));
+        functions.begin(&holder, Box::new(|_| std::panic::resume_unwind(Box::new("there is no thread"))));
+        functions.begin(&holder, keep(&running));
+        let first = lock(&running).remove(0);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(first)));
+        assert_eq!(lock(&running).len(), 1, "the last one runs");
+        lock(&running).clear();
+        assert_eq!((functions.quota.taken(), lock(&functions.state).waiting.len()), (0, 0));
     }
 }
