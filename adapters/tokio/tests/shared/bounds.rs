@@ -7,6 +7,7 @@ use mcp_service::drive::{
     http::{Bounds, Events, Fields, Sessions, StoreLimits, StoreUsage},
 };
 use mcp_tokio::http::{MemoryStore, RedisStore};
+use tokio::time::timeout;
 
 use crate::LONG;
 
@@ -34,7 +35,7 @@ pub(crate) type Make<'a> = &'a mut dyn FnMut(StoreLimits) -> Arc<dyn Store>;
 
 pub(crate) type Test = for<'a> fn(Make<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) const TESTS: [(&str, Test); 9] = [
+pub(crate) const TESTS: [(&str, Test); 11] = [
     ("messages_of_a_session_are_bounded", |make| Box::pin(messages_of_a_session(make))),
     ("messages_of_a_client_are_bounded", |make| Box::pin(messages_of_a_client(make))),
     ("messages_of_all_are_bounded", |make| Box::pin(messages_of_all(make))),
@@ -42,6 +43,8 @@ pub(crate) const TESTS: [(&str, Test); 9] = [
     ("sessions_of_all_are_bounded", |make| Box::pin(sessions_of_all(make))),
     ("fields_of_a_session_are_bounded", |make| Box::pin(fields_of_a_session(make))),
     ("nothing_gives_way_in_vain", |make| Box::pin(nothing_gives_way_in_vain(make))),
+    ("no_session_gives_way_to_a_message", |make| Box::pin(no_session_gives_way_to_a_message(make))),
+    ("messages_are_kept_for_their_time", |make| Box::pin(messages_in_time(make))),
     ("missing_messages_are_noticed", |make| Box::pin(missing_messages(make))),
     ("expired_sessions_and_messages_are_not_counted", |make| Box::pin(expired(make))),
 ];
@@ -219,6 +222,49 @@ async fn nothing_gives_way_in_vain(make: Make<'_>) {
     let refused = keep(&store, "b", 1, 100_000).await.expect_err("more than one client may have");
     assert_eq!(refused.kind(), io::ErrorKind::QuotaExceeded);
     assert_eq!((kept(&store, "a", 1..=1).await, store.used().await.sessions), (50_000, 2));
+}
+
+async fn no_session_gives_way_to_a_message(make: Make<'_>) {
+    let store = make(limits(20_000, 20_000));
+    for count in 0..10 {
+        begin(&store, &format!("other-{count}"), &principal("most")).await;
+    }
+    begin(&store, "mine", &principal("me")).await;
+    // There is room for seven thousand bytes more, and another client has more than this one.
+    for stream in 1..=40 {
+        keep(&store, "mine", stream, 1000).await.expect("its own messages give way");
+    }
+    assert_eq!(store.used().await.sessions, 11);
+    assert!(kept(&store, "mine", 40..=40).await > 0, "the last one is there");
+    assert!(store.used().await.bytes <= 20_000);
+    // Where a client has none, its message is not kept.
+    store.end("mine").await.expect("it answers");
+    begin(&store, "late", &principal("late")).await;
+    for count in 0.. {
+        if store.used().await.bytes + StoreLimits::SESSION + 100 > 20_000 {
+            break;
+        }
+        begin(&store, &format!("more-{count}"), &principal("most")).await;
+    }
+    let sessions = store.used().await.sessions;
+    let refused = keep(&store, "late", 1, StoreLimits::SESSION + 100).await.expect_err("there is no room");
+    assert_eq!((refused.kind(), store.used().await.sessions), (io::ErrorKind::QuotaExceeded, sessions));
+}
+
+async fn messages_in_time(make: Make<'_>) {
+    let store = make(StoreLimits::default());
+    begin(&store, "a", &principal("me")).await;
+    let brief = Bounds { time: Duration::from_millis(1), ..BOUNDS };
+    store.keep("a", 1, 1, b"x".to_vec(), brief).await.expect("there is room");
+    keep(&store, "a", 2, 1).await.expect("there is room");
+    // Nothing else is kept meanwhile.
+    let forgotten = async {
+        while kept(&store, "a", 1..=1).await > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(LONG, forgotten).await.expect("it is forgotten without anything else that is kept");
+    assert_eq!(kept(&store, "a", 2..=2).await, 1);
 }
 
 async fn missing_messages(make: Make<'_>) {

@@ -118,7 +118,8 @@ local function make_room(holder, more, may_end)
             of = redis.call('ZREVRANGE', prefix .. ':held', 0, 0)[1]
         end
         if not of then return true end
-        if not give_way(of, may_end or of ~= holder) then return false end
+        -- If those with most have no messages, there are those of this client.
+        if not give_way(of, may_end) and (of == holder or not give_way(holder, false)) then return false end
     end
     return false
 end

@@ -108,8 +108,8 @@ impl Events for MemoryStore {
             let queue = lock(&store.0).follow(&id, stream);
             let follower = Follower { store, id, stream, queue };
             let find = || {
-                let table = lock(&follower.store.0);
-                let passage = table.passage(&follower.id, stream, after);
+                let mut table = lock(&follower.store.0);
+                let passage = table.passage(Instant::now(), &follower.id, stream, after);
                 let is_something = passage.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
                 (is_something || !wait || !table.has(&follower.id)).then_some(passage)
             };

@@ -87,6 +87,13 @@ impl Entry {
         self.message_bytes + self.log.len() * StoreLimits::MESSAGE
     }
 
+    /// Forgets the messages that were kept for their time.
+    fn forget_old(&mut self, now: Instant) {
+        while self.log.front().is_some_and(|(_, _, until)| *until <= now) {
+            self.forget_first();
+        }
+    }
+
     /// Forgets the oldest message.
     fn forget_first(&mut self) {
         let Some((id, seq, _)) = self.log.pop_front() else { return };
@@ -247,10 +254,9 @@ impl Table {
         let more = message.as_ref().map_or(0, Vec::len);
         let (before, holder) = (entry.weight(), entry.holder.clone());
         // The oldest of this session go first.
-        while let Some((_, _, until)) = entry.log.front()
-            && (*until <= now
-                || entry.log.len() >= within.most.max(1)
-                || entry.message_bytes.saturating_add(more) > within.bytes)
+        entry.forget_old(now);
+        while entry.log.len() >= within.most.max(1)
+            || !entry.log.is_empty() && entry.message_bytes.saturating_add(more) > within.bytes
         {
             entry.forget_first();
         }
@@ -289,8 +295,14 @@ impl Table {
         Ok(())
     }
 
-    /// What was kept of a stream behind a message.
-    pub(super) fn passage(&self, id: &str, stream: u64, after: u64) -> io::Result<Passage> {
+    /// What is kept of a stream behind a message.
+    pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<Passage> {
+        if let Some(entry) = self.sessions.get_mut(id) {
+            let (holder, before) = (entry.holder.clone(), entry.weight());
+            entry.forget_old(now);
+            let weight = entry.weight();
+            self.recount(&holder, before, weight);
+        }
         let Some(kept) = self.sessions.get(id).and_then(|entry| entry.streams.get(&stream)) else {
             return Ok(Passage::default());
         };
@@ -320,8 +332,8 @@ impl Table {
             } else {
                 return true;
             };
-            let may_end = may_end || of != *holder;
-            if !self.give_way(&of, may_end) {
+            // If those with most have no messages, there are those of this client.
+            if !self.give_way(&of, may_end) && (of == *holder || !self.give_way(holder, false)) {
                 return false;
             }
         }
