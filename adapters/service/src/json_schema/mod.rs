@@ -146,8 +146,12 @@ const DIALECTS: [&str; 8] = [
 /// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Patterns with look-around
 /// are refused: they could keep a client busy forever. So are schemas that take too much: more than 256 KiB, 64 patterns, a
 /// pattern that compiles to more than 256 KiB, more than 256 levels, references that unroll to more than 100,000 schemas, that
-/// lead to the same schema for the same value, or that lead out of the schema. Without the feature `schemas`, so is every schema that says more than
-/// which types the members of an object have and which of them are required.
+/// lead to the same schema for the same value, or that lead out of the schema, and two schemas of one name. Without the feature
+/// `schemas`, so is every schema that says more than which types the members of an object have and which of them are required.
+///
+/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it, or 64
+/// bytes of a text), or one state of a pattern for one byte of all texts and names. An automaton has at most one state for each
+/// 32 bytes that it compiles to.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 
@@ -164,7 +168,7 @@ impl OutputSchema {
     ///
     /// # Errors
     /// Says where it does not, unless that would take long: for recursive schemas and deep values it only says that it does not.
-    /// Also if the value is so large, for what the schema says, that the check would take longer than some seconds.
+    /// Also if the check would take more steps than the type's documentation allows: the value is then not looked at.
     pub fn check(&self, result: &CallToolResult) -> Result<(), String> {
         match (&self.0, &result.structured_content) {
             (None, _) => Ok(()),
