@@ -57,7 +57,8 @@ pub struct SkillFile {
     pub uri: String,
     /// Where it is in the folder of the skill: its path from there, decoded, such as `scripts/run.py`. Each part is the name of
     /// a file or a folder: none is `.` or `..`, is empty, or has a separator or a control character in it, however the server
-    /// has written it. So it stays in a folder that it is put into.
+    /// has written it. Nor has any a colon in it, a dot or a space at its end, or the name of a device of Windows, such as `NUL`
+    /// or `com1.txt`. So it stays in a folder that it is put into, on Unix and on Windows.
     pub path: String,
     /// What it is, if the server says so.
     pub mime_type: Option<String>,
@@ -83,7 +84,7 @@ pub(crate) fn announced(skill: &Skill, uri: &str) -> Result<Option<SkillResource
     if name != skill.frontmatter.name {
         return contradicts("its folder is not called like it");
     }
-    let is_plain = |path: &str| path.split('/').filter(|name| !name.is_empty()).all(|name| file_name(name).is_some());
+    let is_plain = |path: &str| path.split('/').filter(|name| !name.is_empty()).all(|name| plain_name(name).is_some());
     if !root.split_once(':').is_some_and(|(_, path)| is_plain(path)) {
         return contradicts("its URI leads out of a folder");
     }
@@ -112,8 +113,31 @@ fn path_in(root: &str, uri: &str) -> Option<String> {
     Some(names.join("/"))
 }
 
-/// What a part of a path means, if that is the name of a file or a folder wherever there are such.
+/// Names that Windows takes for devices in any folder, also with an extension.
+const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
+/// Names of devices that end with a digit.
+const NUMBERED_DEVICES: [&str; 2] = ["COM", "LPT"];
+
+/// What a part of a path means, if that is the name of a file or a folder on Unix and on Windows.
 fn file_name(part: &str) -> Option<String> {
+    let name = plain_name(part)?;
+    // Windows knows streams of a file and drives by a colon, and cuts dots and spaces off at the end.
+    let leads_elsewhere = name.contains(':') || name.ends_with(['.', ' ']) || is_device(&name);
+    (!leads_elsewhere).then_some(name)
+}
+
+fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
+    let is = |device: &str| stem.eq_ignore_ascii_case(device);
+    let is_numbered = stem.char_indices().next_back().is_some_and(|(at, last)| {
+        let is_number = last.is_ascii_digit() || matches!(last, '\u{b9}' | '\u{b2}' | '\u{b3}');
+        is_number && NUMBERED_DEVICES.iter().any(|device| stem[..at].eq_ignore_ascii_case(device))
+    });
+    is_numbered || DEVICES.into_iter().any(is)
+}
+
+/// What a part of a path means, if that leads nowhere else.
+fn plain_name(part: &str) -> Option<String> {
     let name = percent_decoded(part)?;
     let is_name =
         !matches!(&*name, "" | "." | "..") && !name.contains(|c: char| matches!(c, '/' | '\\') || c.is_control());
@@ -241,12 +265,54 @@ mod tests {
             "%ff",
             "%2",
             "%zz",
+            // These lead elsewhere on Windows: drives, streams of a file, devices, and names that are cut at their end.
+            "C:/c",
+            "C:",
+            "c%3A",
+            "x:y",
+            "SKILL.md::$DATA",
+            "CON",
+            "x/nul",
+            "Aux.md",
+            "prn.tar.gz",
+            "NUL%20.txt",
+            "COM1",
+            "com0.txt",
+            "LPT9",
+            "lpt%C2%B2.md",
+            "CONIN$",
+            "conout$.txt",
+            "x.",
+            "x./y",
+            "x%20",
+            "x%20/y",
+            "...",
+            ".%20.",
         ] {
             let uri = format!("skill://a/b/{out}");
             assert_eq!(path(&uri), Err(SkillFault::Unlisted(uri.clone())), "{out}");
             let listed = Skill::new(URI, SkillFrontmatter::new("b", "d"), vec![file(URI, b""), file(&uri, b"")]);
             assert!(matches!(announced(&listed, &uri), Err(SkillFault::Entry(_))), "{out}");
         }
+        for name in [
+            "console",
+            "NULL",
+            "com10",
+            "com",
+            "lpt.md",
+            "x.con",
+            "auxiliary.md",
+            "%20x",
+            ".x",
+            "..x",
+            "x%20y",
+            "a.b.c",
+        ] {
+            assert!(path(&format!("skill://a/b/{name}")).is_ok(), "{name}");
+        }
+        // What comes before the folder is not put anywhere.
+        let elsewhere = Skill { uri: "https://a:80/con/b/SKILL.md".into(), ..dynamic.clone() };
+        assert_eq!(announced(&elsewhere, "https://a:80/con/b/x"), Ok(None));
         // Nor does its own folder lead elsewhere.
         for root in ["skill://a/../b", "skill://a/%2e%2e/b", "skill://../b", "skill://a\\..\\c/b", "skill:..%2f/b"] {
             let uri = format!("{root}/SKILL.md");
