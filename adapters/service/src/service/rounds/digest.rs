@@ -74,7 +74,10 @@ impl Node<'_> {
             Ok(Node::Number(number)) => Node::Number(number),
             Ok(Node::Empty(end)) => Node::Empty(end),
             Ok(Node::Parts(kind, digest)) => Node::Parts(kind, digest),
-            Err(_) => Node::Parts(UNREADABLE, Hash::hash(value.get().as_bytes())),
+            Err(_) => {
+                count(value.get().len());
+                Node::Parts(UNREADABLE, Hash::hash(value.get().as_bytes()))
+            }
         }
     }
 
@@ -86,6 +89,7 @@ impl Node<'_> {
             Self::Number(number) => add_text(digest, OTHER, &number.to_string()),
             Self::Empty(end) => digest.update([*end]),
             Self::Parts(kind, parts) => {
+                count(parts.len());
                 digest.update([*kind]);
                 digest.update(parts);
             }
@@ -93,17 +97,34 @@ impl Node<'_> {
     }
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// The work of digests on this thread: values read, names compared, and bytes hashed.
+    static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// Counts work, for the tests.
+#[inline]
+fn count(_steps: usize) {
+    #[cfg(test)]
+    STEPS.set(STEPS.get() + _steps);
+}
+
 /// With its length in front, no text can pass for a text and what stands behind it.
 fn add_text(digest: &mut Hash, kind: u8, text: &str) {
     let mut head = [kind; 9];
     head[1..].copy_from_slice(&(text.len() as u64).to_be_bytes());
+    count(head.len() + text.len());
     digest.update(head);
     digest.update(text.as_bytes());
 }
 
 fn add_members(digest: &mut Hash, mut members: Vec<(Cow<'_, str>, Node<'_>)>) {
     // It is stable: of several members of one name the last stays the last, which is the one that counts.
-    members.sort_by(|(one, _), (other, _)| one.cmp(other));
+    members.sort_by(|(one, _), (other, _)| {
+        count(1);
+        one.cmp(other)
+    });
     let mut members = members.iter().peekable();
     while let Some((name, value)) = members.next() {
         if members.peek().is_none_or(|(next, _)| next != name) {
@@ -127,6 +148,7 @@ impl<'de> Deserialize<'de> for Name<'de> {
 
 impl<'de> Deserialize<'de> for Node<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        count(1);
         deserializer.deserialize_any(AnyValue)
     }
 }
@@ -293,24 +315,28 @@ mod tests {
         ]
     }
 
+    /// The steps that a digest takes, and the bytes that it allocates.
+    fn work(text: &str) -> (usize, u64) {
+        let params = RawJson::from(&Json::parse(text).expect("JSON")).into_owned();
+        STEPS.set(0);
+        let used = allocation_counter::measure(|| {
+            std::hint::black_box(digest(Some(&params)));
+        });
+        (STEPS.get(), used.bytes_total)
+    }
+
     #[test]
-    fn time_grows_with_the_size_of_params() {
+    fn work_grows_with_the_size_of_params() {
         const TIMES: usize = 64;
-        let time = |text: &str, times: usize| {
-            let params = RawJson::from(&Json::parse(text).expect("JSON")).into_owned();
-            let run = || {
-                let start = std::time::Instant::now();
-                for _ in 0..times {
-                    std::hint::black_box(digest(Some(&params)));
-                }
-                start.elapsed()
-            };
-            run().min(run())
-        };
         for ((what, small), (_, large)) in worst(12_500).into_iter().zip(worst(12_500 * TIMES)) {
-            // Both take about as long, so what else the machine does concerns both alike.
-            let (small, large) = (time(&small, TIMES), time(&large, 1));
-            assert!(large < small * 3, "{what}: {small:?} for {TIMES} small ones, {large:?} for one of their size");
+            let ((small, small_bytes), (large, large_bytes)) = (work(&small), work(&large));
+            // Members are sorted: `n log n` comparisons.
+            assert!(
+                small > 0 && large < 2 * TIMES * small,
+                "{what}: {small} steps, and {large} for {TIMES} times the size"
+            );
+            let most = 2 * TIMES as u64 * small_bytes.max(4096);
+            assert!(large_bytes < most, "{what}: {small_bytes} bytes, and {large_bytes} for {TIMES} times the size");
         }
     }
 
