@@ -11,6 +11,7 @@ use mcp_service::drive::Options;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{
+    adapter::http::{Options as Endpoints, Paths, Policy},
     http_peers::{LONG, PATIENCE, Running, call, hear},
     run,
 };
@@ -130,6 +131,49 @@ fn functions_of_one_address_leave_threads_for_others() {
         server.release();
         many.iter_mut().for_each(|stream| _ = hear(stream, "released"));
         hear(&mut one_more, "released");
+        server.stop().await;
+    });
+}
+
+/// Sends a message in a session, or the one that begins it, over a connection of its own. The answer.
+fn send(mut stream: TcpStream, session: Option<&str>, body: &str) -> String {
+    let session = session.map_or_else(String::new, |id| format!("mcp-session-id: {id}\r\n"));
+    let request = format!(
+        "POST /mcp HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         accept: application/json, text/event-stream\r\n{session}content-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("it is said in time");
+    answer
+}
+
+/// Begins a session and comes back to it. Its id.
+fn begin_session(connect: impl Fn() -> TcpStream) -> String {
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
+    let answer = send(connect(), None, hello);
+    let (_, rest) = answer.split_once("mcp-session-id: ").expect("a session");
+    let id = rest.split_once("\r\n").expect("a line").0.to_owned();
+    let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    assert!(send(connect(), Some(&id), ready).starts_with("HTTP/1.1 202 "));
+    id
+}
+
+#[test]
+fn sessions_of_one_address_leave_those_of_others() {
+    run(async {
+        let mut endpoint = Endpoints::new(Policy::loopback());
+        endpoint.paths = Paths::at("/mcp");
+        endpoint.limits.sessions = 16;
+        let server = Running::new(|listener| listener.endpoint(endpoint)).await;
+        let honest = begin_session(|| dial_from(2, server.address));
+        let greedy: Vec<_> = (0..40).map(|_| begin_session(|| server.connect())).collect();
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let answer = send(dial_from(2, server.address), Some(&honest), ping);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+        let is_there = |id: &&String| send(server.connect(), Some(id), ping).starts_with("HTTP/1.1 200 ");
+        assert_eq!(greedy.iter().filter(is_there).count(), 14, "seven times of what is free");
         server.stop().await;
     });
 }

@@ -27,9 +27,13 @@ pub struct Limits {
     /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those whose
     /// clients have not come back after they had opened them, then the one that is idle longest. If all are in use, new ones
     /// are refused with 503. A client whose session has given way finds out by a 404, and begins a new one.
+    ///
+    /// One [`Caller`](super::server::Caller) may have at most seven times of what is free, so at most seven eighths: beyond it,
+    /// one of its own sessions gives way. Where there are no more sessions, those of the caller with most of them give way
+    /// first, if it has more than one eighth.
     pub sessions: usize,
-    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions whose clients
-    /// nobody has authenticated are not counted.
+    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions of callers that
+    /// have no principal are not counted.
     pub sessions_each: usize,
     /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as long
     /// as it lasts. Default 16,384. Beyond it, new ones are refused with 503.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use mcp_proto::connection::{CloseReason, Event};
+use mcp_proto::{
+    connection::{CloseReason, Event},
+    http::server::Caller,
+};
 use mcp_tests::{
     solo::full_server,
     web::{Web, initialize, post},
@@ -134,7 +137,7 @@ fn a_session_belongs_to_who_began_it() {
         for stranger in [Some("eve"), None] {
             match stranger {
                 Some(stranger) => web.come_from(stranger),
-                None => web.caller = mcp_proto::http::server::Caller::Anybody,
+                None => web.caller = Caller::Anybody,
             }
             assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 404);
             let asked = web.listen(&id, None);
@@ -167,7 +170,7 @@ fn an_anonymous_session_is_not_open_to_a_known_principal() {
         let asked = web.listen(&id, None);
         assert_eq!(web.reply(asked).status(), 404);
         assert_eq!(web.delete(&id).status(), 404);
-        web.caller = mcp_proto::http::server::Caller::Anybody;
+        web.caller = Caller::Anybody;
         assert_eq!(web.ask(web.in_session(&id, &ping)).status(), 200);
     }
 }
@@ -176,12 +179,13 @@ fn open_session(web: &mut Web) -> u16 {
     web.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request")).status()
 }
 
-/// Begins a session, and comes back to it, whatever gives way to it.
-fn use_session(web: &mut Web) {
+/// Begins a session, and comes back to it, whatever gives way to it. Its id.
+fn use_session(web: &mut Web) -> String {
     let request = post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request");
     let id = web.ask(request).header("mcp-session-id").expect("a session").to_owned();
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     assert_eq!(web.ask(web.in_session(&id, &ready)).status(), 202);
+    id
 }
 
 fn narrow(sessions: usize, each: usize) -> Web {
@@ -255,6 +259,72 @@ fn a_principal_has_a_share_of_the_sessions() {
     }
     assert!(web.named(&ada).is_some());
     assert_eq!(web.endpoint.len(), 20);
+}
+
+fn at(address: &str) -> Caller {
+    Caller::Anonymous(address.parse().expect("an address"))
+}
+
+#[test]
+fn an_address_has_a_share_of_the_sessions() {
+    let mut web = narrow(160, 160);
+    let begin = |web: &mut Web, address: &str, count: usize| -> Vec<_> {
+        web.caller = at(address);
+        (0..count).map(|_| use_session(web)).collect()
+    };
+    let honest = begin(&mut web, "192.0.2.2", 5);
+    // Those of one address, or of one network, give way to each other, although they were all used later.
+    for number in 0..1_000 {
+        web.advance(Duration::from_millis(10));
+        web.caller = at(if number % 2 == 0 { "2001:db8::1" } else { "2001:db8::ffff:1" });
+        use_session(&mut web);
+    }
+    assert!(honest.iter().all(|id| web.named(id).is_some()), "those of another address have given way");
+    assert_eq!(web.endpoint.len(), 5 + 136, "seven times of what is free");
+    // Others fill the rest, and then those of the address with most give way, and not each other's.
+    let mut others = Vec::new();
+    for number in 0..100 {
+        web.advance(Duration::from_millis(10));
+        others.extend(begin(&mut web, &format!("10.0.0.{number}"), 1));
+    }
+    assert_eq!(web.endpoint.len(), 160);
+    assert!(honest.iter().chain(&others).all(|id| web.named(id).is_some()), "those of others have given way");
+    // What is in use does not give way.
+    let mut web = narrow(16, 16);
+    let mut in_use = Vec::new();
+    for id in begin(&mut web, "192.0.2.1", 14) {
+        in_use.push((web.listen(&id, None), id));
+    }
+    assert_eq!(open_session(&mut web), 503, "all of its own are in use");
+    let honest = begin(&mut web, "192.0.2.2", 1);
+    web.caller = at("192.0.2.1");
+    assert_eq!(open_session(&mut web), 503, "the last place is that of others");
+    web.hang_up(in_use[3].0);
+    assert_eq!(open_session(&mut web), 200);
+    let left: Vec<_> = in_use.iter().map(|(_, id)| web.named(id).is_some()).collect();
+    assert_eq!(left, [&[true; 3][..], &[false], &[true; 10]].concat());
+    assert!(web.named(&honest[0]).is_some());
+}
+
+/// Over a store that processes share, a session is adopted before it is known where its client is.
+#[test]
+fn a_session_counts_where_its_client_is_found() {
+    let mut web = narrow(16, 16);
+    let ids: Vec<_> = (0..3).map(|_| web.begin("2025-11-25")).collect();
+    let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    web.caller = at("192.0.2.1");
+    for id in &ids {
+        web.advance(Duration::from_secs(1));
+        assert_eq!(web.ask(web.in_session(id, &ping)).status(), 200);
+    }
+    // With eleven more it has 14 of 16, so that its next ones take the place of its own.
+    for _ in 0..11 {
+        use_session(&mut web);
+    }
+    assert_eq!(web.endpoint.len(), 14);
+    web.advance(Duration::from_secs(1));
+    use_session(&mut web);
+    assert_eq!((web.endpoint.len(), web.named(&ids[0]).is_some()), (14, false));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::connection::Principal;
 
 /// How many times as much as is still free one client may hold. One client gets at most seven eighths, and a client that
 /// comes later always finds something.
-const SHARE: usize = 7;
+pub(super) const SHARE: usize = 7;
 
 /// A request, or a body, of at most so many bytes is small.
 const SMALL: usize = 64 << 10;
@@ -33,15 +33,21 @@ pub(super) struct Held {
     pub(super) idle: AtomicUsize,
 }
 
+/// The name of a client.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    Principal(Arc<str>),
+    Address(IpAddr),
+}
+
 /// Whom an endpoint takes for one client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Identity {
     /// All that cannot be told apart. They have no share.
     Unknown,
     /// Those that use one session, and cannot be told apart otherwise.
     Session,
-    /// A principal, or an address.
-    Known,
+    Known(Holder),
 }
 
 /// A client, and what it holds.
@@ -64,7 +70,12 @@ impl Client {
 
     /// Whether a session of this client is that of another one, which is known better.
     pub(super) fn gives_way_to(&self, other: &Self) -> bool {
-        self.identity == Identity::Session && other.identity == Identity::Known
+        self.identity == Identity::Session && other.holder().is_some()
+    }
+
+    /// Its name, if it can be told apart from all others.
+    pub(super) const fn holder(&self) -> Option<&Holder> {
+        if let Identity::Known(holder) = &self.identity { Some(holder) } else { None }
     }
 
     /// Whether it may hold so many bytes more, where all clients hold `all` of `most`, and it holds `own` of that. They are for
@@ -245,7 +256,7 @@ impl Clients {
             return client.clone();
         }
         self.tidy();
-        let client = Client::new(&self.all, Identity::Known);
+        let client = Client::new(&self.all, Identity::Known(Holder::Principal(principal.id.as_str().into())));
         self.principals.insert(principal.id.clone(), client.clone());
         client
     }
@@ -260,7 +271,7 @@ impl Clients {
             return client.clone();
         }
         self.tidy();
-        let client = Client::new(&self.all, Identity::Known);
+        let client = Client::new(&self.all, Identity::Known(Holder::Address(address)));
         self.addresses.insert(address, client.clone());
         client
     }

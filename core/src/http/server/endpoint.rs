@@ -7,10 +7,10 @@ use http::request::Parts;
 
 use super::{
     Caller, Intake, Request, Session,
-    clients::{Client, Clients},
+    clients::{Client, Clients, Holder},
     head::Surface,
     intake::{Kind, Work},
-    tenants::{Activity, Tenants},
+    tenants::{Activity, Room, Tenants},
 };
 use crate::{
     connection::{Principal, ServerConfig, Standing},
@@ -170,7 +170,7 @@ impl<T: Clone> Endpoint<T> {
             return handle.map(|handle| (handle, false)).ok_or_else(|| Box::new(no_session()));
         }
         let client = self.clients.of_principal(principal).of_session();
-        self.make_room(principal, &client)?;
+        self.make_room(&client)?;
         let activity = Activity::new();
         let (config, options) = (&self.config, &self.options);
         let session = Session::resumed(now, (config, options), (id.clone(), part), standing, (&activity, &client));
@@ -185,24 +185,25 @@ impl<T: Clone> Endpoint<T> {
         self.given_up.pop()
     }
 
-    /// Makes sure that there is room for another session of this principal.
-    fn make_room(&mut self, principal: Option<&Arc<Principal>>, client: &Client) -> Result<(), Box<Answer>> {
-        let limits = &self.options.limits;
-        let own = principal.filter(|_| self.tenants.has_all(principal, limits));
-        if own.is_none() && self.sessions.len() < limits.sessions {
-            return Ok(());
-        }
+    /// Makes sure that there is room for another session of this client.
+    fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
+        let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
+        let Self { sessions, tenants, .. } = self;
+        let mut next = |of: Option<&Holder>| {
+            tenants.next(
+                of,
+                |id| sessions.get(id).map(|entry| &entry.activity),
+                || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
+            )
+        };
+        // If all are in use, none of them is looked at to find that out.
+        let gives_way = match room {
+            Room::Free => return Ok(()),
+            Room::Of(holder) => (!client.has_no_idle()).then(|| next(Some(&holder))).flatten(),
+            Room::Full(_) if self.clients.have_no_idle() => None,
+            Room::Full(large) => large.and_then(|holder| next(Some(&holder))).or_else(|| next(None)),
+        };
         let too_many = || Box::new(busy("There are too many sessions"));
-        // All are in use, and none of them is looked at to find that out.
-        if if own.is_some() { client.has_no_idle() } else { self.clients.have_no_idle() } {
-            return Err(too_many());
-        }
-        let sessions = &self.sessions;
-        let gives_way = self.tenants.next(
-            own,
-            |id| sessions.get(id).map(|entry| &entry.activity),
-            || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
-        );
         let handle = gives_way.and_then(|id| self.forget(&id)).ok_or_else(too_many)?;
         self.given_up.push(handle);
         Ok(())
@@ -210,7 +211,7 @@ impl<T: Clone> Endpoint<T> {
 
     fn enter(&mut self, id: &SessionId, entry: Entry<T>) {
         let Self { sessions, tenants, .. } = self;
-        tenants.enter(entry.principal.as_ref(), id, |id| sessions.get(id).map(|entry| &entry.activity));
+        tenants.enter(entry.client.holder(), id, |id| sessions.get(id).map(|entry| &entry.activity));
         self.sessions.insert(id.clone(), entry);
     }
 
@@ -271,7 +272,7 @@ impl<T: Clone> Endpoint<T> {
             // The bits were not random. Nobody gets the session of somebody else.
             return Err(Box::new(busy("There is no new session")));
         }
-        self.make_room(principal, &client)?;
+        self.make_room(&client)?;
         let (client, activity) = (client.of_session(), Activity::new());
         let session = if old { Session::old } else { Session::streamable };
         let handle = make(session(now, &self.config, &self.options, id.clone(), (&activity, &client)));
@@ -281,8 +282,8 @@ impl<T: Clone> Endpoint<T> {
 
     /// A session is over: it is not found any more.
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
-        let Entry { handle, principal, .. } = self.sessions.remove(id)?;
-        self.tenants.leave(principal.as_ref(), id);
+        let Entry { handle, client, .. } = self.sessions.remove(id)?;
+        self.tenants.leave(client.holder(), id);
         Some(handle)
     }
 
@@ -324,12 +325,19 @@ impl<T: Clone> Endpoint<T> {
     /// Whose requests a request counts among: those of whoever began its session, or those of whoever sends it.
     fn client_of(&mut self, request: &Request) -> Arc<Client> {
         let principal = request.principal().map(|it| &**it);
-        let entry = request.work.session().and_then(|id| self.sessions.get_mut(id)).filter(|it| it.admits(principal));
-        let Some(entry) = entry else { return request.client.clone() };
-        if entry.client.gives_way_to(&request.client) {
-            entry.client = request.client.clone();
+        let found = request.work.session().and_then(|id| Some((id, self.sessions.get_mut(id)?)));
+        let Some((id, entry)) = found.filter(|(_, entry)| entry.admits(principal)) else {
+            return request.client.clone();
+        };
+        if !entry.client.gives_way_to(&request.client) {
+            return entry.client.clone();
         }
-        entry.client.clone()
+        entry.client = request.client.clone();
+        let Self { sessions, tenants, .. } = self;
+        if let Some(holder) = request.client.holder() {
+            tenants.assign(holder, id, |id| sessions.get(id).map(|entry| &entry.activity));
+        }
+        request.client.clone()
     }
 
     fn known(&self, id: &SessionId, request: &Request, old: bool) -> Result<T, Box<Answer>> {

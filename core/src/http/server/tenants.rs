@@ -1,21 +1,23 @@
-//! Which sessions give way to new ones when an endpoint, or a principal, has as many as it may have.
+//! Which sessions give way to new ones when an endpoint, or a client, has as many as it may have.
 
 use alloc::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    string::String,
     sync::Arc,
     vec::Vec,
 };
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use super::clients::{Holder, SHARE};
 use crate::{
-    connection::Principal,
     http::{Limits, SessionId},
     rpc::Timestamp,
 };
 
 /// How many sessions are found at once that may give way. Looking for one costs a look at each session.
 const FOUND: usize = 64;
+
+/// At the limit of sessions, those of the client with most give way first if it has more than one part of so many.
+const LARGE: usize = 8;
 
 /// Since when a session is not used, as its endpoint sees it. The session writes it, under a lock of its own.
 #[derive(Debug)]
@@ -47,12 +49,24 @@ impl Activity {
     }
 }
 
-/// Who has how many sessions, and which of them can give way.
+/// Which client has how many sessions, and which of them can give way.
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
-    each: BTreeMap<String, Tenant>,
-    /// Of whomever they are.
+    each: BTreeMap<Holder, Tenant>,
+    /// The same clients, the one with most sessions last.
+    by_size: BTreeSet<(usize, Holder)>,
+    /// Sessions of all clients.
     all: Line,
+}
+
+/// Whether there is room for another session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// Only in place of a session of this client.
+    Of(Holder),
+    /// Only in place of another session: of this client, if it has an idle one, or of any.
+    Full(Option<Holder>),
 }
 
 #[derive(Debug, Default)]
@@ -128,45 +142,82 @@ impl Line {
 }
 
 impl Tenants {
-    /// A principal has one more session. `known` says the activity of those that are there.
+    /// A client has one more session. `known` says the activity of those that are there.
     pub(super) fn enter<'a>(
         &mut self,
-        principal: Option<&Arc<Principal>>,
+        holder: Option<&Holder>,
         id: &SessionId,
         known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
     ) {
-        // Those in use may be idle again before their clients have come back.
-        let is_fresh = |id: &SessionId| known(id).is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back));
-        self.all.enter(id, is_fresh);
-        if let Some(principal) = principal {
-            let tenant = self.each.entry(principal.id.clone()).or_default();
-            tenant.sessions.insert(id.clone());
-            tenant.line.enter(id, is_fresh);
+        self.all.enter(id, |id| is_fresh(known(id)));
+        if let Some(holder) = holder {
+            self.assign(holder, id, known);
         }
     }
 
-    /// A principal has one session less.
-    pub(super) fn leave(&mut self, principal: Option<&Arc<Principal>>, id: &SessionId) {
-        let Some(principal) = principal else { return };
-        if let Some(tenant) = self.each.get_mut(&principal.id) {
-            tenant.sessions.remove(id);
-            if tenant.sessions.is_empty() {
-                self.each.remove(&principal.id);
-            }
+    /// A session that has entered turns out to be of this client.
+    pub(super) fn assign<'a>(
+        &mut self,
+        holder: &Holder,
+        id: &SessionId,
+        known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
+    ) {
+        let tenant = self.each.entry(holder.clone()).or_default();
+        let size = tenant.sessions.len();
+        tenant.sessions.insert(id.clone());
+        tenant.line.enter(id, |id| is_fresh(known(id)));
+        self.resize(holder, size);
+    }
+
+    /// A client has one session less.
+    pub(super) fn leave(&mut self, holder: Option<&Holder>, id: &SessionId) {
+        let Some(holder) = holder else { return };
+        let Some(tenant) = self.each.get_mut(holder) else { return };
+        let size = tenant.sessions.len();
+        tenant.sessions.remove(id);
+        self.resize(holder, size);
+    }
+
+    /// Takes note of how many sessions a client has, where it had this many.
+    fn resize(&mut self, holder: &Holder, before: usize) {
+        let size = self.size(Some(holder));
+        self.by_size.remove(&(before, holder.clone()));
+        if size == 0 {
+            self.each.remove(holder);
+        } else {
+            self.by_size.insert((size, holder.clone()));
         }
     }
 
-    /// Whether a principal has as many sessions as it may have.
-    pub(super) fn has_all(&self, principal: Option<&Arc<Principal>>, limits: &Limits) -> bool {
-        let tenant = principal.and_then(|principal| self.each.get(&principal.id));
-        tenant.is_some_and(|tenant| tenant.sessions.len() >= limits.sessions_each)
+    fn size(&self, holder: Option<&Holder>) -> usize {
+        holder.and_then(|holder| self.each.get(holder)).map_or(0, |tenant| tenant.sessions.len())
     }
 
-    /// The session that gives way to a new one: of this principal, or one of all the `sessions`. Those of a principal are looked
+    /// Whether there is room for another session of this client, where there are `all` sessions. A principal has at most
+    /// `sessions_each`, and no client more than seven times of what is free.
+    pub(super) fn room(&self, holder: Option<&Holder>, all: usize, limits: &Limits) -> Room {
+        let (own, free) = (self.size(holder), limits.sessions.saturating_sub(all));
+        let most = match holder {
+            Some(Holder::Principal(_)) => limits.sessions_each,
+            _ => usize::MAX,
+        };
+        if let Some(holder) = holder
+            && own >= most.min(SHARE.saturating_mul(free.max(1)).saturating_add(usize::from(free == 0)))
+        {
+            return Room::Of(holder.clone());
+        }
+        if free > 0 {
+            return Room::Free;
+        }
+        let large = self.by_size.last().filter(|(size, _)| *size > limits.sessions / LARGE);
+        Room::Full(large.map(|(_, holder)| holder.clone()))
+    }
+
+    /// The session that gives way to a new one: of this client, or one of all the `sessions`. Those of a client are looked
     /// for among its own.
     pub(super) fn next<'a, S>(
         &mut self,
-        of: Option<&Arc<Principal>>,
+        of: Option<&Holder>,
         known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
         sessions: impl FnOnce() -> S,
     ) -> Option<SessionId>
@@ -174,13 +225,18 @@ impl Tenants {
         S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
     {
         match of {
-            Some(principal) => {
-                let Tenant { sessions, line } = self.each.get_mut(&principal.id)?;
+            Some(holder) => {
+                let Tenant { sessions, line } = self.each.get_mut(holder)?;
                 line.next(&known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
             }
             None => self.all.next(known, sessions),
         }
     }
+}
+
+/// Whether a client may not have come back to a session. One in use may be idle again before it has.
+fn is_fresh(activity: Option<&Arc<Activity>>) -> bool {
+    activity.is_some_and(|it| it.rank().is_none_or(|(came_back, _)| !came_back))
 }
 
 #[cfg(test)]
@@ -195,24 +251,28 @@ mod tests {
         SessionId::new(random)
     }
 
+    fn principal(name: &str) -> Holder {
+        Holder::Principal(name.into())
+    }
+
     /// As many sessions as there may be, all of them in use: of one principal, and of others.
-    fn busy(own: u32, others: u32) -> (Tenants, BTreeMap<SessionId, Arc<Activity>>, Arc<Principal>) {
+    fn busy(own: u32, others: u32) -> (Tenants, BTreeMap<SessionId, Arc<Activity>>, Holder) {
         let (mut tenants, mut sessions) = (Tenants::default(), BTreeMap::new());
-        let principal = Arc::new(Principal::new("eve"));
+        let eve = principal("eve");
         for number in 0..own + others {
-            let other = (number >= own).then(|| Arc::new(Principal::new(format!("{number}"))));
-            let whose = other.as_ref().unwrap_or(&principal);
+            let other = (number >= own).then(|| principal(&format!("{number}")));
+            let whose = other.as_ref().unwrap_or(&eve);
             tenants.enter(Some(whose), &id(number), |id| sessions.get(id));
             sessions.insert(id(number), Activity::new());
         }
-        (tenants, sessions, principal)
+        (tenants, sessions, eve)
     }
 
     /// The session that gives way, and at how many was looked to find it.
     fn next(
         tenants: &mut Tenants,
         sessions: &BTreeMap<SessionId, Arc<Activity>>,
-        of: Option<&Arc<Principal>>,
+        of: Option<&Holder>,
     ) -> (Option<SessionId>, usize) {
         let looks = Cell::new(0);
         let look = || looks.set(looks.get() + 1);
@@ -253,5 +313,39 @@ mod tests {
         sessions[&idle].set(Some(Timestamp::ZERO), false);
         assert_eq!(next(&mut tenants, &sessions, Some(&eve)).0, None, "it is not one of theirs");
         assert_eq!(next(&mut tenants, &sessions, None).0, Some(idle));
+    }
+
+    #[test]
+    fn a_client_has_at_most_seven_times_of_what_is_free() {
+        let limits = Limits { sessions: 64, sessions_each: 40, ..Limits::default() };
+        let (mut tenants, mut all) = (Tenants::default(), 0);
+        let mut fill = |holder: &Holder| {
+            let before = all;
+            while tenants.room(Some(holder), all, &limits) == Room::Free {
+                tenants.enter(Some(holder), &id(u32::try_from(all).expect("few")), |_| None);
+                all += 1;
+            }
+            (all - before, tenants.room(Some(holder), all, &limits) == Room::Of(holder.clone()))
+        };
+        let at = |number| Holder::Address([10, 0, 0, number].into());
+        assert_eq!(fill(&principal("eve")), (40, true));
+        assert_eq!([fill(&at(1)), fill(&at(2))], [(21, true), (3, false)]);
+        assert_eq!(all, 64);
+    }
+
+    #[test]
+    fn sessions_of_the_client_with_most_give_way_at_the_limit() {
+        let limits = Limits { sessions: 64, ..Limits::default() };
+        let at = |number| Holder::Address([10, 0, 0, number].into());
+        let mut tenants = Tenants::default();
+        for number in 0..64_u8 {
+            tenants.enter(Some(&at(number.saturating_sub(20))), &id(number.into()), |_| None);
+        }
+        assert_eq!(tenants.room(None, 64, &limits), Room::Full(Some(at(0))));
+        for number in 0..13 {
+            tenants.leave(Some(&at(0)), &id(number));
+        }
+        assert_eq!(tenants.room(None, 64, &limits), Room::Full(None), "it has no more than one eighth");
+        assert_eq!(tenants.by_size.len(), tenants.each.len());
     }
 }
