@@ -4,6 +4,8 @@
 
 #[path = "shared/bounds.rs"]
 mod bounds;
+#[path = "shared/clients.rs"]
+mod clients;
 
 use std::{
     fmt,
@@ -117,6 +119,10 @@ fn main() -> ExitCode {
         limits.bytes_each = 4096;
         let shared = Shared::new(MemoryStore::new(limits));
         run(|both| Box::pin(the_oldest_session_gives_way(both)), |_| [shared.clone(), shared])
+    }));
+    trials.push(Trial::test("adopted_sessions_belong_to_their_clients", || {
+        let shared = Shared::new(MemoryStore::default());
+        run(|both| Box::pin(clients::adopted_sessions_belong_to_their_clients(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("what_could_not_be_written_down_is_later", || moody(what_could_not_be_written_down)));
     trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
