@@ -14,7 +14,7 @@ use mcp_proto::{
 
 use super::{
     Changes, Inner, Offer, Prompt, RegisterError, Resource, ResourceTemplate, Seal, Service, Tasks, Tool,
-    catalog::Catalog, desks::Desks, resource::hints, visibility::Predicate,
+    catalog::Catalog, desks::Desks, resource::hints, session::SubscriptionLimits, visibility::Predicate,
 };
 use crate::{
     RequestInfo, TaskPolicy,
@@ -28,7 +28,7 @@ pub struct ServiceBuilder {
     instructions: Option<String>,
     offers: Offers,
     page_size: usize,
-    max_subscriptions: usize,
+    subscription_limits: SubscriptionLimits,
     tasks: TaskPolicy,
     state_key: Option<[u8; 32]>,
     state_lifetime: Duration,
@@ -45,7 +45,7 @@ impl ServiceBuilder {
             instructions: None,
             offers: Offers::default(),
             page_size: 1000,
-            max_subscriptions: 1024,
+            subscription_limits: SubscriptionLimits { number: 1024, bytes: 256 << 10 },
             tasks: TaskPolicy::default(),
             state_key: None,
             state_lifetime: Duration::from_secs(3600),
@@ -116,7 +116,14 @@ impl ServiceBuilder {
 
     /// How many resources one client can subscribe to. Default 1,024.
     pub fn max_subscriptions(mut self, max: usize) -> Self {
-        self.max_subscriptions = max;
+        self.subscription_limits.number = max;
+        self
+    }
+
+    /// How many bytes the URIs may take together that one client of a session (2025-11-25 and before) can subscribe to. Beyond
+    /// that, and beyond [`max_subscriptions`](Self::max_subscriptions), subscriptions are refused. Default 256 KiB.
+    pub fn max_subscription_bytes(mut self, max: usize) -> Self {
+        self.subscription_limits.bytes = max;
         self
     }
 
@@ -218,7 +225,7 @@ impl ServiceBuilder {
             instructions: self.instructions,
             offers: self.offers,
             page_size: self.page_size,
-            max_subscriptions: self.max_subscriptions,
+            subscription_limits: self.subscription_limits,
             tasks: self.tasks,
             seal: Seal::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,

@@ -63,6 +63,7 @@ use crate::{
 use builder::Offers;
 use catalog::{Catalog, Kind};
 use desks::Desks;
+use session::SubscriptionLimits;
 use visibility::Predicate;
 
 /// What a server offers: tools, prompts and resources.
@@ -98,7 +99,7 @@ pub(crate) struct Inner {
     /// Things in one page of a list.
     page_size: usize,
     /// Resources that one client can be told of.
-    max_subscriptions: usize,
+    subscription_limits: SubscriptionLimits,
     tasks: TaskPolicy,
     /// The tasks that belong to no connection (2026-07-28).
     shared_tasks: Tasks,

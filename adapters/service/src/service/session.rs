@@ -22,26 +22,50 @@ use crate::{
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
 #[derive(Debug, Default)]
 pub struct State {
-    subscriptions: Mutex<BTreeSet<String>>,
+    subscriptions: Mutex<Subscriptions>,
     pub(super) task_time: TaskTime,
+}
+
+/// The resources that a client has subscribed to.
+#[derive(Debug, Default)]
+struct Subscriptions {
+    uris: BTreeSet<String>,
+    /// The length of all of them.
+    bytes: usize,
+}
+
+/// How many resources one client can subscribe to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SubscriptionLimits {
+    pub(super) number: usize,
+    /// The length of their URIs together.
+    pub(super) bytes: usize,
 }
 
 impl State {
     pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        lock(&self.subscriptions).contains(uri)
+        lock(&self.subscriptions).uris.contains(uri)
     }
 
-    pub(super) fn subscribe(&self, uri: String, max: usize) -> Answer<()> {
-        let mut subscriptions = lock(&self.subscriptions);
-        if subscriptions.len() >= max && !subscriptions.contains(&uri) {
+    pub(super) fn subscribe(&self, uri: String, limits: SubscriptionLimits) -> Answer<()> {
+        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
+        if uris.contains(&uri) {
+            return Ok(());
+        }
+        let sum = bytes.saturating_add(uri.len());
+        if uris.len() >= limits.number || sum > limits.bytes {
             return Err(ErrorObject::internal("Too many subscriptions"));
         }
-        subscriptions.insert(uri);
+        *bytes = sum;
+        uris.insert(uri);
         Ok(())
     }
 
     pub(super) fn unsubscribe(&self, uri: &str) {
-        lock(&self.subscriptions).remove(uri);
+        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
+        if uris.remove(uri) {
+            *bytes -= uri.len();
+        }
     }
 }
 

@@ -220,6 +220,28 @@ fn subscribers_hear_of_what_they_have_subscribed_to() {
     }
 }
 
+#[test]
+fn subscriptions_are_bounded_in_bytes() {
+    for version in ProtocolVersion::LEGACY {
+        let service = builder().subscriptions().build().expect("a good service");
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        // A URI has at most 8 KiB.
+        let uri = |number: u32| format!("test://template/{number:08000}/data");
+        let subscribe = |number| pair.ask("resources/subscribe", json!({"uri": uri(number)}));
+        let empty = Ok(json!({}));
+        let subscribed = (0..40).take_while(|number| subscribe(*number) == empty).count();
+        assert_eq!(subscribed, 256 * 1024 / uri(0).len());
+        assert_eq!(code(&subscribe(39)), -32603);
+        assert_eq!(subscribe(0), empty, "twice is once");
+        assert_eq!(pair.ask("resources/subscribe", json!({"uri": "test://text"})), empty, "a small one fits");
+        for _ in 0..2 {
+            assert_eq!(pair.ask("resources/unsubscribe", json!({"uri": uri(0)})), empty);
+        }
+        assert_eq!(subscribe(39), empty, "there is room again");
+        assert_eq!(code(&subscribe(40)), -32603);
+    }
+}
+
 // req: COMPL-005
 #[test]
 fn variables_of_templates_are_completed() {

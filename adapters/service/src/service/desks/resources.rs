@@ -80,7 +80,7 @@ impl Shared<ServerEnd> {
             return Err(not_found(asked, &uri));
         }
         Ok(self.answer(asked, move |shared| {
-            shared.state.subscribe(uri, shared.home.0.max_subscriptions).map(|()| EmptyResult::default())
+            shared.state.subscribe(uri, shared.home.0.subscription_limits).map(|()| EmptyResult::default())
         }))
     }
 
