@@ -9,6 +9,10 @@ use std::time::Duration;
 pub struct TaskPolicy {
     /// Tasks of a session that are kept at once, finished ones included. At this number new ones are refused. Default 128.
     pub max_tasks: usize,
+    /// The bytes that the tasks of a session may take together: what those that run were asked, and the results of those that
+    /// have ended. Tasks whose results were fetched are removed for others, oldest first. Beyond that a new task is refused, and
+    /// a task whose result does not fit fails. Default 16 MiB.
+    pub max_bytes: usize,
     /// Tasks without a session that are kept at once, finished ones included. At this number, and at each of the following
     /// three, a finished task is removed for a new one or for a result: first those whose client has asked for the result,
     /// then those of the principal with most tasks. Where none has finished, new ones are refused. Default 1,024.
@@ -41,6 +45,7 @@ impl Default for TaskPolicy {
     fn default() -> Self {
         Self {
             max_tasks: 128,
+            max_bytes: 16 << 20,
             max_shared_tasks: 1024,
             max_shared_bytes: 64 << 20,
             max_tasks_per_principal: 256,

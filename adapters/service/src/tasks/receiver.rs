@@ -147,7 +147,8 @@ impl<E: Role> Shared<E> {
         let Asked { link, key, .. } = *asked;
         let around = Around::of(self, asked);
         // It begins at once, so that the peer is told before anything else is said of it.
-        let mut begun = self.begin_task(link, Reply::new(self, link, key), meta.clone(), &task);
+        let weight = asked.params.as_ref().map_or(0, |params| params.get().len());
+        let mut begun = self.begin_task(link, Reply::new(self, link, key), meta.clone(), (&task, weight));
         let (shared, link) = (self.clone(), link.clone());
         let work = async move {
             let duty = loop {
@@ -158,7 +159,7 @@ impl<E: Role> Shared<E> {
                         let has_room = || link.look(|conn| if conn.has_room() { Ok(()) } else { Err(SendError::Busy) });
                         // It is only ever refused as busy.
                         let _ = link.say(has_room).await;
-                        begun = shared.begin_task(&link, reply, meta.clone(), &task);
+                        begun = shared.begin_task(&link, reply, meta.clone(), (&task, weight));
                     }
                 }
             };
@@ -179,7 +180,7 @@ impl<E: Role> Shared<E> {
         link: &Arc<dyn Link<E>>,
         reply: Reply<E>,
         meta: Option<Meta>,
-        task: &TaskMetadata,
+        (task, weight): (&TaskMetadata, usize),
     ) -> Begun<E> {
         let key = reply.key();
         let effects = link.run(|_, now| self.tasks.expire(now));
@@ -187,7 +188,7 @@ impl<E: Role> Shared<E> {
         self.give_up(link, self.carry_out_now(link, effects));
         let begun = link.run(|conn, now| {
             let mut work = None;
-            let task = self.tasks.create(now, task.ttl, |id| {
+            let task = self.tasks.create(now, task.ttl, weight, |id| {
                 let begun = Work::of_task(id, meta);
                 let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
                 work = Some(begun.clone());

@@ -21,7 +21,14 @@ pub(crate) struct TaskStore {
     policy: TaskPolicy,
     random: Random,
     clock: Clock,
-    tasks: Mutex<Registry<Mutex<Entry>>>,
+    /// Its lock is taken before that of a task.
+    tasks: Mutex<Table>,
+}
+
+struct Table {
+    tasks: Registry<Mutex<Entry>>,
+    /// What they weigh together.
+    bytes: usize,
 }
 
 /// One task.
@@ -41,6 +48,10 @@ struct Entry {
     questions: usize,
     /// Its progress, if the peer wants to hear of it.
     progress: Option<TaskProgress>,
+    /// What it was asked, or what it came to, in bytes.
+    weight: usize,
+    /// The peer has asked for what it came to.
+    fetched: bool,
 }
 
 /// What is to be done after a change, without a lock of the store.
@@ -56,18 +67,19 @@ pub(crate) struct Effects {
 
 impl TaskStore {
     pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
-        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Registry::new('k')) }
+        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 
-    /// A new task, which is worked on.
+    /// A new task, which is worked on. What it was asked takes `weight` bytes.
     pub(crate) fn create(
         &self,
         now: Timestamp,
         ttl: Option<u64>,
+        weight: usize,
         work: impl FnOnce(String) -> Arc<Work>,
     ) -> Answer<Task> {
-        let mut tasks = lock(&self.tasks);
-        if tasks.len() >= self.policy.max_tasks {
+        let mut table = lock(&self.tasks);
+        if table.tasks.len() >= self.policy.max_tasks || !table.make_room(weight, self.policy.max_bytes) {
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let id = self.random.name()?;
@@ -83,12 +95,15 @@ impl TaskStore {
             awaited_by: Vec::new(),
             questions: 0,
             progress: None,
+            weight,
+            fetched: false,
         };
         let task = self.show(&entry);
-        if !tasks.insert(&id, Arc::new(Mutex::new(entry))) {
+        if !table.tasks.insert(&id, Arc::new(Mutex::new(entry))) {
             // A source of randomness that repeats itself is none.
             return Err(ErrorObject::internal("No randomness available"));
         }
+        table.bytes += weight;
         Ok(task)
     }
 
@@ -107,11 +122,12 @@ impl TaskStore {
     /// Removes what has had its time.
     pub(crate) fn expire(&self, now: Timestamp) -> Effects {
         let mut effects = Effects::default();
-        let mut tasks = lock(&self.tasks);
-        let expired: Vec<_> = tasks.iter().filter(|entry| lock(entry).has_expired(now)).cloned().collect();
+        let mut table = lock(&self.tasks);
+        let expired: Vec<_> = table.tasks.iter().filter(|entry| lock(entry).has_expired(now)).cloned().collect();
         for entry in expired {
             let mut entry = lock(&entry);
-            tasks.remove(&entry.id);
+            table.tasks.remove(&entry.id);
+            table.bytes -= entry.weight;
             let error = ErrorObject::invalid_params("The task has expired");
             effects.answers.extend(entry.awaited_by.drain(..).map(|key| (key, Err(error.clone()))));
             if !entry.status.is_terminal() {
@@ -128,7 +144,7 @@ impl TaskStore {
     }
 
     pub(crate) fn list(&self, cursor: Option<&str>) -> Answer<(Vec<Task>, Option<String>)> {
-        let (page, next) = lock(&self.tasks).page(cursor, self.policy.page_size)?;
+        let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
         Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
     }
 
@@ -142,12 +158,13 @@ impl TaskStore {
         if entry.outcome.is_none() {
             entry.awaited_by.push(key);
         }
+        entry.fetched = true;
         entry.outcome.clone()
     }
 
     /// The request `key` does not wait for a task any more. Whether it did.
     pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
-        lock(&self.tasks).iter().any(|entry| {
+        lock(&self.tasks).tasks.iter().any(|entry| {
             let awaited_by = &mut lock(entry).awaited_by;
             let before = awaited_by.len();
             awaited_by.retain(|waiting| *waiting != key);
@@ -157,24 +174,44 @@ impl TaskStore {
 
     /// Ends a task early.
     pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects)> {
-        let entry = self.find(id)?;
+        let mut table = lock(&self.tasks);
+        let entry = table.find(id)?;
         let mut entry = lock(&entry);
         if entry.status.is_terminal() {
             return Err(ErrorObject::invalid_params(format!("The task is already {}", entry.status)));
         }
         let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
+        table.reweigh(&mut entry, 0);
         let mut effects = self.end(&mut entry, now, TaskStatus::Cancelled, None, outcome);
         effects.stop.push(entry.work.clone());
         Ok((self.show(&entry), effects))
     }
 
-    /// The work on a task is done, unless it has come to another end before.
+    /// The work on a task is done, unless it has come to another end before. A result that there is no room for makes it fail.
     pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects {
-        let Some(entry) = self.entry(id) else { return Effects::default() };
-        let mut entry = lock(&entry);
-        if entry.status.is_terminal() {
-            return Effects::default();
+        let mut table = lock(&self.tasks);
+        let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
+        let weight = match &outcome {
+            Ok(result) => result.get().len() + fault.as_ref().map_or(0, String::len),
+            // Its message is that of the task, too.
+            Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
+        };
+        {
+            let mut entry = lock(&entry);
+            if entry.status.is_terminal() {
+                return Effects::default();
+            }
+            // What it was asked is of no use any more.
+            table.reweigh(&mut entry, 0);
         }
+        let has_room = table.make_room(weight, self.policy.max_bytes);
+        let mut entry = lock(&entry);
+        let (outcome, fault) = if has_room {
+            table.reweigh(&mut entry, weight);
+            (outcome, fault)
+        } else {
+            (Err(ErrorObject::internal("The results of tasks take too much room")), None)
+        };
         let fault = match &outcome {
             Err(error) => Some(error.message.to_string()),
             Ok(_) => fault,
@@ -232,8 +269,8 @@ impl TaskStore {
 
     /// The connection has ended, and all work with it.
     pub(crate) fn close(&self) {
-        let tasks = std::mem::replace(&mut *lock(&self.tasks), Registry::new('k'));
-        for entry in tasks.iter() {
+        let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
+        for entry in table.tasks.iter() {
             // What they ask has ended with the connection.
             lock(entry).work.cancel(CancelCause::Closed);
         }
@@ -241,15 +278,15 @@ impl TaskStore {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        lock(&self.tasks).len()
+        lock(&self.tasks).tasks.len()
     }
 
     fn entry(&self, id: &str) -> Option<Arc<Mutex<Entry>>> {
-        lock(&self.tasks).get(id).cloned()
+        lock(&self.tasks).tasks.get(id).cloned()
     }
 
     fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
-        self.entry(id).ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+        lock(&self.tasks).find(id)
     }
 
     fn show(&self, entry: &Entry) -> Task {
@@ -260,6 +297,50 @@ impl TaskStore {
             poll_interval: Some(millis(self.policy.poll_interval)),
             ..Task::new(&*entry.id, entry.status.clone(), self.clock.iso(entry.created), self.clock.iso(entry.updated))
         }
+    }
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self { tasks: Registry::new('k'), bytes: 0 }
+    }
+
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+        self.tasks.get(id).cloned().ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(entry) = self.tasks.remove(id) {
+            self.bytes -= lock(&entry).weight;
+        }
+    }
+
+    /// Makes sure that so many bytes more fit. Tasks that have ended and whose results were fetched give way, oldest first.
+    fn make_room(&mut self, more: usize, most: usize) -> bool {
+        let Some(most) = most.checked_sub(more) else { return false };
+        let mut bytes = self.bytes;
+        let mut give_way = Vec::new();
+        for entry in self.tasks.iter() {
+            if bytes <= most {
+                break;
+            }
+            let entry = lock(entry);
+            if entry.outcome.is_some() && entry.fetched && entry.weight > 0 {
+                bytes -= entry.weight;
+                give_way.push(entry.id.clone());
+            }
+        }
+        // Nothing gives way in vain.
+        let fits = bytes <= most;
+        if fits {
+            give_way.iter().for_each(|id| self.remove(id));
+        }
+        fits
+    }
+
+    fn reweigh(&mut self, entry: &mut Entry, weight: usize) {
+        self.bytes = self.bytes - entry.weight + weight;
+        entry.weight = weight;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tasks of a session (2025-11-25): those of a server.
 
+mod bounds;
 mod client;
 
 use std::{

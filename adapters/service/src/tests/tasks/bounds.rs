@@ -1,0 +1,59 @@
+//! How much the tasks of a session may take.
+
+use mcp_proto::schema::TaskSupport;
+use serde_json::{Value, json};
+
+use super::{get, simple, start};
+use crate::{Context, Service, Tool};
+
+/// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
+fn service() -> Service {
+    let wait = Tool::new_async("wait", async |_: Value, context: Context| {
+        context.cancelled().await;
+        "cancelled"
+    });
+    Service::builder("test", "1")
+        .tool(Tool::new_async("large", async || "x".repeat(5 << 20)).task_support(TaskSupport::Optional))
+        .tool(wait.task_support(TaskSupport::Optional))
+        .build()
+        .expect("a good service")
+}
+
+#[test]
+fn the_results_of_a_session_are_bounded() {
+    let pair = simple(&service());
+    let run = || {
+        let (id, _) = start(&pair, "large", Value::Null);
+        pair.until(|| get(&pair, &id).expect("it is there")["status"] != "working");
+        let task = get(&pair, &id).expect("it is there");
+        (id, task["status"].as_str().expect("a status").to_owned())
+    };
+    let tasks: Vec<_> = (0..4).map(|_| run()).collect();
+    let statuses: Vec<_> = tasks.iter().map(|(_, status)| &**status).collect();
+    assert_eq!(statuses, ["completed", "completed", "completed", "failed"], "16 MiB together");
+    let why = get(&pair, &tasks[3].0).expect("it is there")["statusMessage"].clone();
+    assert_eq!(why, "The results of tasks take too much room");
+    // A task whose result was fetched is removed for the next one, and others are not.
+    let fetched = pair.answer_to("tasks/result", json!({"taskId": tasks[1].0}));
+    assert_eq!(fetched["result"]["content"][0]["type"], "text", "{}", fetched["error"]);
+    assert_eq!(run().1, "completed");
+    let left: Vec<_> = tasks.iter().map(|(id, _)| get(&pair, id).is_ok()).collect();
+    assert_eq!(left, [true, false, true, true]);
+    assert_eq!(run().1, "failed");
+}
+
+#[test]
+fn what_the_tasks_of_a_session_were_asked_is_bounded() {
+    let pair = simple(&service());
+    let ask = || {
+        let arguments = json!({"text": "x".repeat(3 << 20)});
+        pair.answer_to("tools/call", json!({"name": "wait", "arguments": arguments, "task": {}}))
+    };
+    let ids: Vec<_> = (0..5).map(|_| ask()["result"]["task"]["taskId"].clone()).collect();
+    assert!(ids.iter().all(Value::is_string), "{ids:?}");
+    assert_eq!(ask()["error"]["message"], "Too many tasks", "16 MiB together");
+    // What has ended holds its arguments no more.
+    let cancelled = pair.answer_to("tasks/cancel", json!({"taskId": ids[0]}));
+    assert_eq!(cancelled["result"]["status"], "cancelled");
+    assert!(ask()["result"]["task"]["taskId"].is_string());
+}
