@@ -6,6 +6,7 @@
 
 mod connection;
 mod http;
+mod schemas;
 mod service;
 mod wire;
 
@@ -56,7 +57,7 @@ pub struct Case {
 /// All cases.
 #[must_use]
 pub fn cases() -> Vec<Case> {
-    [wire::CASES, connection::CASES, http::CASES, service::CASES].concat()
+    [wire::CASES, connection::CASES, http::CASES, service::CASES, schemas::CASES].concat()
 }
 
 /// Text of a comma-separated list of about `size` bytes; `item` is given the index of each.

@@ -1,13 +1,12 @@
 //! What typed handlers read of a peer: arguments, templates, skills, schemas, states.
 
 use mcp_proto::{
-    schema::{CallToolParams, CallToolResult, ElicitFormParams, ElicitResult, ElicitSchema, Map, encode_base64},
+    schema::{
+        CallToolParams, CallToolResult, ElicitFormParams, ElicitResult, ElicitSchema, ElicitValue, Map, encode_base64,
+    },
     wire::JsonObject,
 };
-use mcp_service::{
-    CallError, Context, Failure, Host, OutputSchema, Service, Skill, Tool, UriTemplate, is_uri, testing::TestClient,
-};
-use serde_json::json;
+use mcp_service::{CallError, Context, Failure, Host, Service, Skill, Tool, UriTemplate, is_uri, testing::TestClient};
 
 use super::{Case, Work, descending, list};
 
@@ -22,7 +21,17 @@ pub(super) const CASES: &[Case] = &[
         make: |size| call(&format!("{}\"{}\"{}", "{\"a\":".repeat(100), "x".repeat(size), "}".repeat(100))),
     },
     Case { name: "service/an array of unique items", make: unique },
-    Case { name: "service/a result checked against the schema of its server", make: checked },
+    Case { name: "service/a digest of members in descending order", make: |size| digested(&descending(size, "1")) },
+    Case {
+        name: "service/a digest of nested arrays",
+        make: |size| digested(&format!("{{\"a\":{}\"{}\"{}}}", "[".repeat(100), "x".repeat(size), "]".repeat(100))),
+    },
+    Case {
+        name: "service/a digest of nested objects",
+        make: |size| digested(&format!("{}\"{}\"{}", "{\"a\":".repeat(100), "x".repeat(size), "}".repeat(100))),
+    },
+    Case { name: "service/a digest of members of one name", make: |size| digested(&same(size)) },
+    Case { name: "service/a state of another round", make: opened },
     Case {
         name: "service/a form of many fields",
         make: |size| form(&list(size / 2, |index| format!("\"f{index}\":{{\"type\":\"string\",\"default\":\"\"}}"))),
@@ -82,22 +91,6 @@ fn unique(size: usize) -> Work {
     })
 }
 
-/// The schema of a server names its properties, and its result has as many.
-fn checked(size: usize) -> Work {
-    let properties: serde_json::Map<_, _> =
-        (0..size / 64).map(|index| (format!("m{index}"), json!({"type": "integer"}))).collect();
-    let values: serde_json::Map<_, _> = (0..size / 64).map(|index| (format!("m{index}"), json!(index))).collect();
-    let tool: mcp_proto::schema::Tool = serde_json::from_value(json!({"name": "t", "inputSchema": {"type": "object"},
-        "outputSchema": {"type": "object", "properties": properties}}))
-    .expect("a tool");
-    let result: CallToolResult =
-        serde_json::from_value(json!({"content": [], "structuredContent": values})).expect("a result");
-    Work::new(size, move || {
-        let schema = OutputSchema::of(&tool).expect("a schema");
-        schema.check(&result).expect("it conforms");
-    })
-}
-
 /// A tool of the server asks its user to fill in a form with these fields, of which all are required, and the client accepts
 /// it as it is.
 fn form(properties: &str) -> Work {
@@ -144,6 +137,50 @@ fn sealed(size: usize) -> Work {
     Work::new(answers.len(), move || {
         let pending = client.server().request(&params).expect("it is ready");
         let _: Result<CallToolResult, CallError> = client.wait(pending);
+    })
+}
+
+fn same(size: usize) -> String {
+    format!("{{\"b\":{{{}}}}}", list(size, |_| "\"a\":0".to_owned()))
+}
+
+/// A tool that asks these questions, one after the other, and a client that answers each of them with this content.
+fn asking(questions: &'static [&'static str], content: Map<ElicitValue>) -> TestClient {
+    let ask = move |context: Context| async move {
+        for question in questions {
+            context.elicit(*question, ElicitSchema::new(Map::new())).await?;
+        }
+        Ok::<_, Failure>("ok")
+    };
+    let service = Service::builder("cost", "1").tool(Tool::new_async("ask", ask)).build().expect("a service");
+    let host = Host::builder("cost", "1")
+        .elicitation(move |_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::accept(content.clone())))
+        .build();
+    TestClient::of(&service).host(&host).connect()
+}
+
+/// A call of a tool that asks: a digest of its arguments is in the state that it is answered with, and compared when it comes
+/// again.
+fn digested(arguments: &str) -> Work {
+    let client = asking(&["a"], Map::new());
+    let mut params = CallToolParams::new("ask");
+    params.arguments = Some(JsonObject::parse(arguments.to_owned()).expect("an object"));
+    Work::new(arguments.len(), move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        let result: CallToolResult = client.wait(pending).expect("it is answered");
+        assert!(!result.is_error(), "{result:?}");
+    })
+}
+
+/// A large answer, which the server seals into the state of the rounds after it, and opens in each.
+fn opened(size: usize) -> Work {
+    let content = format!("{{{}}}", list(size, |index| format!("\"a{index}\":\"x\"")));
+    let client = asking(&["a", "b", "c"], serde_json::from_str(&content).expect("a map"));
+    let params = CallToolParams::new("ask");
+    Work::new(content.len(), move || {
+        let pending = client.server().request(&params).expect("it is ready");
+        let result: CallToolResult = client.wait(pending).expect("it is answered");
+        assert!(!result.is_error(), "{result:?}");
     })
 }
 
