@@ -146,7 +146,7 @@ fn same(size: usize) -> String {
 
 /// A tool that asks these questions, one after the other, and a client that answers each of them with this content.
 fn asking(questions: &'static [&'static str], content: Map<ElicitValue>) -> TestClient {
-    let ask = move |context: Context| async move {
+    let ask = move |_: serde_json::Value, context: Context| async move {
         for question in questions {
             context.elicit(*question, ElicitSchema::new(Map::new())).await?;
         }

@@ -18,8 +18,10 @@ const MOST_PATHS: u64 = 100_000;
 const MOST_PATTERNS: u64 = 64;
 /// How large the automaton of one pattern may be, in bytes; what is kept while it runs may be as large again.
 pub(super) const PATTERN_BYTES: usize = 256 * 1024;
-/// The size of the automaton of a small pattern, in bytes. Others are measured by doubling this.
+/// The size of the automaton of a small pattern, in bytes. Larger ones are tried in steps of four times as much.
 const SMALL_PATTERN: usize = 1024;
+/// What an automaton is taken to have at least for each byte of its pattern. It saves trying sizes that are too small.
+const BYTES_PER_BYTE: usize = 16;
 /// What a state of an automaton takes at least while it is built, in bytes.
 const STATE_BYTES: usize = 32;
 /// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value, or one state of a
@@ -144,14 +146,14 @@ impl Size {
 /// The number of states of a pattern, at most: that of the smallest bound within which it can be built. A pattern that is too
 /// large for all of them is refused where the schema is built.
 fn states_of(pattern: &str) -> u64 {
-    let mut bytes = SMALL_PATTERN;
+    let mut bytes = pattern.len().saturating_mul(BYTES_PER_BYTE).clamp(SMALL_PATTERN, PATTERN_BYTES);
     while bytes < PATTERN_BYTES {
         let options = PatternOptions::regex().size_limit(bytes).dfa_size_limit(bytes);
         let schema = Map::from_iter([("pattern".to_owned(), pattern.into())]);
         if jsonschema::options().with_pattern_options(options).build(&schema.into()).is_ok() {
             break;
         }
-        bytes *= 2;
+        bytes = (4 * bytes).min(PATTERN_BYTES);
     }
     (bytes / STATE_BYTES) as u64
 }
