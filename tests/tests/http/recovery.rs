@@ -242,7 +242,7 @@ fn the_session_is_that_of_the_handshake() {
     assert_eq!(header(&request, "mcp-session-id"), Some("s-1"));
     // Nor is one that is no text, or there twice.
     for ids in [&["s 1"][..], &[""], &["s-1", "s-2"]] {
-        let mut caller = Caller::new(mcp_tests::caller::speaking(mcp_proto::protocol::VersionSet::LEGACY), options());
+        let mut caller = Caller::new(speaking(VersionSet::LEGACY), options());
         let (exchange, request) = caller.posted("initialize");
         let response = ids.iter().fold(json_response(200), |response, id| response.header("mcp-session-id", *id));
         caller.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
