@@ -646,7 +646,10 @@ fn a_challenge_is_shown_or_met() {
     caller.answer(exchange, &initialized("2025-11-25", &message(&request)["id"]));
     let (exchange, _) = caller.posted("notifications/initialized");
     caller.respond(exchange, refusal(401), "");
+    // The proof may take its time.
+    caller.advance(Duration::from_secs(600));
     let now = caller.now;
+    caller.client.handle_timeout(now);
     caller.client.retry(now, exchange);
     let (exchange, _) = caller.posted("notifications/initialized");
     caller.accept(exchange);

@@ -7,7 +7,7 @@ use mcp_proto::{
         Policy,
         server::{Intake, Options},
     },
-    protocol::VersionSet,
+    protocol::{Capability, VersionSet},
 };
 use mcp_tests::{
     solo::full_server,
@@ -162,6 +162,62 @@ fn one_session_leaves_room_for_others_where_clients_are_not_told_apart() {
     assert!(in_flight(&web) > 6 * MIB);
     web.take_events();
     is_served(&mut web);
+}
+
+#[test]
+fn requests_that_wait_count_as_those_in_flight() {
+    let mut options = Options::new(Policy::loopback());
+    (options.limits.request_bytes, options.limits.exchanges) = (8 * MIB, 1);
+    let mut web = Web::with(both_eras(), options);
+    web.come_from("eve");
+    let ids: Vec<_> = (0..2).map(|_| web.begin("2025-11-25")).collect();
+    let mut waiting = 0;
+    for id in &ids {
+        large_call(&mut web, id, 0, 0);
+        for number in 1..=8 {
+            let asked = large_call(&mut web, id, number, MIB - 2048);
+            waiting += usize::from(web.reply(asked).head.is_none());
+        }
+    }
+    // Each session may have four waiting, and one client has no more than seven eighths.
+    assert!((6..=7).contains(&waiting), "{waiting} of 8 MiB wait");
+    web.take_events();
+    web.come_from("ada");
+    is_served(&mut web);
+}
+
+#[test]
+fn batches_count_as_their_requests() {
+    let mut web = with_request_bytes(8 * MIB);
+    web.come_from("eve");
+    let id = web.begin("2025-03-26");
+    let params = json!({"name": "t", "arguments": {"x": "x".repeat(MIB - 1000)}});
+    let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
+    let asked: Vec<_> = (0..12).map(|number| web.say(&id, &json!([call(number)]))).collect();
+    let refused = asked.iter().filter(|asked| web.reply(**asked).head.is_some());
+    assert!(refused.clone().count() >= 5, "of 12, with {} bytes in flight", in_flight(&web));
+    assert!(refused.clone().all(|asked| web.reply(*asked).status() == 503));
+    web.take_events();
+    web.come_from("ada");
+    is_served(&mut web);
+}
+
+#[test]
+fn a_subscription_to_tasks_counts_what_is_kept_of_it_once_it_is_open() {
+    let mut config = both_eras();
+    config.capabilities = config.capabilities.with(Capability::TasksExtension);
+    let mut web = Web::new(config);
+    let extension = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let params = json!({"notifications": {"taskIds": ["t", "u"]}, "x": "x".repeat(100_000),
+        "_meta": {"io.modelcontextprotocol/clientCapabilities": extension}});
+    listen(&mut web, 1, params);
+    let (session, key) = web.asked();
+    assert!(in_flight(&web) > 100_000, "the application has all of the message");
+    let now = web.now;
+    let conn = web.sessions.get_mut(&session).expect("it is open").connection(now);
+    conn.accept_subscription(key, |_| true).expect("it names tasks");
+    web.settle();
+    assert!((100..2000).contains(&in_flight(&web)), "{} bytes for two names", in_flight(&web));
 }
 
 fn head(target: &str) -> http::request::Parts {
