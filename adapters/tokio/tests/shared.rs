@@ -6,21 +6,27 @@
 mod bounds;
 #[path = "shared/clients.rs"]
 mod clients;
+#[path = "shared/redis.rs"]
+mod redis;
+#[path = "shared/stores.rs"]
+mod stores;
 
 use std::{
-    fmt,
     future::Future,
     io,
-    net::{TcpListener, TcpStream},
     pin::Pin,
-    process::{Child, Command, ExitCode, Stdio},
+    process::ExitCode,
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use self::{
+    redis::Redis,
+    stores::{Broken, Moody, broken},
+};
 use http::{Request, header, response::Parts};
 use http_body_util::{BodyExt, Full};
 use libtest_mimic::{Arguments, Trial};
@@ -31,13 +37,7 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{LoggingLevel, TaskSupport},
 };
-use mcp_service::{
-    Context, Failure, Host, Later, Service, Tool,
-    drive::{
-        Holder,
-        http::{Bounds, Events, Fields, Passage, Sessions},
-    },
-};
+use mcp_service::{Context, Failure, Host, Later, Service, Tool};
 use mcp_tokio::{
     Options,
     http::{
@@ -152,39 +152,6 @@ fn bounded(
     let mut make = |limits| tokio::task::block_in_place(|| make(limits, &handle));
     runtime.block_on(async { timeout(LONG, test(&mut make)).await.expect("it does not take that long") });
     Ok(())
-}
-
-/// A Redis of our own.
-struct Redis {
-    port: u16,
-    process: Child,
-}
-
-impl Redis {
-    /// `None` where it is not installed.
-    fn start() -> Option<Self> {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let arguments = ["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-        let process = Command::new("redis-server").args(arguments).stdout(Stdio::null()).spawn();
-        let redis = Self { port, process: process.ok()? };
-        let start = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(start.elapsed() < LONG, "it does not listen");
-            std::thread::yield_now();
-        }
-        Some(redis)
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}/0", self.port)
-    }
-}
-
-impl Drop for Redis {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 /// A service with a tool that reports progress, as often as it is let.
@@ -521,48 +488,6 @@ async fn a_client_need_not_know(shared: Both) {
     }
 }
 
-/// Changes what it keeps after something else, or not at all.
-#[derive(Clone, Default)]
-struct Moody {
-    store: MemoryStore,
-    /// What the next change waits for.
-    before: Arc<Mutex<Option<Later<io::Result<()>>>>>,
-}
-
-impl Moody {
-    fn wait_for(&self, before: Later<io::Result<()>>) {
-        *self.before.lock().expect("no panic") = Some(before);
-    }
-}
-
-impl Sessions for Moody {
-    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
-        self.store.begin(id, holder, fields, life)
-    }
-
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
-        self.store.find(id, life)
-    }
-
-    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
-        let (store, id, before) = (self.store.clone(), id.to_owned(), self.before.lock().expect("no panic").take());
-        Later::new(async move {
-            if let Some(before) = before {
-                before.await?;
-            }
-            store.change(&id, fields).await
-        })
-    }
-
-    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
-        self.store.enter(id)
-    }
-
-    fn end(&self, id: &str) -> Later<io::Result<()>> {
-        self.store.end(id)
-    }
-}
-
 fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result<(), libtest_mimic::Failed> {
     let store = Moody::default();
     let shared = Shared::apart(store.clone(), store.store.clone());
@@ -593,55 +518,6 @@ async fn what_was_set_last_holds(store: Moody, shared: Both) {
         tokio::join!(asked.post(set_level("error")), asked.post(set_level("debug")), async { gate.add_permits(1) });
     assert_eq!((first.0, second.0), (200, 200));
     assert_eq!(at(&b, &id).call("level").await, "debug");
-}
-
-/// Answers nothing.
-struct Broken;
-
-fn broken<T>() -> Later<io::Result<T>> {
-    Later::ready(Err(io::ErrorKind::ConnectionRefused.into()))
-}
-
-impl Sessions for Broken {
-    fn begin(&self, _: &str, _: &Holder, _: Fields, _: Duration) -> Later<io::Result<()>> {
-        broken()
-    }
-
-    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<Fields>>> {
-        broken()
-    }
-
-    fn change(&self, _: &str, _: Fields) -> Later<io::Result<()>> {
-        broken()
-    }
-
-    fn enter(&self, _: &str) -> Later<io::Result<u32>> {
-        broken()
-    }
-
-    fn end(&self, _: &str) -> Later<io::Result<()>> {
-        broken()
-    }
-}
-
-impl Events for Broken {
-    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Bounds) -> Later<io::Result<()>> {
-        broken()
-    }
-
-    fn done(&self, _: &str, _: u64, _: u64, _: Bounds) -> Later<io::Result<()>> {
-        broken()
-    }
-
-    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<Passage>> {
-        broken()
-    }
-}
-
-impl fmt::Debug for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Broken")
-    }
 }
 
 /// The `initialize` of a client that says so much of itself.

@@ -1,6 +1,7 @@
 //! The HTTP bindings, in all revisions that have one. One program, so that it is linked once.
 
 mod asking;
+mod bounds;
 mod door;
 mod elsewhere;
 mod eras;

@@ -18,4 +18,5 @@ mod server;
 mod subscriptions;
 mod task_answers;
 mod task_news;
+mod task_questions;
 mod tasks;

@@ -3,6 +3,7 @@
 #[path = "../schema_support/mod.rs"]
 mod schema_support;
 
+mod gating;
 mod questions;
 mod results;
 mod revisions;

@@ -1,0 +1,240 @@
+//! How clients prove who they are, request by request.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+};
+
+use http::{Request, StatusCode, header, request::Parts};
+use mcp_proto::protocol::{Era, ProtocolVersion, VersionSet};
+use mcp_service::{Failure, Service, Tool, drive::Watch};
+use serde_json::json;
+
+use super::{Echo, Guarded, call, endpoint, host, service, within};
+use crate::{
+    adapter::http::{Address, Connector, Credentials, Requests, Response},
+    run,
+};
+
+/// Tokens, the next of which is tried when one is refused.
+struct Purse {
+    tokens: Mutex<Vec<&'static str>>,
+    challenges: Arc<Mutex<Vec<String>>>,
+}
+
+impl Credentials for Purse {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        let token = self.tokens.lock().expect("no panic").last().copied().unwrap_or("none");
+        request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static(token));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn challenged<'a>(
+        &'a self,
+        status: u16,
+        challenges: &'a [String],
+    ) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        self.challenges.lock().expect("no panic").push(format!("{status} {challenges:?}"));
+        let more = {
+            let mut tokens = self.tokens.lock().expect("no panic");
+            tokens.pop();
+            !tokens.is_empty()
+        };
+        Box::pin(async move { more })
+    }
+}
+
+// req: AUTH-018 AUTH-019 M-AUTH-029 M-AUTH-030
+#[test]
+fn every_request_carries_its_proof_in_a_header() {
+    run(async {
+        let versions = [
+            ProtocolVersion::V2025_03_26,
+            ProtocolVersion::V2025_06_18,
+            ProtocolVersion::V2025_11_25,
+            ProtocolVersion::V2026_07_28,
+        ];
+        for version in versions {
+            let (service, _) = service();
+            let endpoint = endpoint(&service);
+            let purse = Purse { tokens: Mutex::new(vec!["Bearer s3cret"]), challenges: Arc::default() };
+            let seen = Arc::<Mutex<Vec<(String, bool)>>>::default();
+            let log = seen.clone();
+            let look = move |head: &Parts| {
+                let proves = head.headers.get_all(header::AUTHORIZATION).iter().eq(["Bearer s3cret"]);
+                let tells = head.uri.to_string().contains("s3cret");
+                log.lock().expect("no panic").push((head.method.to_string(), proves && !tells));
+            };
+            let guarded =
+                Guarded { tokens: vec![("Bearer s3cret", "somebody")], ..Guarded::open(endpoint.clone(), look) };
+            let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
+            let connector = connector.requests(guarded).credentials(purse);
+            let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
+            for _ in 0..2 {
+                assert_eq!(call(&client, "who", json!({})).await, "somebody");
+            }
+            within(client.close()).await;
+            within(endpoint.close()).await;
+            let seen = seen.lock().expect("no panic").clone();
+            assert!(seen.iter().all(|(_, proves)| *proves), "{version}: {seen:?}");
+            let methods: &[&str] = if version.era() == Era::Legacy { &["POST", "GET", "DELETE"] } else { &["POST"] };
+            for method in methods {
+                assert!(seen.iter().any(|(sent, _)| sent == method), "{version}: {method}: {seen:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn whoever_is_asked_proves_who_it_is() {
+    run(async {
+        for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+            for (tokens, expected) in [(vec!["good", "bad"], Some("somebody")), (vec!["worse", "bad"], None)] {
+                let (service, _) = service();
+                let endpoint = endpoint(&service);
+                let challenges = Arc::<Mutex<Vec<String>>>::default();
+                let purse = Purse { tokens: Mutex::new(tokens), challenges: challenges.clone() };
+                let tokens = vec![("good", "somebody"), ("better", "else")];
+                let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
+                let address = Address::new("http://server.example/mcp", 1).expect("an address");
+                let connector = Connector::to(address).requests(guarded).credentials(purse);
+                let client = within(connector.connect(&host(versions))).await;
+                let seen = challenges.lock().expect("no panic").clone();
+                match expected {
+                    Some(name) => {
+                        assert_eq!(seen, [r#"401 ["Bearer"]"#]);
+                        let client = client.expect("it is let in");
+                        assert_eq!(call(&client, "who", json!({})).await, name);
+                        within(client.close()).await;
+                    }
+                    None => {
+                        assert_eq!(seen.len(), 2);
+                        let refused = client.expect_err("it is not let in").to_string();
+                        assert!(refused.contains("401"), "{refused}");
+                    }
+                }
+                within(endpoint.close()).await;
+                assert_eq!(endpoint.sessions(), 0);
+            }
+        }
+    });
+}
+
+/// How far a server that asks for a proof is.
+#[derive(Default)]
+struct Asking {
+    asked: bool,
+    over: bool,
+}
+
+/// Goes on with its refusal until somebody looks for a proof.
+struct Slow {
+    guarded: Guarded,
+    asking: Arc<Watch<Asking>>,
+}
+
+impl Requests for Slow {
+    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        if request.headers().contains_key(header::AUTHORIZATION) {
+            return self.guarded.make(request, response);
+        }
+        let asking = self.asking.clone();
+        Box::pin(async move {
+            let refusal =
+                http::Response::builder().status(StatusCode::UNAUTHORIZED).body(()).expect("it is well formed");
+            response.head(&refusal.into_parts().0);
+            asking.until(|asking| asking.asked.then_some(())).await;
+            response.chunk(b"no");
+            response.end();
+            asking.change(|asking| asking.over = true);
+        })
+    }
+}
+
+/// Looks for a proof until the refusal is over.
+struct Looking(Arc<Watch<Asking>>);
+
+impl Credentials for Looking {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        if self.0.look(|asking| asking.over) {
+            request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static("good"));
+        }
+        Box::pin(async { Ok(()) })
+    }
+
+    fn challenged<'a>(&'a self, _: u16, _: &'a [String]) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async {
+            self.0.change(|asking| asking.asked = true);
+            self.0.until(|asking| asking.over.then_some(true)).await
+        })
+    }
+}
+
+#[test]
+fn a_refusal_that_ends_late_takes_no_proof_with_it() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        let tokens = vec![("good", "somebody")];
+        let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
+        let asking = Arc::<Watch<Asking>>::default();
+        let address = Address::new("http://server.example/mcp", 1).expect("an address");
+        let looking = Looking(asking.clone());
+        let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
+        let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
+        assert_eq!(call(&client, "who", json!({})).await, "somebody");
+        within(client.close()).await;
+        within(endpoint.close()).await;
+    });
+}
+
+/// A handler that asks another server is a client of that one, and nothing of its own caller goes there by itself.
+#[test]
+fn what_a_caller_sends_goes_no_further() {
+    run(async {
+        for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+            let (far, _) = service();
+            let far = endpoint(&far);
+            let seen = Arc::<Mutex<Vec<String>>>::default();
+            let log = seen.clone();
+            let watched = Guarded::open(far.clone(), move |head| {
+                log.lock().expect("no panic").push(format!("{:?}", head.headers));
+            });
+            let address = Address::new("http://far.example/mcp", 1).expect("an address");
+            let beyond = within(Connector::to(address).requests(watched).connect(&host(versions))).await;
+            let beyond = Arc::new(beyond.expect("it serves"));
+            let asked = beyond.clone();
+            let between = Tool::new_async("echo", move |echo: Echo| {
+                let pending = asked.call_tool("echo", json!({"message": echo.message}));
+                async move { Ok::<_, Failure>(pending?.await?) }
+            });
+            let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));
+            let guarded = Guarded { tokens: vec![("s3cret", "somebody")], ..Guarded::open(near.clone(), |_| ()) };
+            let mut address = Address::new("http://near.example/mcp", 1).expect("an address");
+            address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
+            let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };
+            let connector = Connector::to(address).requests(guarded).credentials(purse);
+            let client = within(connector.connect(&host(versions))).await.expect("it is let in");
+            assert_eq!(call(&client, "echo", json!({"message": "hi"})).await, "hi");
+            let seen = std::mem::take(&mut *seen.lock().expect("no panic"));
+            assert!(seen.len() > 1, "the other server was asked");
+            for headers in seen {
+                let ours =
+                    !headers.contains("s3cret") && !headers.contains("authorization") && !headers.contains("cookie");
+                assert!(ours, "{headers}");
+            }
+            within(client.close()).await;
+            within(beyond.close()).await;
+            within(near.close()).await;
+            within(far.close()).await;
+        }
+    });
+}

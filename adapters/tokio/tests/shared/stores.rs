@@ -1,0 +1,107 @@
+//! Stores that fail, or take their time.
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mcp_service::{
+    Later,
+    drive::{
+        Holder,
+        http::{Bounds, Events, Fields, Passage, Sessions},
+    },
+};
+use mcp_tokio::http::MemoryStore;
+
+/// Changes what it keeps after something else, or not at all.
+#[derive(Clone, Default)]
+pub(super) struct Moody {
+    pub(super) store: MemoryStore,
+    /// What the next change waits for.
+    before: Arc<Mutex<Option<Later<io::Result<()>>>>>,
+}
+
+impl Moody {
+    pub(super) fn wait_for(&self, before: Later<io::Result<()>>) {
+        *self.before.lock().expect("no panic") = Some(before);
+    }
+}
+
+impl Sessions for Moody {
+    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+        self.store.begin(id, holder, fields, life)
+    }
+
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+        self.store.find(id, life)
+    }
+
+    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+        let (store, id, before) = (self.store.clone(), id.to_owned(), self.before.lock().expect("no panic").take());
+        Later::new(async move {
+            if let Some(before) = before {
+                before.await?;
+            }
+            store.change(&id, fields).await
+        })
+    }
+
+    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+        self.store.enter(id)
+    }
+
+    fn end(&self, id: &str) -> Later<io::Result<()>> {
+        self.store.end(id)
+    }
+}
+
+/// Answers nothing.
+pub(super) struct Broken;
+
+pub(super) fn broken<T>() -> Later<io::Result<T>> {
+    Later::ready(Err(io::ErrorKind::ConnectionRefused.into()))
+}
+
+impl Sessions for Broken {
+    fn begin(&self, _: &str, _: &Holder, _: Fields, _: Duration) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<Fields>>> {
+        broken()
+    }
+
+    fn change(&self, _: &str, _: Fields) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn enter(&self, _: &str) -> Later<io::Result<u32>> {
+        broken()
+    }
+
+    fn end(&self, _: &str) -> Later<io::Result<()>> {
+        broken()
+    }
+}
+
+impl Events for Broken {
+    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Bounds) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn done(&self, _: &str, _: u64, _: u64, _: Bounds) -> Later<io::Result<()>> {
+        broken()
+    }
+
+    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<Passage>> {
+        broken()
+    }
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Broken")
+    }
+}

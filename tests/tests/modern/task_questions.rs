@@ -1,0 +1,182 @@
+//! Questions of tasks of the extension: each is asked once and answered once.
+
+use mcp_proto::{
+    connection::{Event, Outcome, RequestOptions, Usage, Violation},
+    protocol::{Capability, Method, ProtocolVersion, VersionSet},
+    schema::CallToolParams,
+    wire::ErrorObject,
+};
+use mcp_tests::{
+    message::progress,
+    solo::{Solo, full_client},
+};
+use serde_json::json;
+
+use super::pursuit::{
+    NOTHING, answer, asks, begun, client, completed, farewell, form, look_after, millis, one, outcome, questions,
+    roots, task, working,
+};
+
+// req: M-TASK-042 M-TASK-046 M-TASK-049 M-TASK-050 M-TASK-051
+#[test]
+fn what_a_task_asks_is_asked_once_and_answered_once() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
+    let asked = questions(&mut client);
+    let [(Method::ListRoots, first), (Method::Elicit, second)] = asked[..] else { panic!("{asked:?}") };
+    // While the user thinks, there is less to look for, and nothing new.
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form()})));
+    assert_eq!(questions(&mut client), []);
+    client.answer(first, &json!({"roots": []}));
+    assert_eq!(client.sent(), NOTHING, "they came together and are answered together");
+    // Another one comes while a look is under way, which does not hold up the answers.
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    let asked = questions(&mut client);
+    let [(Method::ListRoots, third)] = asked[..] else { panic!("{asked:?}") };
+    let look = look_after(&mut client, millis(400));
+    client.answer(second, &json!({"action": "decline"}));
+    let update = one(client.sent());
+    assert_eq!(update["method"], "tasks/update");
+    assert_eq!(
+        (&update["params"]["taskId"], &update["params"]["inputResponses"]),
+        (&json!("t"), &json!({"a": {"roots": []}, "b\n": {"action": "decline"}}))
+    );
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b\n": form(), "c": roots()})));
+    assert_eq!(client.take_events(), [], "of the look that was given up");
+    // An answer that comes while others are on their way waits for them.
+    client.answer(third, &json!({"roots": [{"uri": "file:///a"}]}));
+    assert_eq!(client.sent(), NOTHING);
+    answer(&mut client, &update, "complete", json!({}));
+    let update = one(client.sent());
+    assert_eq!(update["params"]["inputResponses"], json!({"c": {"roots": [{"uri": "file:///a"}]}}));
+    answer(&mut client, &update, "complete", json!({}));
+    // The status may lag behind: nothing is asked or answered a second time.
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"b\n": form(), "c": roots()})));
+    assert_eq!(questions(&mut client), []);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+}
+
+// req: M-TASK-051 M-TASK-052
+#[test]
+fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
+    let mut config = full_client();
+    config.capabilities =
+        [Capability::Roots, Capability::ElicitationForm, Capability::TasksExtension].into_iter().collect();
+    config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+    config.settings.limits.questions = 2;
+    config.settings.limits.task_questions = 3;
+    let mut client = Solo::client(config);
+    let probe = one(client.sent());
+    let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    answer(&mut client, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
+    client.take_events();
+
+    // The client cannot do this, and nobody is asked anything.
+    let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a/", "elicitationId": "e"}});
+    let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
+    let many = json!({"a": roots(), "b": roots(), "c": roots()});
+    for bad in [json!({"a": roots(), "b": sample}), json!({"a": roots(), "b": page}), many] {
+        let call = begun(&mut client);
+        let look = look_after(&mut client, millis(100));
+        answer(&mut client, &look, "complete", asks(bad.clone()));
+        assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Malformed }], "{bad}");
+        farewell(&mut client);
+    }
+    // The user or the application says no.
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    client.conn.respond_error(first, &ErrorObject::internal("no roots")).expect("it is owed");
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Cancelled { key, .. } if key == second), "{events:?}");
+    assert_eq!(*outcome(&events, call), Outcome::Error(ErrorObject::internal("no roots")));
+    client.conn.respond_error(second, &ErrorObject::internal("too late")).expect("it is swallowed");
+    farewell(&mut client);
+    // No task asks without end.
+    let call = begun(&mut client);
+    let mut last = Vec::new();
+    for round in 0..4 {
+        let look = look_after(&mut client, millis(100));
+        let names = json!({format!("q{round}"): roots()});
+        answer(&mut client, &look, "complete", asks(names));
+        last = client.take_events();
+        let key = last.iter().find_map(|event| if let Event::Request { key, .. } = event { Some(*key) } else { None });
+        let Some(key) = key else { break };
+        client.answer(key, &json!({"roots": []}));
+        let update = one(client.sent());
+        answer(&mut client, &update, "complete", json!({}));
+    }
+    assert_eq!(*outcome(&last, call), Outcome::Malformed);
+    farewell(&mut client);
+}
+
+#[test]
+fn a_question_that_a_task_does_not_ask_any_more_is_withdrawn() {
+    let mut client = client();
+    let call = begun(&mut client);
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots(), "b": form()})));
+    let [(_, first), (_, second)] = questions(&mut client)[..] else { panic!("two questions") };
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", asks(json!({"b": form()})));
+    let events = client.take_events();
+    assert!(matches!(events[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == first), "{events:?}");
+    client.conn.respond_error(first, &ErrorObject::internal("late")).expect("it is swallowed");
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", working());
+    assert!(matches!(client.take_events()[..], [Event::Cancelled { key, .. }, Event::Task { .. }] if key == second));
+    client.answer(second, &json!({"action": "cancel"}));
+    assert_eq!(client.sent(), NOTHING);
+    let look = look_after(&mut client, millis(100));
+    // A task that is over asks nothing either.
+    answer(&mut client, &look, "complete", asks(json!({"c": roots()})));
+    let [(_, third)] = questions(&mut client)[..] else { panic!("a question") };
+    let look = look_after(&mut client, millis(400));
+    answer(&mut client, &look, "complete", task("cancelled", json!({})));
+    let events = client.take_events();
+    assert!(matches!(events[0], Event::Cancelled { key, .. } if key == third));
+    assert_eq!(*outcome(&events, call), Outcome::Cancelled);
+    client.answer(third, &json!({"roots": []}));
+    assert_eq!((client.sent(), client.conn.usage()), (NOTHING.into(), Usage::default()));
+}
+
+// req: M-TASK-021 M-TASK-022
+#[test]
+fn questions_can_come_before_the_task() {
+    let mut client = client();
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("a call");
+    let request = one(client.sent());
+    answer(&mut client, &request, "input_required", json!({"inputRequests": {"a": roots()}, "requestState": "s"}));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.answer(key, &json!({"roots": []}));
+    let request = one(client.sent());
+    assert_eq!(request["params"]["requestState"], "s");
+    answer(&mut client, &request, "task", working());
+    assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
+    // The names of rounds and those of the task have nothing to do with each other.
+    let look = look_after(&mut client, millis(100));
+    assert_eq!((look["params"].get("requestState"), look["params"].get("inputResponses")), (None, None));
+    answer(&mut client, &look, "complete", asks(json!({"a": roots()})));
+    let [(_, key)] = questions(&mut client)[..] else { panic!("a question") };
+    client.answer(key, &json!({"roots": []}));
+    let update = one(client.sent());
+    assert_eq!(update["params"].get("requestState"), None);
+    client.feed(&progress(update["id"].clone(), 1));
+    assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownProgress)]), "tasks have none");
+    let late = client.conn.stats().late;
+    client.feed(&progress(call.as_u64(), 1));
+    assert_eq!((client.take_events(), client.conn.stats().late - late), (vec![], 1), "the token of a round is over");
+    answer(&mut client, &update, "complete", json!({}));
+    let look = look_after(&mut client, millis(100));
+    answer(&mut client, &look, "complete", completed());
+    assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
+}
