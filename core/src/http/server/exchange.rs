@@ -120,15 +120,24 @@ impl Exchange {
 
     /// Writes an event; how many bytes that are.
     pub(super) fn event(&mut self, event: &SseText<'_>) -> usize {
-        // What is kept in vain is never more than what waits.
-        if self.taken > self.waiting() {
-            self.body.drain(..self.taken);
-            self.taken = 0;
-        }
+        self.tidy();
         let before = self.body.len();
         self.body.reserve(event.data.map_or(0, <[u8]>::len) + FIELDS);
         event.write(&mut self.body);
         self.body.len() - before
+    }
+
+    /// Gives back the space of bytes that were taken, at a cost that is constant for each byte. The space of taken bytes is
+    /// never more than that of bytes that wait, and a client that reads most of a large body keeps no space of it.
+    fn tidy(&mut self) {
+        if self.taken <= self.waiting() {
+            return;
+        }
+        self.body.drain(..self.taken);
+        self.taken = 0;
+        if self.body.capacity() > 2 * PIECE && 4 * self.body.len() < self.body.capacity() {
+            self.body.shrink_to((2 * PIECE).max(2 * self.body.len()));
+        }
     }
 
     /// Writes a comment, unless the one who reads has not even taken what was written before; how many bytes that are.
@@ -225,6 +234,7 @@ impl Exchange {
                 if self.waiting() == 0 {
                     (self.body, self.taken) = (Vec::new(), 0);
                 }
+                self.tidy();
                 Some(Output::Data(len))
             }
         }
@@ -232,5 +242,45 @@ impl Exchange {
 
     pub(super) const fn is_at_end(&self) -> bool {
         self.ended && self.head.is_none() && self.body.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::answer;
+    use alloc::vec;
+    use http::StatusCode;
+
+    const MIB: usize = 1 << 20;
+
+    /// Takes pieces until no more than so many bytes wait.
+    fn take_until(exchange: &mut Exchange, left: usize) -> usize {
+        let mut taken = 0;
+        while exchange.waiting() > left {
+            // What is handed in already has something, as where head and body are taken together.
+            let mut out = vec![0];
+            assert!(exchange.take(&mut out).is_some());
+            taken += out.len() - 1;
+        }
+        taken
+    }
+
+    #[test]
+    fn a_client_that_reads_all_but_the_last_bytes_keeps_no_space() {
+        for whole in [false, true] {
+            let mut exchange = Exchange::new(Timestamp::ZERO);
+            if whole {
+                exchange.answer(answer::json(StatusCode::OK, vec![b'x'; 4 * MIB]));
+            } else {
+                exchange.stream();
+                (0..4).for_each(|_| _ = exchange.event(&SseText { data: Some(&vec![b'x'; MIB]), ..MESSAGE }));
+            }
+            let all = exchange.waiting();
+            let taken = take_until(&mut exchange, 4096);
+            let (waiting, capacity) = (exchange.waiting(), exchange.body.capacity());
+            assert_eq!(taken + waiting, all);
+            assert!(capacity <= 4 * PIECE, "{capacity} bytes for {waiting}, {}", exchange.taken);
+        }
     }
 }

@@ -53,6 +53,20 @@ fn space_for_large_messages_is_not_kept_for_small_ones() {
     }
 }
 
+#[test]
+fn a_peer_that_reads_all_but_the_last_message_keeps_no_space() {
+    let mut outbox = Outbox::default();
+    let large = "l".repeat(SPARE);
+    (0..64).for_each(|_| push(&mut outbox, Lane::Control, Owner::Nobody, &large));
+    push(&mut outbox, Lane::Control, Owner::Nobody, "last");
+    assert!(outbox.control.bytes.capacity() > 64 * SPARE);
+    (0..64).for_each(|_| assert!(outbox.pop(Lane::Control, &mut Vec::new()).is_some()));
+    let queue = &outbox.control;
+    assert!(queue.bytes.capacity() <= 4 * SPARE, "{} bytes for {}", queue.bytes.capacity(), outbox.weight());
+    assert!(queue.frames.capacity() <= 8, "{} places", queue.frames.capacity());
+    assert_eq!(drain(&mut outbox), "last\n");
+}
+
 fn call(id: u64) -> Owner {
     Owner::Call(CallId::from_raw(id))
 }
