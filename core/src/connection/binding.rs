@@ -61,6 +61,19 @@ impl Connection<ServerEnd> {
         }
     }
 
+    /// Bytes that wait to be written, or for the answers that they are to be written with.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.engine.pending_bytes()
+    }
+
+    /// The most bytes that the params of `initialize` take, which are kept.
+    pub(crate) const fn described_bytes(&self) -> usize {
+        match self.engine.side {
+            Side::Client { .. } => 0,
+            Side::Server { described, .. } => described,
+        }
+    }
+
     /// What requests of the peer take that are in flight.
     pub(crate) const fn request_bytes(&self) -> usize {
         self.engine.request_bytes

@@ -148,6 +148,8 @@ pub(super) enum Side {
     Server {
         config: Arc<ServerConfig>,
         client: Option<InitializeParams>,
+        /// The most bytes that `client` takes.
+        described: usize,
     },
 }
 
@@ -158,7 +160,7 @@ impl fmt::Debug for Side {
             Self::Client { config: _, begun, server, identity: _, principal: _, steps: _ } => {
                 f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
             }
-            Self::Server { config: _, client } => {
+            Self::Server { config: _, client, described: _ } => {
                 f.debug_struct("Server").field("client", client).finish_non_exhaustive()
             }
         }

@@ -85,7 +85,8 @@ impl Engine {
             self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_REQUEST, message));
             return self.violation(Violation::SecondInitialize);
         }
-        if params.as_ref().is_some_and(|params| params.weight() > self.limits().described_bytes()) {
+        let weight = params.as_ref().map_or(0, RawJson::weight);
+        if weight > self.limits().described_bytes() {
             return self.refuse_oversized(origin, id);
         }
         let params: InitializeParams = match decode_params(params.as_ref()) {
@@ -106,7 +107,7 @@ impl Engine {
             self.refuse(origin, Some(id), &error);
             return self.violation(Violation::NotSupported(Method::Initialize));
         };
-        let Side::Server { config, client } = &mut self.side else { return None };
+        let Side::Server { config, client, described } = &mut self.side else { return None };
         let config = config.clone();
         let result = InitializeResult {
             instructions: config.instructions.clone(),
@@ -114,7 +115,7 @@ impl Engine {
         };
         let early = self.initialized_early;
         self.peer = params.capabilities.set();
-        *client = Some(params);
+        (*client, *described) = (Some(params), weight);
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
         // The handshake is not cancelled.

@@ -9,7 +9,8 @@ use super::{
 use crate::{
     protocol::{Era, Phase, ProtocolVersion},
     rpc::{Outgoing, Timestamp},
-    schema::{InitializeParams, LoggingLevel},
+    schema::{At, InitializeParams, LoggingLevel},
+    wire::RawJson,
 };
 
 /// How a session of the legacy era stands: what its handshake has come to, and what its client has set since. Whoever knows
@@ -47,7 +48,8 @@ impl Connection<ServerEnd> {
         }
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
-        if let Side::Server { client: known, .. } = &mut engine.side {
+        if let Side::Server { client: known, described, .. } = &mut engine.side {
+            *described = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
             *known = Some(client.clone());
         }
         engine.peer = client.capabilities.set();

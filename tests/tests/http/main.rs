@@ -6,6 +6,7 @@ mod door;
 mod elsewhere;
 mod eras;
 mod fallback;
+mod holdings;
 mod joined;
 mod laws;
 mod listening;

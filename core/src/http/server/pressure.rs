@@ -50,17 +50,20 @@ impl Session {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =
             self.exchanges.iter().filter(|(_, it)| stalls(it)).map(|(id, _)| ExchangeId(id)).collect();
-        for id in stalled {
-            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
-            let before = exchange.waiting();
-            exchange.abort(answer::empty(StatusCode::SERVICE_UNAVAILABLE));
-            let after = exchange.waiting();
-            self.weigh(before, after);
-            self.leave(id);
-        }
+        stalled.into_iter().for_each(|id| self.give_up_reader(id));
         if self.held.is_some() {
             self.watch_readers();
         }
+    }
+
+    /// Ends an exchange with what waits there: the answer breaks off, or becomes 503 if its head has not left.
+    pub(super) fn give_up_reader(&mut self, id: ExchangeId) {
+        let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
+        let before = exchange.waiting();
+        exchange.abort(answer::empty(StatusCode::SERVICE_UNAVAILABLE));
+        let after = exchange.waiting();
+        self.weigh(before, after);
+        self.leave(id);
     }
 
     /// Ends an exchange whose client does not read it. What waits there is dropped, and its stream goes on without it.

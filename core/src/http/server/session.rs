@@ -376,6 +376,29 @@ impl Session {
         self.pump();
     }
 
+    /// Ends the session at once because it holds too much, and drops what waits to be written and what is kept to be sent again:
+    /// answers break off.
+    pub fn abort(&mut self, now: Timestamp, reason: &str) {
+        self.clock = self.clock.max(now);
+        self.conn.handle_lost(reason);
+        self.pump();
+        let unread = self.exchanges.iter().filter(|(_, it)| it.waiting() > 0).map(|(id, _)| ExchangeId(id));
+        for id in unread.collect::<Vec<_>>() {
+            self.give_up_reader(id);
+        }
+        self.forget_replay();
+        self.pump();
+    }
+
+    /// Drops the messages that are kept in case a stream has to be sent again. A client that comes back for them finds out
+    /// that they are missing.
+    pub fn forget_replay(&mut self) {
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            streams.replay.expire(Timestamp::from_nanos(u64::MAX));
+            streams.tidy();
+        }
+    }
+
     // ---- what it wants ----
 
     /// The next thing that the application should know. Call it until it returns `None`.

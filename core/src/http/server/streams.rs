@@ -299,6 +299,11 @@ impl Streams {
         }
     }
 
+    /// Bytes of messages that wait for a stream.
+    pub(super) const fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
     /// Messages that wait for a stream.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()

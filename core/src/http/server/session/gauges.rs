@@ -47,6 +47,19 @@ impl Session {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
     }
 
+    /// Returns how many bytes the session holds for its client: those that wait to be written, on exchanges and in its
+    /// connection, messages that wait for a stream, and the params of `initialize`, which are kept as long as the session is.
+    /// Requests in flight are not among them, and neither are messages that are kept in case a stream has to be sent again.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        let waiting = match &self.kind {
+            Way::Streams { streams, .. } => streams.waiting_bytes(),
+            Way::Modern { .. } | Way::Old { .. } => 0,
+        };
+        // Messages that no exchange has room for, and answers that wait for the rest of their batch, are in the connection.
+        self.queued + self.conn.pending_bytes() + waiting + self.conn.described_bytes()
+    }
+
     /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
