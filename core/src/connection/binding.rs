@@ -50,7 +50,12 @@ impl Connection<ServerEnd> {
 
     /// Whether requests of the peer are still there.
     pub(crate) fn has_requests(&self) -> bool {
-        self.engine.requests.len() > 0
+        self.request_count() > 0
+    }
+
+    /// The number of requests of the peer that are still there.
+    pub(crate) fn request_count(&self) -> usize {
+        self.engine.requests.len()
     }
 
     /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is `full`.

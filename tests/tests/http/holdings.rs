@@ -6,8 +6,8 @@ use http::Request;
 use mcp_proto::{
     connection::{Event, SendError, ServerConfig, Standing},
     http::{
-        SessionId,
-        server::{Session, Usage},
+        Policy, SessionId,
+        server::{Options, Session, Usage},
     },
     protocol::VersionSet,
     rpc::ReplyKey,
@@ -217,4 +217,21 @@ fn a_replay_that_is_dropped_is_missing_and_ends_nothing() {
     assert!(text.contains("1 message is not kept any more"), "{text}");
     let messages = web.reply(again).messages();
     assert_eq!((&messages[0]["params"]["progress"], &messages[1]["id"]), (&json!(3), &json!(1)), "{messages:?}");
+}
+
+/// A small request takes more than its length: the tables that it is in, until its handler has answered it.
+#[test]
+fn small_requests_in_flight_are_bounded_by_what_they_take() {
+    let mut options = Options::new(Policy::loopback());
+    options.limits.request_bytes = 256 * KIB;
+    let mut web = Web::with(full_server(), options);
+    let id = web.begin("2025-11-25");
+    for number in 1..1000_u64 {
+        let asked =
+            web.say(&id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}}));
+        // Its client does not wait for it.
+        web.hang_up(asked);
+    }
+    let requests = web.named(&id).expect("it is open").view().usage().requests;
+    assert!((150..250).contains(&requests), "{requests} requests with room for 256 KiB");
 }

@@ -23,7 +23,7 @@ use crate::{
     wire::{self, Members, Message, RequestId},
 };
 
-/// What a request that waits takes beside its body.
+/// The most bytes that a request takes beside its body while it waits or is worked on.
 const ENTRY: usize = 1 << 10;
 
 /// So many that do not wait any more may be among those that do.
@@ -235,7 +235,7 @@ impl Session {
 
     /// Takes note of what the requests of this session take.
     pub(super) fn weigh_requests(&mut self) {
-        self.load.set(self.conn.request_bytes() + self.queue.bytes);
+        self.load.set(self.conn.request_bytes() + ENTRY * self.conn.request_count() + self.queue.bytes);
     }
 }
 

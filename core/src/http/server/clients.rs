@@ -9,8 +9,8 @@ use core::{
 use super::Caller;
 use crate::connection::Principal;
 
-/// How many times as much as is still free one client may hold. One client gets at most seven eighths, and a client that
-/// comes later always finds something.
+/// How many times as much as is still free one client may hold. One client gets at most seven eighths, a second
+/// one at most seven eighths of the rest, and so on: a few clients together can take nearly all.
 pub(super) const SHARE: usize = 7;
 
 /// A request, or a body, of at most so many bytes is small.
