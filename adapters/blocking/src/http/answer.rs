@@ -15,8 +15,9 @@ use mcp_service::{block_on, drive::http::Body};
 
 use super::{CHUNK, Endpoint};
 
-/// Answers a request on this thread. Who sends it is the [`Caller`](mcp_proto::http::server::Caller) in its extensions;
-/// nobody asked if there is none. It returns when the head of the answer is known.
+/// Answers a request on this thread. The [`Caller`](mcp_proto::http::server::Caller) in its extensions says which client sends
+/// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_service::drive::http::PeerAddr) in the extensions.
+/// It returns when the head of the answer is known.
 ///
 /// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with 400.
 /// As for its client, nobody looks whether it is still there: the answer may be a stream that says nothing for a while, and

@@ -91,8 +91,8 @@ impl<R: Runtime> Endpoint<R> {
         self
     }
 
-    /// Answers a request. Who sends it is the [`Caller`] in its extensions; nobody asked if there is none, and callers are told
-    /// apart by the [`PeerAddr`] there.
+    /// Answers a request. The [`Caller`] in its extensions says which client sends it. Without one, the client is anonymous, and
+    /// clients are told apart by the [`PeerAddr`] in the extensions.
     ///
     /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
     pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
