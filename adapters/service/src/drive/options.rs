@@ -23,9 +23,10 @@ pub struct Options {
     /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
     /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
     pub functions: usize,
-    /// Bytes that wait to be written or to be sent again, for all sessions of an endpoint of HTTP. A client gets a
-    /// [part](super::Quota): as long as it has that, its requests are refused with 503, and what takes more than that ends.
-    /// Default 256 MiB.
+    /// Bytes that wait to be written or for a stream, and of the params of `initialize`, for all sessions of an endpoint of
+    /// HTTP. A client gets a [part](super::Quota). While it holds that, its requests are refused with 503, and a session that
+    /// takes more ends: its answers break off. A quarter of this comes on top for messages that are kept to be sent again. Those
+    /// for which there is no room are not kept. Default 256 MiB.
     pub unwritten: usize,
     /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
     /// a connection takes [in all](mcp_proto::connection::Limits::requests).

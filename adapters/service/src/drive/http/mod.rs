@@ -30,7 +30,8 @@
 //! it for some time (`Listener::write_timeout`).
 //!
 //! What all clients share is a [`Quota`](super::Quota): a client gets a part as long as it has less than seven times of what
-//! is left. So a single one gets at most seven eighths, and others always get in.
+//! is left. So a single one gets at most seven eighths, and a second one at most seven eighths of
+//! the rest. That is no protection against many clients: a few of them together take all but little.
 //!
 //! An `Endpoint` in a server of yours has what it is handed: how long heads may take to come in, how many connections there
 //! are, and how long a client may read nothing is up to that server. `axum::serve` bounds none of these;
@@ -63,6 +64,7 @@ mod reply;
 mod serve;
 mod server;
 mod share;
+mod shares;
 mod store;
 mod visit;
 #[cfg(feature = "hyper")]

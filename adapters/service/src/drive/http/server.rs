@@ -12,7 +12,7 @@ use std::{
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use mcp_proto::{
-    connection::{Event, Principal, ServerEnd},
+    connection::{Event, ServerEnd},
     http::{
         Answer, SessionId,
         server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
@@ -23,16 +23,16 @@ use mcp_proto::{
 use super::{
     PeerAddr, Reply, Shared,
     share::{Others, Share},
+    shares::{Held, Shares, holder},
     store,
     visit::{Room, Visit},
 };
 use crate::{
     Application, Later, Service,
     drive::{
-        Holder, Options, Quota, Runtime, Watch,
+        Holder, Options, Runtime, Watch,
         carrier::Carrier,
         desk::{Desk, Post},
-        functions::Functions,
         hub::Hub,
     },
     random::Random,
@@ -55,9 +55,8 @@ struct Front<R: Runtime> {
     random: Random,
     runtime: R,
     share: Option<Arc<Share>>,
-    /// The functions that run for all sessions, and what waits to be written for all of them.
-    functions: Arc<Functions>,
-    unwritten: Arc<Quota>,
+    /// What all clients share.
+    shares: Arc<Shares>,
 }
 
 /// What there is, for those who work in it.
@@ -86,6 +85,7 @@ impl<R: Runtime> Web<R> {
             R::detach(runtime.spawn(writing));
             Arc::new(share)
         });
+        let shares = Shares::new(options);
         let mut door = Endpoint::new(service.config(), endpoint);
         if share.is_some() {
             door.share();
@@ -98,8 +98,7 @@ impl<R: Runtime> Web<R> {
             random: Random::default(),
             runtime,
             share,
-            functions: Functions::new(options.functions),
-            unwritten: Quota::new(options.unwritten),
+            shares,
         }))
     }
 
@@ -122,7 +121,7 @@ impl<R: Runtime> Web<R> {
     /// The answer, if there is no such session, or it cannot be found out.
     pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<Answer>> {
         let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
-        self.0.admit(share, id, intake, peer).await
+        self.0.admit(share, id, (intake, peer)).await
     }
 
     /// Brings a request to whom it is for, and waits for the head of the answer. Clients that are no principals are told apart
@@ -166,9 +165,9 @@ impl<R: Runtime> Web<R> {
     /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
     fn bring(&self, request: &mut Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
         let front = &*self.0;
-        let holder = holder(request.principal().map(|it| &**it), peer);
+        let holder = holder(request.principal(), peer);
         // Answers, cancellations and the like come in whatever their client holds.
-        if request.id().is_some() && !front.unwritten.has_room(&holder, 1) {
+        if request.id().is_some() && !front.shares.unread.has_room(&holder, 1) {
             return Err(busy());
         }
         let (house, now) = (&front.house, front.house.now());
@@ -186,7 +185,7 @@ impl<R: Runtime> Web<R> {
         let room = room?;
         let reply =
             if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
-        Ok(reply?.counted(front.unwritten.clone(), holder))
+        Ok(reply?.counted(front.shares.unread.clone(), holder))
     }
 
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
@@ -213,10 +212,9 @@ impl<R: Runtime> Web<R> {
 impl<R: Runtime> Front<R> {
     fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
         self.share.iter().for_each(|share| share.watch(&mut session, holder));
-        let mut visit = Visit::new(session);
-        visit.count(&self.unwritten, holder);
+        let visit = Visit::new(session, Held::new(self.shares.clone(), holder.clone()));
         let room = Hub::since(self.house.epoch, visit, &self.options);
-        room.functions.get_or_init(|| (self.functions.clone(), holder.clone()));
+        room.functions.get_or_init(|| (self.shares.functions.clone(), holder.clone()));
         room
     }
 
@@ -235,8 +233,7 @@ impl<R: Runtime> Front<R> {
         &self,
         share: &Share,
         id: &SessionId,
-        intake: &Intake,
-        peer: Option<PeerAddr>,
+        (intake, peer): (&Intake, Option<PeerAddr>),
     ) -> Result<(), Box<Answer>> {
         let (house, principal) = (&*self.house, intake.principal());
         let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
@@ -261,7 +258,7 @@ impl<R: Runtime> Front<R> {
             lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
         }
         let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
-        let holder = holder(principal.map(|it| &**it), peer);
+        let holder = holder(principal, peer);
         let make = |session| self.room(session, &holder);
         let (adopted, given_up) = {
             let mut door = lock(&house.door);
@@ -354,15 +351,6 @@ impl<R: Runtime> Front<R> {
             };
             R::detach(self.runtime.spawn(stay));
         }
-    }
-}
-
-/// Returns which client sends a request, as far as that is known.
-fn holder(principal: Option<&Principal>, peer: Option<PeerAddr>) -> Holder {
-    match (principal, peer) {
-        (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
-        (None, Some(PeerAddr(address))) => Holder::at(address),
-        (None, None) => Holder::Unknown,
     }
 }
 

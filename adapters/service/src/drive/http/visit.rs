@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{Arc, MutexGuard, Weak},
+    sync::{MutexGuard, Weak},
     task::Waker,
 };
 
@@ -13,11 +13,10 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::share::Settled;
+use super::{share::Settled, shares::Held};
 use crate::{
     Application,
     drive::{
-        Holder, Permit, Quota,
         carrier::Carrier,
         hub::{Hub, State},
     },
@@ -32,41 +31,16 @@ pub(super) struct Visit {
     pub(super) application: Option<Weak<dyn Application<ServerEnd>>>,
     /// What of it was written down last, where others have to know.
     pub(super) settled: Option<Settled>,
-    /// What waits to be written or to be sent again, as part of what all sessions may hold.
-    unwritten: Option<Unwritten>,
+    /// What of it counts as part of what its client may hold.
+    held: Held,
 }
-
-/// What a session holds for its client.
-struct Unwritten {
-    permit: Permit,
-    /// It would be more than the client may hold.
-    is_too_much: bool,
-}
-
-/// Less than this is not counted one by one: most sessions hold nothing most of the time.
-const COUNTED: usize = 4 << 10;
 
 /// A session and its lock.
 pub(super) type Room = Hub<ServerEnd, Visit>;
 
 impl Visit {
-    pub(super) const fn new(session: Session) -> Self {
-        Self { session, readers: BTreeMap::new(), application: None, settled: None, unwritten: None }
-    }
-
-    /// Has what waits to be written counted, as part of what a client may hold.
-    pub(super) fn count(&mut self, quota: &Arc<Quota>, holder: &Holder) {
-        self.unwritten = quota.take(holder, 0).map(|permit| Unwritten { permit, is_too_much: false });
-    }
-
-    /// Counts what waits to be written. What is too much for its client ends, as soon as its driver looks.
-    fn recount(&mut self) {
-        let Some(unwritten) = &mut self.unwritten else { return };
-        let usage = self.session.usage();
-        let bytes = (usage.queued_bytes + usage.replay_bytes) / COUNTED * COUNTED;
-        if !unwritten.permit.set(bytes) {
-            unwritten.is_too_much = true;
-        }
+    pub(super) const fn new(session: Session, held: Held) -> Self {
+        Self { session, readers: BTreeMap::new(), application: None, settled: None, held }
     }
 
     /// Whoever writes an exchange waits for something to write. Hands back who waited before.
@@ -114,15 +88,15 @@ impl Carrier<ServerEnd> for Visit {
     }
 
     fn due(&self) -> Option<Timestamp> {
-        if self.unwritten.as_ref().is_some_and(|it| it.is_too_much) {
+        if self.held.is_too_much() {
             return Some(Timestamp::ZERO);
         }
         self.session.poll_timeout().map(|deadline| deadline.at)
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        if self.unwritten.take_if(|it| it.is_too_much).is_some() {
-            self.session.connection(now).handle_lost("more waits to be written than this client may hold");
+        if self.held.take_excess() {
+            self.session.abort(now, "it holds more than its client may hold");
         }
         self.session.handle_timeout(now);
     }
@@ -132,7 +106,7 @@ impl Carrier<ServerEnd> for Visit {
     }
 
     fn woken(&mut self) -> Vec<Waker> {
-        self.recount();
+        self.held.recount(&mut self.session);
         let mut woken = Vec::new();
         while let Some(exchange) = self.session.poll_ready() {
             woken.extend(self.readers.remove(&exchange));
