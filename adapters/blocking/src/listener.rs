@@ -85,7 +85,7 @@ impl Listener {
     /// the descriptors of this process are enough for.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
-    /// most seven eighths (56 of 64), and others always get in. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
     /// domain socket there are no addresses, and no shares.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {

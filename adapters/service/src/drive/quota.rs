@@ -11,7 +11,7 @@ use std::{
 use super::Watch;
 
 /// How many times as much as is still free one holder may hold. A single holder gets seven eighths of a quota, two get seven
-/// fifteenths each, and a holder that comes later always finds something.
+/// fifteenths each, and so on: a few holders together can take all of it.
 const SHARE: usize = 7;
 
 /// A holder of permits: a client, as far as a server can tell clients apart.
@@ -41,7 +41,8 @@ impl Holder {
 /// A capacity that holders share: connections, running functions, or bytes.
 ///
 /// A holder gets a permit as long as it holds less than seven times of what is still free. So one holder gets at most seven
-/// eighths, and other holders always find a part of the rest.
+/// eighths of a large capacity, and a second one at most seven eighths of the rest. It is no protection against many holders:
+/// three of them take all of a capacity of 64, and a single one may take all of a capacity below 8.
 #[derive(Debug)]
 pub struct Quota {
     capacity: usize,
@@ -85,6 +86,29 @@ impl Quota {
     #[must_use]
     pub fn has_room(&self, holder: &Holder, amount: usize) -> bool {
         self.taken.look(|taken| taken.has_room(self.capacity, holder, amount))
+    }
+
+    /// Changes how much a holder has that has `amount` to this; returns `false`, and changes nothing, if there is no room for
+    /// that. There is always room for less.
+    pub(super) fn change(&self, holder: &Holder, amount: &mut usize, to: usize) -> bool {
+        if to == *amount {
+            return true;
+        }
+        let changed = self.taken.change(|taken| match to.checked_sub(*amount) {
+            Some(more) if !taken.has_room(self.capacity, holder, more) => false,
+            Some(more) => {
+                taken.add(holder, more);
+                true
+            }
+            None => {
+                taken.remove(holder, *amount - to);
+                true
+            }
+        });
+        if changed {
+            *amount = to;
+        }
+        changed
     }
 
     /// Waits until less than all of it is taken.
@@ -142,25 +166,7 @@ impl Permit {
     /// Changes how much it is; returns `false`, and changes nothing, if there is no room for that. There is always room for
     /// less.
     pub fn set(&mut self, amount: usize) -> bool {
-        let Self { quota, holder, amount: before } = self;
-        if amount == *before {
-            return true;
-        }
-        let set = quota.taken.change(|taken| match amount.checked_sub(*before) {
-            Some(more) if !taken.has_room(quota.capacity, holder, more) => false,
-            Some(more) => {
-                taken.add(holder, more);
-                true
-            }
-            None => {
-                taken.remove(holder, *before - amount);
-                true
-            }
-        });
-        if set {
-            *before = amount;
-        }
-        set
+        self.quota.change(&self.holder, &mut self.amount, amount)
     }
 
     /// Returns how much it is.
