@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_proto::{connection::Principal, http::server::Session};
+use mcp_proto::{connection::Principal, http::server::Session, rpc::Timestamp};
 
 use super::PeerAddr;
 use crate::drive::{Holder, Options, Quota, functions::Functions};
@@ -54,10 +54,10 @@ pub(super) struct Held {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Excess {
     No,
-    /// It is to be ended.
+    /// It was ended, and its driver does not know.
     Yes,
-    /// It was ended.
-    Ended,
+    /// It was ended, and its driver knows.
+    Told,
 }
 
 impl Held {
@@ -65,13 +65,16 @@ impl Held {
         Self { shares, holder, unread: 0, replay: 0, excess: Excess::No }
     }
 
-    /// Counts what the session holds. Messages that are kept to be sent again are dropped if there is no room for them.
+    /// Counts what the session holds. Ends the session if that is more than its client may hold, and drops messages that are kept
+    /// to be sent again if there is no room for them.
     pub(super) fn recount(&mut self, session: &mut Session) {
         let Self { shares, holder, unread, replay, excess } = self;
         let steps = |bytes: usize| bytes / COUNTED * COUNTED;
-        let bytes = session.held_bytes();
-        if !shares.unread.change(holder, unread, steps(bytes)) && *excess == Excess::No {
-            *excess = Excess::Yes;
+        if !shares.unread.change(holder, unread, steps(session.held_bytes())) {
+            // At once: until its driver has its turn, a handler could add as much as the connection takes.
+            session.abort(Timestamp::ZERO, "it holds more than its client may hold");
+            shares.unread.change(holder, unread, steps(session.held_bytes()));
+            *excess = if *excess == Excess::No { Excess::Yes } else { *excess };
         }
         if !shares.replay.change(holder, replay, steps(session.usage().replay_bytes)) {
             session.forget_replay();
@@ -79,18 +82,16 @@ impl Held {
         }
     }
 
-    /// Whether the session is to be ended.
+    /// Whether the session was ended, and its driver does not know.
     pub(super) fn is_too_much(&self) -> bool {
         self.excess == Excess::Yes
     }
 
-    /// Returns whether the session is to be ended, once.
-    pub(super) fn take_excess(&mut self) -> bool {
-        let is_too_much = self.is_too_much();
-        if is_too_much {
-            self.excess = Excess::Ended;
+    /// The driver knows.
+    pub(super) fn told(&mut self) {
+        if self.is_too_much() {
+            self.excess = Excess::Told;
         }
-        is_too_much
     }
 }
 
@@ -110,7 +111,7 @@ mod tests {
             Policy,
             server::{Caller, Endpoint, ExchangeId, Options as Endpoints, Output},
         },
-        rpc::{ReplyKey, Timestamp},
+        rpc::ReplyKey,
         wire::{Json, RawJson},
     };
     use serde_json::{Value, json};
@@ -198,9 +199,9 @@ mod tests {
         body.len()
     }
 
-    /// What a client does not read is counted until it is gone, also that of a session which is ended for holding too much.
+    /// A session that holds more than its client may hold is ended, and drops that, before anything is added to it.
     #[test]
-    fn a_session_that_holds_too_much_is_counted_until_its_bytes_are_gone() {
+    fn a_session_that_holds_too_much_ends_at_once() {
         let mut site = Site::new(64 * KIB);
         let (mut first, mut second) = (site.session(), site.session());
         let mut held = [site.held(), site.held()];
@@ -214,12 +215,11 @@ mod tests {
         site.answer(&mut second, 16 * KIB);
         held[1].recount(&mut second);
         assert!(held[1].is_too_much() && !held[0].is_too_much());
-        assert!(held[1].take_excess() && !held[1].take_excess(), "it is ended once");
-        assert_eq!(site.shares.unread.taken(), before, "its bytes are still there");
-        second.abort(NOW, "it holds too much");
-        held[1].recount(&mut second);
+        assert!(second.is_closed() && second.held_bytes() < 4 * KIB, "{} bytes are left", second.held_bytes());
         assert_eq!(site.shares.unread.taken(), 32 * KIB);
-        assert!(!held[1].is_too_much());
+        held[1].told();
+        held[1].recount(&mut second);
+        assert!(!held[1].is_too_much(), "its driver is told once");
         drop(held);
         assert_eq!(site.shares.unread.taken(), 0);
     }
