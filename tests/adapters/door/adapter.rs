@@ -3,14 +3,22 @@
 use std::{net::SocketAddr, thread};
 
 use mcp_proto::http::server::Options;
-use mcp_service::{Service, drive::Stopper};
+use mcp_service::{
+    Service,
+    drive::{self, Stopper},
+};
 
 /// A server over HTTP, on some adapter.
 pub(crate) trait Site: 'static {
     const NAME: &'static str;
 
+    /// Serves at a loopback address of its own, with so many connections at most. And how much memory that may take.
+    fn serve_with(service: &Service, endpoint: Options, how: Option<(drive::Options, usize)>) -> (Served, usize);
+
     /// Serves at a loopback address of its own.
-    fn serve(service: &Service, endpoint: Options) -> Served;
+    fn serve(service: &Service, endpoint: Options) -> Served {
+        Self::serve_with(service, endpoint, None).0
+    }
 }
 
 /// A server that runs.
@@ -44,13 +52,18 @@ pub(crate) enum Tokio {}
 impl Site for Tokio {
     const NAME: &'static str = "tokio";
 
-    fn serve(service: &Service, endpoint: Options) -> Served {
+    fn serve_with(service: &Service, endpoint: Options, how: Option<(drive::Options, usize)>) -> (Served, usize) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.expect("a runtime");
         let listener = runtime.block_on(mcp_tokio::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
         let listener = listener.endpoint(endpoint);
+        let listener = match how {
+            Some((options, connections)) => listener.options(options).connections(connections),
+            None => listener,
+        };
+        let limit = listener.memory_limit(service);
         let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
-        Served::new(address, stop, move || runtime.block_on(listener.serve(&service)).is_ok())
+        (Served::new(address, stop, move || runtime.block_on(listener.serve(&service)).is_ok()), limit)
     }
 }
 
@@ -60,10 +73,15 @@ pub(crate) enum Blocking {}
 impl Site for Blocking {
     const NAME: &'static str = "blocking";
 
-    fn serve(service: &Service, endpoint: Options) -> Served {
+    fn serve_with(service: &Service, endpoint: Options, how: Option<(drive::Options, usize)>) -> (Served, usize) {
         let listener = mcp_blocking::http::Listener::bind("127.0.0.1:0").expect("there is a port").endpoint(endpoint);
+        let listener = match how {
+            Some((options, connections)) => listener.options(options).connections(connections),
+            None => listener,
+        };
+        let limit = listener.memory_limit(service);
         let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
-        Served::new(address, stop, move || listener.serve(&service).is_ok())
+        (Served::new(address, stop, move || listener.serve(&service).is_ok()), limit)
     }
 }
 
@@ -73,10 +91,15 @@ pub(crate) enum Smol {}
 impl Site for Smol {
     const NAME: &'static str = "smol";
 
-    fn serve(service: &Service, endpoint: Options) -> Served {
+    fn serve_with(service: &Service, endpoint: Options, how: Option<(drive::Options, usize)>) -> (Served, usize) {
         let listener = smol::block_on(mcp_smol::http::Listener::bind("127.0.0.1:0")).expect("there is a port");
         let listener = listener.endpoint(endpoint);
+        let listener = match how {
+            Some((options, connections)) => listener.options(options).connections(connections),
+            None => listener,
+        };
+        let limit = listener.memory_limit(service);
         let (address, stop, service) = (listener.local_addr(), listener.stopper(), service.clone());
-        Served::new(address, stop, move || smol::block_on(listener.serve(&service)).is_ok())
+        (Served::new(address, stop, move || smol::block_on(listener.serve(&service)).is_ok()), limit)
     }
 }

@@ -4,6 +4,7 @@
 //! What is allocated is counted for the whole process, so there is one test at a time.
 
 mod adapter;
+mod attack;
 mod bounds;
 mod cases;
 mod raw;
@@ -44,7 +45,7 @@ fn main() -> ExitCode {
 
 /// Everything that one adapter is tried with.
 fn trials<S: Site>() -> Vec<Trial> {
-    let tests: [(&str, fn()); 13] = [
+    let tests: [(&str, fn()); 16] = [
         ("dns_rebinding", dns_rebinding::<S>),
         ("cross_site_requests", cross_site_requests::<S>),
         ("guessed_sessions", guessed_sessions::<S>),
@@ -58,6 +59,9 @@ fn trials<S: Site>() -> Vec<Trial> {
         ("requests_in_flight", bounds::requests_in_flight::<S>),
         ("one_request_at_a_time_on_a_connection", bounds::one_request_at_a_time_on_a_connection::<S>),
         ("whoever_reads_nothing", bounds::whoever_reads_nothing::<S>),
+        ("one_address_holds_all_that_it_can", attack::one_address_holds_all_that_it_can::<S>),
+        ("one_address_reads_nothing", attack::one_address_reads_nothing::<S>),
+        ("one_address_says_much_of_itself", attack::one_address_says_much_of_itself::<S>),
     ];
     let trial = |(name, test): (&str, fn())| {
         Trial::test(format!("{}::{name}", S::NAME), move || {

@@ -91,7 +91,8 @@ impl Listener {
     /// each stream, and one for what it asks.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
-    /// so one address gets at most seven eighths, and others always get in. An IPv6 network of 64 bits counts as one
+    /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
+    /// may get all. An IPv6 network of 64 bits counts as one
     /// address, and so does a proxy.
     #[must_use]
     pub const fn connections(mut self, connections: usize) -> Self {
@@ -118,6 +119,18 @@ impl Listener {
     pub fn options(mut self, options: crate::Options) -> Self {
         self.options = options;
         self
+    }
+
+    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service. What is counted
+    /// is said at [`memory_limit`](http::memory_limit); the stacks of threads are not.
+    #[must_use]
+    pub fn memory_limit(&self, service: &Service) -> usize {
+        http::memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
+    }
+
+    /// How many connections there are at most.
+    fn seats(&self) -> usize {
+        self.connections.max(1).min(most_connections(DESCRIPTORS))
     }
 
     /// The address.
@@ -161,7 +174,7 @@ impl Listener {
 
     /// Accepts connections until it is told to stop.
     fn accept(&self, endpoint: &Endpoint, threads: &Threads) -> io::Result<()> {
-        let seats = Quota::new(self.connections.max(1).min(most_connections(DESCRIPTORS)));
+        let seats = Quota::new(self.seats());
         // Where there are no descriptors for all of it, a connection waits to be accepted.
         let accept = || Ok((io::pipe()?, self.socket.accept()?));
         while let Some((pipe, (stream, address))) = self.latch.accept(&self.socket, accept)? {

@@ -144,6 +144,11 @@ impl Service {
         &self.0.shared_tasks
     }
 
+    #[cfg(feature = "http")]
+    pub(crate) fn task_policy(&self) -> &TaskPolicy {
+        &self.0.tasks
+    }
+
     /// Who this is.
     #[must_use]
     pub fn info(&self) -> &Implementation {

@@ -33,6 +33,8 @@
 //! is left. So a single one gets at most seven eighths, and a second one at most seven eighths of
 //! the rest. That is no protection against many clients: a few of them together take all but little.
 //!
+//! `Listener::memory_limit` returns the most bytes that all of these bounds add up to, and [`memory_limit`] does for an `Endpoint`.
+//!
 //! An `Endpoint` in a server of yours has what it is handed: how long heads may take to come in, how many connections there
 //! are, and how long a client may read nothing is up to that server. `axum::serve` bounds none of these;
 //! `adapters/tokio/examples/axum-tokio.rs` has a server of hyper that does.
@@ -54,6 +56,7 @@ mod body;
 mod client;
 #[cfg(feature = "hyper")]
 mod endpoint;
+mod footprint;
 #[cfg(feature = "hyper")]
 mod linger;
 mod memory;
@@ -84,6 +87,7 @@ pub use serve::serve;
 pub use write_timeout::WriteTimeout;
 
 pub use client::{Credentials, Requests, Response};
+pub use footprint::memory_limit;
 pub use mcp_proto::http::server::Passage;
 pub use memory::MemoryStore;
 pub use reply::Reply;

@@ -23,7 +23,7 @@ use crate::{
     drive::{
         Error, Holder, Options, Permit, Quota, Stopper, Watch,
         bounds::WRITE,
-        http::{Endpoint, Shared, WriteTimeout, serve},
+        http::{Endpoint, Shared, WriteTimeout, memory_limit, serve},
         os::{self, SHORTAGE, is_fatal, is_passing, most_connections},
         runtime::{aside, sleep, within},
     },
@@ -93,7 +93,8 @@ impl<N: Net> Listener<N> {
     /// descriptors of this process are enough for. A client has several: one for each stream, and one for what it asks.
     ///
     /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
-    /// so one address gets at most seven eighths, and others always get in. An IPv6 network of 64 bits counts as one
+    /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
+    /// may get all. An IPv6 network of 64 bits counts as one
     /// address, and so does a proxy.
     #[must_use]
     pub fn connections(mut self, connections: usize) -> Self {
@@ -138,6 +139,18 @@ impl<N: Net> Listener<N> {
         self
     }
 
+    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service. What is counted
+    /// is said at [`memory_limit`].
+    #[must_use]
+    pub fn memory_limit(&self, service: &Service) -> usize {
+        memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
+    }
+
+    /// How many connections there are at most.
+    fn seats(&self) -> usize {
+        self.connections.max(1).min(most_connections(1))
+    }
+
     /// The address.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
@@ -161,7 +174,7 @@ impl<N: Net> Listener<N> {
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
         let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
         let endpoint = endpoint.patience(self.patience);
-        let seats = Quota::new(self.connections.max(1).min(most_connections(1)));
+        let seats = Quota::new(self.seats());
         let hang_up = HangUp(Arc::default());
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
         loop {

@@ -1,0 +1,332 @@
+//! One address takes all that it can of a server, and holds it. Another address is served all the same, and the process takes
+//! less memory than is documented.
+//!
+//! Nothing here measures time: that another address is served while the first one holds what it has is the proof.
+
+use std::{
+    io::{Read, Write},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
+    sync::Arc,
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::Settings,
+    http::{
+        Policy,
+        server::{Options, Paths},
+    },
+    schema::TaskSupport,
+};
+use mcp_service::{
+    Context, Failure, Service, TaskPolicy, Tool,
+    drive::{self, Watch},
+};
+use rustix::net::{AddressFamily, SocketType, bind, connect as connect_to, socket};
+use serde_json::{Value, json};
+
+use crate::{
+    LONG, PEAK,
+    adapter::{Served, Site},
+    raw::Raw,
+};
+
+const MIB: usize = 1 << 20;
+
+/// An address gets seven eighths of each of these.
+const CONNECTIONS: usize = 128;
+const FUNCTIONS: usize = 16;
+const UNWRITTEN: usize = 4 * MIB;
+
+/// Sessions, of which those in use do not give way.
+const SESSIONS: usize = 512;
+
+/// Streams that one session may have.
+const STREAMS: usize = 8;
+
+/// Answers that are not read: if they were not counted, they would take more than is documented.
+const FLOODS: usize = 32;
+
+/// Of these, an address gets a quarter.
+const TASKS: usize = 64;
+
+const ATTACKER: u8 = 1;
+const HONEST: u8 = 2;
+
+/// What handlers were told.
+#[derive(Default)]
+struct Heard {
+    blocked: usize,
+    released: bool,
+}
+
+fn service(heard: &Arc<Watch<Heard>>) -> Service {
+    let mut settings = Settings::default();
+    settings.limits.drain = Duration::from_millis(50);
+    settings.limits.frame_bytes = MIB / 2;
+    let mut tasks = TaskPolicy::default();
+    (tasks.max_shared_tasks, tasks.max_tasks_per_principal) = (TASKS, TASKS / 4);
+    tasks.max_shared_bytes = 4 * MIB;
+    let blocking = heard.clone();
+    Service::builder("attacked", "1")
+        .settings(settings)
+        .task_policy(tasks)
+        .tool(Tool::new_async("hello", async || "good day"))
+        .tool(Tool::new("function", || "computed"))
+        .tool(Tool::new("block", move || {
+            blocking.change(|heard| heard.blocked += 1);
+            blocking.wait_until(LONG, |heard| heard.released);
+            "released"
+        }))
+        .tool(
+            Tool::new_async("later", async |context: Context| {
+                context.cancelled().await;
+                "cancelled"
+            })
+            .task_support(TaskSupport::Optional),
+        )
+        .tool(Tool::new_async("flood", async |context: Context| {
+            // More than an exchange takes, so that the rest waits in its connection.
+            for step in 0..192_u32 {
+                context.progress(step.into(), None, Some(&"x".repeat(32 << 10))).await?;
+            }
+            context.cancelled().await;
+            Ok::<_, Failure>("cancelled")
+        }))
+        .build()
+        .expect("a service")
+}
+
+/// A request of 2026-07-28 whose client can do everything, on a connection that stays.
+fn modern(method: &str, mut params: Value) -> Vec<u8> {
+    let name = params["name"].as_str().or_else(|| params["taskId"].as_str()).map(str::to_owned);
+    params["_meta"] = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "progressToken": 1,
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}});
+    let message = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+    let request = Raw::post("/mcp", &message).without("connection").set("mcp-protocol-version", "2026-07-28");
+    let request = request.set("mcp-method", method);
+    name.into_iter().fold(request, |request, name| request.set("mcp-name", &name)).bytes()
+}
+
+fn call(tool: &str) -> Vec<u8> {
+    modern("tools/call", json!({"name": tool, "arguments": {}}))
+}
+
+/// What comes back on a connection that stays.
+struct Answer {
+    status: u16,
+    head: String,
+    body: Value,
+}
+
+/// A connection of a client.
+struct Client(TcpStream);
+
+impl Client {
+    fn new(last: u8, address: SocketAddr) -> Self {
+        let fd = socket(AddressFamily::INET, SocketType::STREAM, None).expect("there are sockets");
+        bind(&fd, &SocketAddr::from((Ipv4Addr::new(127, 0, 0, last), 0))).expect("all of 127.0.0.0/8 is there");
+        connect_to(&fd, &address).expect("it listens");
+        let stream = TcpStream::from(fd);
+        stream.set_read_timeout(Some(LONG)).expect("not zero");
+        stream.set_write_timeout(Some(LONG)).expect("not zero");
+        Self(stream)
+    }
+
+    /// Sends a request. Returns whether the connection is still there, as far as that is known.
+    fn send(&mut self, request: &[u8]) -> bool {
+        self.0.write_all(request).is_ok()
+    }
+
+    /// The next head. `None` if the connection was refused.
+    fn head(&mut self) -> Option<(u16, String)> {
+        let (mut bytes, mut byte) = (Vec::new(), [0]);
+        while !bytes.ends_with(b"\r\n\r\n") {
+            if self.0.read(&mut byte).ok()? == 0 {
+                return None;
+            }
+            bytes.push(byte[0]);
+        }
+        let head = String::from_utf8(bytes).expect("a head is text");
+        Some((head.get(9..12)?.parse().ok()?, head))
+    }
+
+    /// Sends a request, and reads an answer of known length.
+    #[track_caller]
+    fn ask(&mut self, request: &[u8]) -> Answer {
+        assert!(self.send(request), "the connection is there");
+        let (status, head) = self.head().expect("an answer");
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+        let mut body = vec![0; length.unwrap_or(0)];
+        self.0.read_exact(&mut body).expect("all of it comes");
+        Answer { status, head, body: serde_json::from_slice(&body).unwrap_or_default() }
+    }
+
+    /// Begins a session. Returns its id, if there was room for one.
+    #[track_caller]
+    fn begin(&mut self, initialize: &Raw) -> Option<String> {
+        let answer = self.ask(&initialize.clone().without("connection").bytes());
+        let id = answer.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).map(str::to_owned);
+        assert_eq!(id.is_some(), answer.status == 200, "{}", answer.head);
+        id
+    }
+}
+
+/// A request of a session.
+fn in_session(id: &str, message: &Value) -> Vec<u8> {
+    Raw::post("/mcp", message).without("connection").set("mcp-session-id", id).bytes()
+}
+
+/// A server that is attacked.
+struct Attacked {
+    server: Served,
+    heard: Arc<Watch<Heard>>,
+    name: &'static str,
+    /// What is documented, and what there was before.
+    limit: usize,
+    before: usize,
+}
+
+impl Attacked {
+    fn new<S: Site>() -> Self {
+        let heard = Arc::new(Watch::<Heard>::default());
+        let before = PEAK.current_usage();
+        PEAK.reset_peak_usage();
+        let mut endpoint = Options::new(Policy::loopback());
+        endpoint.paths = Paths::at("/mcp");
+        let limits = &mut endpoint.limits;
+        (limits.sessions, limits.requests, limits.streams) = (SESSIONS, CONNECTIONS, STREAMS);
+        (limits.body_bytes, limits.request_bytes) = (4 * MIB, 4 * MIB);
+        let options = drive::Options { functions: FUNCTIONS, unwritten: UNWRITTEN, ..drive::Options::default() };
+        let (server, limit) = S::serve_with(&service(&heard), endpoint, Some((options, CONNECTIONS)));
+        Self { server, heard, name: S::NAME, limit, before }
+    }
+
+    fn client(&self, last: u8) -> Client {
+        Client::new(last, self.server.address)
+    }
+
+    /// A client at another address has all of it: a session, a call with much in it, a function, and a task.
+    #[track_caller]
+    fn another_is_served(&self) {
+        let mut client = self.client(HONEST);
+        let id = client.begin(&Raw::initialize()).expect("there is room for a session");
+        let pad = "x".repeat(256 << 10);
+        let params = json!({"name": "hello", "arguments": {}, "_meta": {"pad": pad}});
+        let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let answer = client.ask(&in_session(&id, &message));
+        assert_eq!(answer.body["result"]["content"][0]["text"], json!("good day"), "{}{}", answer.head, answer.body);
+        let answer = client.ask(&call("function"));
+        assert_eq!(answer.body["result"]["content"][0]["text"], json!("computed"), "{}{}", answer.head, answer.body);
+        let answer = client.ask(&call("later"));
+        let task = answer.body["result"]["taskId"].as_str();
+        let task = task.unwrap_or_else(|| panic!("{}{}", answer.head, answer.body)).to_owned();
+        let answer = client.ask(&modern("tasks/cancel", json!({"taskId": task})));
+        assert!(answer.status == 200 && answer.body["error"].is_null(), "{}", answer.body);
+        // No session is left of it, so that each time it needs a place for a new one.
+        assert!(
+            client
+                .ask(&Raw::new("DELETE /mcp HTTP/1.1").without("connection").set("mcp-session-id", &id).bytes())
+                .status
+                < 300
+        );
+    }
+
+    /// Compares what the process took with what is documented.
+    #[expect(clippy::print_stdout, reason = "what it has measured is what it is for")]
+    fn finish(self, held: &str, least: usize) {
+        let peak = PEAK.peak_usage().saturating_sub(self.before);
+        println!("{}, {held}: at most {} of {} MiB", self.name, peak / MIB, self.limit / MIB);
+        assert!(peak > least, "no more than {peak} bytes were taken: it was no attack");
+        assert!(peak < self.limit, "{peak} bytes were taken, {} are documented", self.limit);
+        self.heard.change(|heard| heard.released = true);
+    }
+}
+
+/// Functions, tasks, streams and sessions, all of them held together.
+pub(crate) fn one_address_holds_all_that_it_can<S: Site>() {
+    let attacked = Attacked::new::<S>();
+    let mut attacker = attacked.client(ATTACKER);
+    let mut held: Vec<Client> = Vec::new();
+
+    // Its share of functions runs, and others wait.
+    let share = FUNCTIONS * 7 / 8;
+    for _ in 0..2 * FUNCTIONS {
+        let mut client = attacked.client(ATTACKER);
+        assert!(client.send(&call("block")));
+        held.push(client);
+    }
+    assert!(attacked.heard.wait_until(LONG, |heard| heard.blocked == share), "its share begins");
+    attacked.another_is_served();
+
+    let tasks = (0..TASKS).filter(|_| attacker.ask(&call("later")).body["result"]["taskId"].is_string()).count();
+    assert_eq!(tasks, TASKS / 4, "its share of tasks");
+    attacked.another_is_served();
+
+    // As many streams as it gets connections for.
+    let (mut streams, mut session) = (0, String::new());
+    loop {
+        if streams % STREAMS == 0 {
+            session = attacker.begin(&Raw::initialize()).expect("there is room for a session");
+            attacker.ask(&in_session(&session, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+        }
+        let listen = Raw::new("GET /mcp HTTP/1.1").without("connection").set("mcp-session-id", &session).bytes();
+        let mut client = attacked.client(ATTACKER);
+        if !client.send(&listen) {
+            break;
+        }
+        let Some((status, head)) = client.head() else { break };
+        assert_eq!(status, 200, "{head}");
+        held.push(client);
+        streams += 1;
+    }
+    // One connection is that of the attacker itself.
+    assert_eq!(held.len(), CONNECTIONS * 7 / 8 - 1, "its share of connections");
+    attacked.another_is_served();
+
+    // More sessions than there are, all of which have come back.
+    for _ in 0..SESSIONS + 64 {
+        let id = attacker.begin(&Raw::initialize()).expect("there is room for a session");
+        attacker.ask(&in_session(&id, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+    }
+    attacked.another_is_served();
+
+    assert_eq!(attacked.heard.look(|heard| heard.blocked), share, "all of it was held until here");
+    attacked.finish("functions, tasks, streams and sessions", 0);
+    drop((held, attacker));
+}
+
+/// Answers of 6 MiB that are not read.
+pub(crate) fn one_address_reads_nothing<S: Site>() {
+    let attacked = Attacked::new::<S>();
+    let mut held = Vec::new();
+    for _ in 0..FLOODS {
+        let mut client = attacked.client(ATTACKER);
+        if client.send(&call("flood")) {
+            held.push(client);
+        }
+        if held.len() % 16 == 0 {
+            attacked.another_is_served();
+        }
+    }
+    attacked.another_is_served();
+    attacked.finish("unread answers", UNWRITTEN / 2);
+    drop(held);
+}
+
+/// Sessions whose clients say much of themselves, which is kept as long as they are.
+pub(crate) fn one_address_says_much_of_itself<S: Site>() {
+    let attacked = Attacked::new::<S>();
+    let mut attacker = attacked.client(ATTACKER);
+    let title = "x".repeat(MIB / 2 - 1000);
+    let named = Raw::post(
+        "/mcp",
+        &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25",
+            "capabilities": {}, "clientInfo": {"name": "large", "version": "1", "title": title}}}),
+    );
+    let sessions = (0..SESSIONS / 2).filter(|_| attacker.begin(&named).is_some()).count();
+    assert!(sessions >= UNWRITTEN / 2 / title.len(), "it gets a share: {sessions}");
+    attacked.another_is_served();
+    attacked.finish("large params of initialize", UNWRITTEN / 2);
+    drop(attacker);
+}
