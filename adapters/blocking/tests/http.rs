@@ -59,6 +59,10 @@ pub(crate) mod adapter {
                 Self(self.0.with_old_transport())
             }
 
+            pub(crate) fn endpoint(self, endpoint: Options) -> Self {
+                Self(self.0.endpoint(endpoint))
+            }
+
             pub(crate) fn patience(self, patience: Duration) -> Self {
                 Self(self.0.patience(patience))
             }
