@@ -348,8 +348,7 @@ impl Engine {
 
     /// Queues the answer of an open request, whether there is room or not.
     pub(super) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
-        let max_len = self.limits().frame_bytes;
-        let room_in_batches = self.limits().outbox_bytes.saturating_sub(self.batches.held());
+        let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
         let Self { requests, outbox, side, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
         let encode = |out: &mut Vec<u8>| {
@@ -376,6 +375,7 @@ impl Engine {
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
             encode(&mut text)?;
+            let room_in_batches = outbox_bytes.saturating_sub(self.batches.held());
             // All answers of a batch leave in one frame.
             let fits = Part::weight_of(text.len()) <= room_in_batches
                 && self.batches.has_room_for(batch, text.len(), SMALL, max_len)

@@ -9,7 +9,7 @@ use crate::{
     protocol::{CapabilitySet, Method},
     rpc::{CallId, ReplyKey, State, Timestamp},
     schema::{CreateTaskResult, Encode, JsonLine, LogMessageParams, Notification, Request},
-    wire::{ErrorObject, RawJson, encode, is_ambiguous},
+    wire::{ErrorObject, RawJson, encode},
 };
 
 impl<E> Connection<E> {
@@ -234,10 +234,14 @@ impl<E> Connection<E> {
 
 /// Appends params or a result that an application wrote. They are objects, and have each member that the protocol reads once.
 fn raw_object(out: &mut Vec<u8>, raw: &RawJson<'_>) -> Result<(), serde_json::Error> {
+    if raw.is_ready() {
+        out.extend_from_slice(raw.get().as_bytes());
+        return Ok(());
+    }
     if !raw.is_object() {
         return Err(serde_json::Error::custom("expected an object"));
     }
-    if is_ambiguous(raw) {
+    if raw.is_ambiguous() {
         return Err(serde_json::Error::custom("a member occurs twice"));
     }
     encode::raw(out, raw.get());

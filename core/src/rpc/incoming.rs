@@ -91,7 +91,14 @@ impl<T> Tables<T> {
     }
 
     /// Changes the deadline of a request.
+    #[inline]
     fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
+        if deadline.is_some() || !self.deadline_of.is_empty() {
+            self.change_deadline(key, deadline);
+        }
+    }
+
+    fn change_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
         let Self { deadline_of, deadlines, .. } = self;
         let before = match deadline {
             Some(at) => deadline_of.insert(key, at),

@@ -14,8 +14,20 @@ const MOST: usize = 4;
 pub(super) struct Index {
     spots: [Spot; MOST],
     len: u8,
-    /// The names that [decide](super::sole) are known to be there once at most.
-    checked: bool,
+    examined: Examined,
+}
+
+/// What was found in order when a text was looked at, each including those before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Examined {
+    /// Nothing is known.
+    Nothing,
+    /// The names that [decide](super::sole) are there once at most.
+    Names,
+    /// So are those in its `_meta`.
+    Meta,
+    /// It is an object and has no line breaks: it can be sent as it is.
+    Lines,
 }
 
 impl Default for Index {
@@ -34,17 +46,22 @@ struct Spot {
 impl Index {
     /// It knows nothing.
     pub(super) const NOTHING: Self =
-        Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0, checked: false };
+        Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0, examined: Examined::Nothing };
 
-    /// The names that [decide](super::sole) are known to be there once at most.
-    pub(super) const fn checked(mut self) -> Self {
-        self.checked = true;
+    /// The same, for a text that was found to be in order.
+    pub(super) const fn examined(mut self, examined: Examined) -> Self {
+        self.examined = examined;
         self
+    }
+
+    /// Whether this is known of the text.
+    pub(super) fn is_examined(&self, what: Examined) -> bool {
+        self.examined >= what
     }
 
     /// Whether this name is known to be there once at most.
     pub(super) fn is_sole(&self, name: &str) -> bool {
-        self.checked && sole::decides(name.as_bytes())
+        self.is_examined(Examined::Names) && sole::decides(name.as_bytes())
     }
 
     /// Whether it knows something.

@@ -7,7 +7,7 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 use super::{
-    RawJson,
+    RawJson, encode,
     reader::{RawText, read},
 };
 
@@ -96,15 +96,24 @@ impl From<Box<RawValue>> for Json {
     }
 }
 
-/// One JSON object, kept byte for byte.
-#[derive(Clone, PartialEq, Eq)]
-pub struct JsonObject(Json);
+/// One JSON object, kept byte for byte. Equal are equal texts.
+///
+/// An object that the application makes is examined once for what params and results are examined for before they are sent.
+#[derive(Clone)]
+pub struct JsonObject(
+    /// The text, and [`READY`] behind it if it was found to be what can be sent as it is. That takes less room than a flag:
+    /// connections keep the capabilities of their peers, of which each is such an object.
+    Box<str>,
+);
+
+/// No object ends with it.
+const READY: char = ' ';
 
 impl JsonObject {
     /// The object without members.
     #[must_use]
     pub fn empty() -> Self {
-        Self(Json("{}".into()))
+        Self("{}".into())
     }
 
     /// The JSON text of `value`, which must come out as an object.
@@ -112,7 +121,7 @@ impl JsonObject {
     /// # Errors
     /// As [`Json::new`], and if it is not an object.
     pub fn new<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        Json::new(value)?.try_into()
+        Json::new(value)?.try_into().map(Self::examined)
     }
 
     /// Takes over `text`, which must be one JSON object.
@@ -120,13 +129,28 @@ impl JsonObject {
     /// # Errors
     /// If it is not.
     pub fn parse(text: impl Into<String>) -> Result<Self, serde_json::Error> {
-        Json::parse(text)?.try_into()
+        Json::parse(text)?.try_into().map(Self::examined)
+    }
+
+    fn examined(self) -> Self {
+        if encode::line_break(self.0.as_bytes()).is_some() || RawJson::from(&self).is_ambiguous() {
+            return self;
+        }
+        let mut text = String::from(self.0);
+        text.reserve_exact(READY.len_utf8());
+        text.push(READY);
+        Self(text.into())
+    }
+
+    /// Whether it is known to be what can be sent as it is, as params or as a result.
+    pub(super) fn is_ready(&self) -> bool {
+        self.0.ends_with(READY)
     }
 
     /// The text.
     #[must_use]
     pub fn get(&self) -> &str {
-        self.0.get()
+        self.0.strip_suffix(READY).unwrap_or(&self.0)
     }
 
     /// Decodes the text as `T`, which may borrow from it.
@@ -134,38 +158,79 @@ impl JsonObject {
     /// # Errors
     /// What `T` has against the text.
     pub fn decode<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
-        self.0.decode()
+        read(self.get())
     }
 }
+
+impl PartialEq for JsonObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for JsonObject {}
 
 impl TryFrom<Json> for JsonObject {
     type Error = serde_json::Error;
 
     fn try_from(json: Json) -> Result<Self, serde_json::Error> {
-        if json.is_object() { Ok(Self(json)) } else { Err(de::Error::custom("expected an object")) }
+        if json.is_object() { Ok(Self(json.0)) } else { Err(de::Error::custom("expected an object")) }
     }
 }
 
 impl From<JsonObject> for Json {
     fn from(object: JsonObject) -> Self {
-        object.0
+        let mut text = String::from(object.0);
+        if text.ends_with(READY) {
+            text.pop();
+        }
+        Self(text.into())
     }
 }
 
 impl fmt::Debug for JsonObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        f.write_str(self.get())
     }
 }
 
 impl Serialize for JsonObject {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        RawJson::from(self).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for JsonObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Json::deserialize(deserializer)?.try_into().map_err(|_| de::Error::custom("expected an object"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::{borrow::ToOwned, format};
+
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_an_object_does_not_show() {
+        for (text, is_ready) in [
+            ("{}", true),
+            (r#"{"name":"echo","arguments":{"a":1,"a":2},"own":1,"own":2}"#, true),
+            (r#"{"name":1,"name":2}"#, false),
+            (r#"{"n\u0061me":1,"name":2}"#, false),
+            (r#"{"_meta":{"progressToken":1,"progressToken":2}}"#, false),
+            ("{\"name\":\n1}", false),
+            ("{\"name\":\r1}", false),
+            ("{\"name\":1 }", true),
+        ] {
+            let made = JsonObject::parse(format!(" {text}\n ")).expect(text);
+            let read: JsonObject = read(text).expect(text);
+            assert_eq!((made.is_ready(), read.is_ready()), (is_ready, false), "{text}");
+            assert_eq!((made.get(), read.get(), &made), (text, text, &read));
+            assert_eq!((format!("{made:?}"), RawJson::from(&made).get()), (text.to_owned(), text));
+            assert_eq!(serde_json::to_string(&made).expect(text), text);
+            assert_eq!((Json::from(made), Json::from(read)), (Json(text.into()), Json(text.into())));
+        }
     }
 }

@@ -4,10 +4,10 @@ use alloc::borrow::Cow;
 
 use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId,
-    index::{Index, Indexing},
+    index::{Examined, Index, Indexing},
     plain,
     scan::{ScanError, Scanner, StringToken},
-    sole::Seen,
+    sole::{self, Seen},
     unescape::unescape,
 };
 
@@ -209,7 +209,7 @@ impl<'a> Envelope<'a> {
     /// Reads the members behind the opening brace. On failure, what was read before it stays.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
-        loop {
+        while !scanner.eat(b'}') {
             let member = match Member::compact(scanner, first) {
                 Some(Member::Version) => {
                     self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
@@ -263,7 +263,7 @@ impl<'a> Envelope<'a> {
             Ok(())
         })?;
         self.duplicate_param |= twice | params.twice;
-        self.members = params.members;
+        self.members = params.members.examined(Examined::Meta);
         Ok(params.text)
     }
 
@@ -281,7 +281,7 @@ impl<'a> Envelope<'a> {
         })?;
         self.cut_in_response = false;
         self.duplicate_param |= twice | result.twice;
-        self.members = result.members;
+        self.members = result.members.examined(Examined::Meta);
         Ok(result.text)
     }
 
@@ -357,27 +357,43 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Takes the name of a member that most params have, if it is written as nearly everybody writes it: how long it is need not be
-/// found out then.
+/// Takes the name of a member that most params or results have, if it is written as nearly everybody writes it: how long it is
+/// need not be found out then.
 #[inline(always)]
-fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool) -> Option<StringToken<'a>> {
+fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Option<StringToken<'a>> {
     let begins = scanner.peek_member(first)?;
-    match begins.get(1)? {
-        b'_' => scanner.eat_name(begins, b"\"_meta\":"),
-        b'n' => scanner.eat_name(begins, b"\"name\":"),
-        b'a' => scanner.eat_name(begins, b"\"arguments\":"),
-        b'p' => scanner.eat_name(begins, b"\"progressToken\":"),
-        _ => None,
+    let (name, bit) = match begins.get(1)? {
+        b'_' => (scanner.eat_name(begins, b"\"_meta\":"), const { sole::bit(b"_meta") }),
+        b'n' => (scanner.eat_name(begins, b"\"name\":"), const { sole::bit(b"name") }),
+        b'a' => (scanner.eat_name(begins, b"\"arguments\":"), const { sole::bit(b"arguments") }),
+        b'p' => (scanner.eat_name(begins, b"\"progressToken\":"), const { sole::bit(b"progressToken") }),
+        b'c' => (scanner.eat_name(begins, b"\"content\":"), const { sole::bit(b"content") }),
+        _ => return None,
+    };
+    if name.is_some() {
+        seen.add_bit(bit);
     }
+    name
 }
 
-/// The next member of params or of their `_meta`, as [`Scanner::next_member`] finds it.
+/// The next member of params, of a result or of their `_meta`, as [`Scanner::next_member`] finds it.
 #[inline(always)]
-fn next_param<'a>(scanner: &mut Scanner<'a>, first: bool) -> Result<Option<StringToken<'a>>, ScanError> {
-    match usual_name(scanner, first) {
-        None => scanner.next_member(first),
-        usual => Ok(usual),
+fn next_param<'a>(
+    scanner: &mut Scanner<'a>,
+    first: bool,
+    seen: &mut Seen,
+) -> Result<Option<StringToken<'a>>, ScanError> {
+    if scanner.eat(b'}') {
+        return Ok(None);
     }
+    if let Some(usual) = usual_name(scanner, first, seen) {
+        return Ok(Some(usual));
+    }
+    let name = scanner.next_member(first)?;
+    if let Some(name) = name {
+        seen.add(name);
+    }
+    Ok(name)
 }
 
 /// An object that was stepped over.
@@ -398,15 +414,14 @@ fn read_object<'a>(
     let start = scanner.position();
     let (mut first, mut members, mut seen) = (true, Indexing::new(scanner.left()), Seen::default());
     scanner.open(b'{', outer)?;
-    while let Some(name) = next_param(scanner, first)? {
+    while let Some(name) = next_param(scanner, first, &mut seen)? {
         first = false;
-        seen.add(name);
         let from = scanner.left();
         pass(scanner, name)?;
         members.add(name, [from, scanner.left()]);
     }
-    let members = members.end(scanner.left()).checked();
-    Ok(Passed { text: scanner.since(start), members, twice: seen.twice() })
+    let (members, text) = (members.end(scanner.left()).examined(Examined::Names), scanner.since(start));
+    Ok(Passed { text, members, twice: seen.repeats(text) })
 }
 
 /// The text of a JSON string token; `None` for any other value.

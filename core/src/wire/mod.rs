@@ -30,5 +30,4 @@ pub use message::{Defect, Malformed, Members, Message, Subject};
 #[cfg(feature = "http")]
 pub(crate) use outline::Outline;
 pub use raw::{KeptJson, RawJson, decode_params};
-pub(crate) use sole::is_ambiguous;
 pub use text::{quote, text};

@@ -406,12 +406,24 @@ pub(super) fn name(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 /// What is behind an integer that does not begin with a zero, is no part of another number, and is so short as ids are.
 #[inline(always)]
 pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
-    let mut rest = bytes;
+    let mut rest = match bytes.first_chunk() {
+        Some(word) => &bytes[digits_in_word(u64::from_le_bytes(*word))..],
+        None => bytes,
+    };
     while let [b'0'..=b'9', behind @ ..] = rest {
         rest = behind;
     }
     let is_whole = bytes.len() - rest.len() < DIGITS && !matches!(rest, [b'.' | b'e' | b'E', ..] | []);
     is_whole.then_some(rest)
+}
+
+/// How many digits a word begins with.
+#[inline(always)]
+const fn digits_in_word(word: u64) -> usize {
+    // Digits become 0 to 9. Other bytes are 10 or more, or have their high bit set, and so does what is carried out of them.
+    let values = word ^ each(b'0');
+    let others = (values.wrapping_add(each(0x76)) | values) & each(0x80);
+    others.trailing_zeros() as usize / 8
 }
 
 /// The bytes of a text that is shorter than a word. What is missing is zero, which is special.

@@ -7,10 +7,11 @@ use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 use super::{
     Json, JsonObject,
-    index::Index,
+    index::{Examined, Index},
     message::string,
     reader::{deep, raw, read},
     scan::{MAX_DEPTH, Scanner, StringToken, may_have},
+    sole::is_ambiguous,
 };
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
@@ -32,6 +33,17 @@ impl<'a> RawJson<'a> {
     /// As [`trusted`](Self::trusted), for an object whose members are there.
     pub(super) const fn indexed(text: &'a str, index: Index) -> Self {
         Self { text: Cow::Borrowed(text), index }
+    }
+
+    /// Whether it is known that it can be sent as it is, as params or as a result.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.index.is_examined(Examined::Lines)
+    }
+
+    /// Whether it has a member twice that [decides](super::sole), or its `_meta` has: a peer would not accept it as params
+    /// or as a result.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        !self.index.is_examined(Examined::Meta) && is_ambiguous(self)
     }
 
     /// Where its members are, as far as that is known.
@@ -127,7 +139,8 @@ impl<'a> RawJson<'a> {
     }
 
     /// Whether `f` holds for all members, which are found in the text.
-    fn walk<'b>(&'b self, mut f: impl FnMut(StringToken<'b>, &'b str) -> bool) -> bool {
+    #[inline]
+    pub(super) fn walk<'b>(&'b self, mut f: impl FnMut(StringToken<'b>, &'b str) -> bool) -> bool {
         let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
         let mut first = true;
         if !scanner.eat(b'{') {
@@ -247,7 +260,8 @@ pub fn decode_params<'b, T: Deserialize<'b>>(params: Option<&'b RawJson<'_>>) ->
 
 impl<'a> From<&'a JsonObject> for RawJson<'a> {
     fn from(object: &'a JsonObject) -> Self {
-        Self::trusted(object.get())
+        let examined = if object.is_ready() { Examined::Lines } else { Examined::Nothing };
+        Self::indexed(object.get(), Index::NOTHING.examined(examined))
     }
 }
 

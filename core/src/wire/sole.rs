@@ -42,50 +42,76 @@ pub(super) fn decides(name: &[u8]) -> bool {
     number(name).is_some()
 }
 
-/// The names of one object that were seen.
+/// The names of one object that were seen, as far as it takes to know that no two of them are equal.
 #[derive(Default)]
 pub(super) struct Seen {
-    names: u64,
-    twice: bool,
+    /// A bit for each name; several names have the same.
+    bits: u64,
+    /// Two names have the same bit, or one has escapes.
+    is_suspect: bool,
 }
 
 impl Seen {
     /// Takes note of a name.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>) {
-        self.note(if name.escaped { of_escaped(name) } else { number(name.inner) });
+        self.is_suspect |= name.escaped;
+        self.add_bit(bit(name.inner));
     }
 
+    /// Takes note of a name without escapes by its [`bit`].
     #[inline(always)]
-    fn note(&mut self, number: Option<u32>) {
-        let bit = number.map_or(0, |number| 1 << number);
-        self.twice |= self.names & bit != 0;
-        self.names |= bit;
+    pub(super) const fn add_bit(&mut self, bit: u64) {
+        self.is_suspect |= self.bits & bit != 0;
+        self.bits |= bit;
     }
 
-    /// Whether one of the names was there twice.
-    pub(super) const fn twice(&self) -> bool {
-        self.twice
+    /// Whether a name that decides was there twice, in the object with this text, whose names these are.
+    #[inline(always)]
+    pub(super) fn repeats(&self, object: &str) -> bool {
+        self.is_suspect && repeats(object)
     }
+}
+
+/// One of 64 bits. Names that occur together have different ones nearly always, which costs less than to know each name.
+#[inline(always)]
+pub(super) const fn bit(name: &[u8]) -> u64 {
+    let middle = if name.is_empty() { 0 } else { name[name.len() / 2] };
+    1_u64.rotate_left(name.len() as u32 + 16 * middle as u32)
+}
+
+/// Whether a name that decides is there twice.
+#[cold]
+fn repeats(object: &str) -> bool {
+    let (mut names, mut twice) = (0_u64, false);
+    RawJson::trusted(object).walk(|name, _| {
+        let number = if name.escaped { of_escaped(name) } else { number(name.inner) };
+        let bit = number.map_or(0, |number| 1 << number);
+        twice |= names & bit != 0;
+        names |= bit;
+        !twice
+    });
+    twice
 }
 
 /// Whether params or a result that an application wrote, or their `_meta`, have a member twice that decides: a peer with the
 /// same rule would not accept that.
-pub(crate) fn is_ambiguous(object: &RawJson<'_>) -> bool {
+#[cold]
+pub(super) fn is_ambiguous(object: &RawJson<'_>) -> bool {
     let (mut seen, mut meta) = (Seen::default(), false);
-    object.all_members(|name, value| {
-        seen.note(number(name.as_bytes()));
-        if name == "_meta" && value.starts_with('{') {
+    object.walk(|name, value| {
+        seen.add(name);
+        if value.starts_with('{') && name.is("_meta") {
             let mut inside = Seen::default();
-            RawJson::trusted(value).all_members(|name, _| {
-                inside.note(number(name.as_bytes()));
+            RawJson::trusted(value).walk(|name, _| {
+                inside.add(name);
                 true
             });
-            meta |= inside.twice();
+            meta |= inside.repeats(value);
         }
         true
     });
-    seen.twice() || meta
+    seen.repeats(object.get()) || meta
 }
 
 #[cold]
@@ -189,5 +215,33 @@ mod tests {
         assert_eq!(numbers.len(), NAMES.len());
         assert!(numbers.iter().all(|number| *number < u64::BITS));
         assert_eq!(super::number("own".to_string().as_bytes()), None);
+    }
+
+    /// Otherwise their objects are read a second time.
+    #[test]
+    fn names_that_occur_together_have_different_bits() {
+        let of_meta =
+            ["protocolVersion", "clientInfo", "clientCapabilities", "logLevel", "subscriptionId", "related-task"]
+                .map(|name| format!("io.modelcontextprotocol/{name}"));
+        let of_meta: Vec<&str> = of_meta
+            .iter()
+            .map(|name| &**name)
+            .chain(["progressToken", "traceparent", "tracestate", "baggage"])
+            .collect();
+        let objects: [&[&str]; 8] = [
+            &of_meta,
+            &["_meta", "name", "arguments", "task", "inputResponses", "requestState"],
+            &["progressToken", "progress", "total", "message", "_meta"],
+            &["protocolVersion", "capabilities", "clientInfo", "_meta"],
+            &["content", "structuredContent", "isError", "_meta", "resultType", "task"],
+            &["tools", "nextCursor", "ttlMs", "cacheScope", "resultType", "_meta"],
+            &["taskId", "status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval", "_meta"],
+            &["mode", "message", "requestedSchema", "_meta", "url", "elicitationId"],
+        ];
+        for names in objects {
+            let bits = names.iter().fold(0, |bits, name| bits | super::bit(name.as_bytes()));
+            assert_eq!(bits.count_ones() as usize, names.len(), "{names:?}");
+        }
+        assert_eq!(super::bit(b"").count_ones(), 1);
     }
 }

@@ -66,9 +66,14 @@ impl<'a> StringToken<'a> {
 
     /// What can be compared with names that have only letters and digits of ASCII: the text, or something else that is equal to
     /// none of them. Nothing is unescaped that is surely another name.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn comparable(self) -> Cow<'a, str> {
-        if self.escaped && self.may_be_ascii() { self.shown() } else { Cow::Borrowed(self.written()) }
+        if self.escaped { self.comparable_escaped() } else { Cow::Borrowed(self.written()) }
+    }
+
+    #[cold]
+    fn comparable_escaped(self) -> Cow<'a, str> {
+        if self.may_be_ascii() { self.shown() } else { Cow::Borrowed(self.written()) }
     }
 
     /// Whether each escape could stand for a letter or a digit of ASCII: it begins with `\u00`.

@@ -187,3 +187,17 @@ fn integers_are_short_and_no_part_of_another_number() {
         assert_eq!(integer(text.as_bytes()), None, "{text}");
     }
 }
+
+#[test]
+fn digits_are_counted_up_to_the_first_other_byte() {
+    for at in 0..=WORD {
+        for other in 0..=u8::MAX {
+            let mut bytes = *b"90817263";
+            if let Some(byte) = bytes.get_mut(at) {
+                *byte = other;
+            }
+            let expected = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            assert_eq!(digits_in_word(u64::from_le_bytes(bytes)), expected, "{bytes:?}");
+        }
+    }
+}

@@ -1,7 +1,7 @@
 //! What types of our own ask a reader for, with no serde in between: one piece of code for each type, whoever reads it.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
-use core::fmt;
+use core::{fmt, mem};
 
 use serde_core::{
     Deserialize, Deserializer,
@@ -126,6 +126,14 @@ impl<'de> Reader<'de> {
         self.scanner.next_member(first).map_err(syntax)
     }
 
+    /// As [`next_name`](Self::next_name): what can be [compared](StringToken::comparable) with names.
+    fn next_comparable(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
+        match self.scanner.next_member(first) {
+            Ok(name) => Ok(name.map(StringToken::comparable)),
+            Err(error) => Err(syntax(error)),
+        }
+    }
+
     /// The name of the member whose value comes next, as it is written between its quotes.
     pub(crate) fn written_name(&self) -> &'de str {
         let before = self.scanner.since(0).trim_ascii_end();
@@ -176,7 +184,9 @@ impl<'de> Members<'_, 'de> {
     /// `None` behind the closing brace. It is the text of the name if that has only letters and digits of ASCII.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
-        Ok(self.step()?.map(StringToken::comparable))
+        let name = self.reader.next_comparable(mem::replace(&mut self.first, false))?;
+        self.reader.depth += u32::from(name.is_none());
+        Ok(name)
     }
 
     /// The name of the next member, for those who keep it as text.
@@ -184,17 +194,11 @@ impl<'de> Members<'_, 'de> {
     /// # Errors
     /// If half of a surrogate pair is in it, as well.
     pub(crate) fn next_text(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
-        match self.step()? {
-            Some(name) => name.text().map(Some).ok_or_else(|| Error::custom("lone surrogate in an escape")),
-            None => Ok(None),
-        }
-    }
-
-    #[inline]
-    fn step(&mut self) -> Result<Option<StringToken<'de>>, Error> {
-        let name = self.reader.next_name(core::mem::replace(&mut self.first, false))?;
-        self.reader.depth += u32::from(name.is_none());
-        Ok(name)
+        let Some(name) = self.reader.next_name(mem::replace(&mut self.first, false))? else {
+            self.reader.depth += 1;
+            return Ok(None);
+        };
+        name.text().map(Some).ok_or_else(|| Error::custom("lone surrogate in an escape"))
     }
 
     /// Where the value of the member is read.
