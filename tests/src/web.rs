@@ -114,6 +114,8 @@ pub struct Web {
     pub now: Timestamp,
     /// Who sends what is sent next.
     pub caller: Caller,
+    /// The random bits of the sessions that begin next, instead of bits that number them.
+    pub random: Option<[u8; 24]>,
     /// What the applications of the sessions hear.
     pub events: Vec<(usize, Event<'static>)>,
     /// Whether clients read what comes in answer to what is sent next.
@@ -179,6 +181,7 @@ impl Web {
             sessions: BTreeMap::new(),
             now: Timestamp::ZERO,
             caller: Caller::Anybody,
+            random: None,
             events: Vec::new(),
             reads: true,
             next: 0,
@@ -221,8 +224,11 @@ impl Web {
         let mut intake = self.endpoint.begin(head, self.caller.clone())?;
         intake.feed(body)?;
         let mut request = intake.end()?;
-        let mut random = [0; 24];
-        random[..8].copy_from_slice(&serial.to_be_bytes());
+        let random = self.random.unwrap_or_else(|| {
+            let mut random = [0; 24];
+            random[..8].copy_from_slice(&serial.to_be_bytes());
+            random
+        });
         let sessions = &mut self.sessions;
         let session = self.endpoint.route(self.now, &request, random, |session| {
             sessions.insert(serial, session);

@@ -331,6 +331,7 @@ mod tests {
             ("https://app.example", 200),
             ("https://APP.example:443", 200),
             ("http://app.example", 403),
+            ("http://app.example:443", 403),
             ("https://app.example:8443", 403),
             ("https://a.example", 403),
             ("https://app.example.evil.com", 403),

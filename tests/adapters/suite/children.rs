@@ -15,7 +15,7 @@ use std::{
 
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
-    protocol::ProtocolVersion,
+    protocol::{ProtocolVersion, VersionSet},
     schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
 use mcp_service::{
@@ -34,6 +34,8 @@ use crate::{
 scenarios![
     // req: STDIO-001 STDIO-002
     a_program_gets_its_arguments_as_they_are,
+    // req: STDIO-001
+    a_client_uses_the_standard_streams_of_its_child_in_each_revision,
     // req: STDIO-011
     a_server_that_ends_with_its_input_is_not_killed,
     // req: STDIO-012
@@ -195,6 +197,16 @@ fn a_program_gets_its_arguments_as_they_are<A: Adapter>() {
     assert_eq!(call(&client, "env"), "a $b");
     assert_eq!(call(&client, "dir"), "/");
     assert_eq!(client.introduction().server_info.name, "fixture");
+}
+
+fn a_client_uses_the_standard_streams_of_its_child_in_each_revision<A: Adapter>() {
+    for version in ProtocolVersion::LEGACY {
+        let host = Host::builder("test", "1").versions(VersionSet::only(version)).build();
+        let client = A::spawn(command::<A>("server").args([version.as_str()]), &host).expect("it is a server");
+        assert_eq!(client.version(), Some(version));
+        assert_eq!(call(&client, "args"), version.as_str());
+        assert!(client.close().exit.expect("it was a child").success(), "{version}");
+    }
 }
 
 fn a_server_that_ends_with_its_input_is_not_killed<A: Adapter>() {

@@ -7,6 +7,7 @@ use std::{
     time::Instant,
 };
 
+use mcp_proto::protocol::ProtocolVersion;
 use mcp_service::Host;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,7 +23,7 @@ scenarios![
     // req: STDIO-003 STDIO-007 STDIO-008
     whatever_is_printed_stays_out_of_the_connection,
     // A57
-    // req: STDIO-004 STDIO-015
+    // req: STDIO-003 STDIO-004 STDIO-015
     what_was_piped_in_is_answered_and_the_server_ends,
     // A58
     sigterm_ends_a_server_whose_input_is_open,
@@ -83,30 +84,35 @@ fn whatever_is_printed_stays_out_of_the_connection<A: Adapter>() {
 }
 
 fn what_was_piped_in_is_answered_and_the_server_ends<A: Adapter>() {
-    let mut server = server::<A>();
-    let mut input = HELLO.to_owned();
-    for id in 1..=50 {
-        let params = format!("{{\"name\":\"echo\",\"arguments\":{{\"text\":\"{id}\"}}}}");
-        input += &format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n");
+    for version in ProtocolVersion::LEGACY {
+        let mut server = server::<A>();
+        let mut input = HELLO.replace(ProtocolVersion::V2025_11_25.as_str(), version.as_str());
+        for id in 1..=50 {
+            let params = format!("{{\"name\":\"echo\",\"arguments\":{{\"text\":\"{id}\"}}}}");
+            input += &format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}\n");
+        }
+        let mut stdin = server.stdin.take().expect("piped");
+        stdin.write_all(input.as_bytes()).expect("it reads");
+        drop(stdin);
+        let mut output = String::new();
+        server.stdout.take().expect("piped").read_to_string(&mut output).expect("it answers");
+        assert!(output.ends_with('\n'));
+        let mut ids: Vec<i64> = output
+            .lines()
+            .map(|line| {
+                let message: serde_json::Value = serde_json::from_str(line).expect("lines are messages");
+                let id = message["id"].as_i64().expect("an id");
+                match id {
+                    0 => assert_eq!(message["result"]["protocolVersion"], version.as_str(), "{line}"),
+                    id => assert_eq!(message["result"]["content"][0]["text"], id.to_string(), "{line}"),
+                }
+                id
+            })
+            .collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..=50).collect::<Vec<_>>(), "{version}");
+        assert!(ended(&mut server).success(), "{version}");
     }
-    let mut stdin = server.stdin.take().expect("piped");
-    stdin.write_all(input.as_bytes()).expect("it reads");
-    drop(stdin);
-    let mut output = String::new();
-    server.stdout.take().expect("piped").read_to_string(&mut output).expect("it answers");
-    assert!(output.ends_with('\n'));
-    let mut ids: Vec<i64> = output
-        .lines()
-        .map(|line| {
-            let message: serde_json::Value = serde_json::from_str(line).expect("lines are messages");
-            let id = message["id"].as_i64().expect("an id");
-            assert!(id == 0 || message["result"]["content"][0]["text"] == *id.to_string(), "{line}");
-            id
-        })
-        .collect();
-    ids.sort_unstable();
-    assert_eq!(ids, (0..=50).collect::<Vec<_>>());
-    assert!(ended(&mut server).success());
 }
 
 fn sigterm_ends_a_server_whose_input_is_open<A: Adapter>() {

@@ -1,10 +1,10 @@
 //! Sessions of the legacy era: how they begin and end, and who may use them.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use mcp_proto::{
     connection::{CloseReason, Event},
-    http::server::Caller,
+    http::{SessionId, server::Caller},
 };
 use mcp_tests::{
     solo::full_server,
@@ -53,6 +53,24 @@ fn a_session_that_is_over_is_not_found() {
         let bare = post("/mcp").body(ping.to_string().into_bytes()).expect("a request");
         let reply = web.ask(bare);
         assert_eq!((reply.status(), &reply.json()["id"]), (400, &json!(1)), "the error names the request");
+    }
+}
+
+// req: SEC-002
+#[test]
+fn the_id_of_a_session_consists_of_random_bits_only() {
+    for version in ["2025-06-18", "2025-11-25"] {
+        let mut web = Web::new(full_server());
+        let mut seen = BTreeSet::new();
+        for bit in 0..192 {
+            let mut random = [0; 24];
+            random[bit / 8] = 1 << (bit % 8);
+            web.random = Some(random);
+            let id = web.begin(version);
+            // The id depends neither on the client nor on the sessions before, and each bit makes a difference.
+            assert_eq!(id, SessionId::new(random).as_str(), "{version}: bit {bit}");
+            assert!(seen.insert(id), "{version}: bit {bit}");
+        }
     }
 }
 

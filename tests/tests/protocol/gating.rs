@@ -193,7 +193,7 @@ fn the_table_has_every_method() {
     }
 }
 
-// req: LIFE-020 LIFE-022 LOG-001 SAMP-002 TASK-006
+// req: LIFE-020 LIFE-022 LOG-001 PROMPT-016 RES-015 RES-019 SAMP-002 TASK-006 TOOL-027
 #[test]
 fn what_was_not_declared_is_not_sent_and_what_was_is() {
     for version in ProtocolVersion::LEGACY {

@@ -12,7 +12,9 @@ use mcp_proto::{
 use mcp_tests::{
     bed::Bed,
     link::LinkConfig,
-    message::{notification, notification_with, progress, request, request_with, request_with_token, result},
+    message::{
+        cancelled, notification, notification_with, progress, request, request_with, request_with_token, result,
+    },
     solo::Solo,
 };
 use serde_json::{Value, json};
@@ -290,6 +292,36 @@ fn five_hundred_reports_leave_in_order_and_the_answer_last() {
     }
 }
 
+// req: PROG-009 PROG-011
+#[test]
+fn progress_is_sent_for_open_requests_with_a_token_only() {
+    fn check<E>(mut solo: Solo<E>, version: ProtocolVersion) {
+        let bare = solo.ask(&request(1, "vendor/a"));
+        assert_eq!(solo.conn.progress(bare, 1.0, None, None), Ok(()));
+        assert_eq!(solo.sent(), NOTHING, "{version}: nothing was asked for");
+
+        let key = solo.ask(&request_with_token(2, "vendor/a", "t"));
+        solo.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        solo.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
+        // The answer waits to be written, then it has left.
+        for is_queued in [true, false] {
+            assert_eq!(solo.conn.progress(key, 2.0, None, None), Err(SendError::Answered), "{version}");
+            let sent = solo.sent();
+            assert_eq!(sent.len(), if is_queued { 2 } else { 0 }, "{version}: {sent:?}");
+            assert!(!is_queued || sent[0] == progress("t", 1) && sent[1]["id"] == 2, "{version}: {sent:?}");
+        }
+
+        let key = solo.ask(&request_with_token(3, "vendor/a", "u"));
+        solo.feed(&cancelled(3));
+        assert_eq!(solo.conn.progress(key, 1.0, None, None), Ok(()));
+        assert_eq!(solo.sent(), NOTHING, "{version}: it was cancelled");
+    }
+    for version in ProtocolVersion::LEGACY {
+        check(Solo::ready_client(version), version);
+        check(Solo::ready_server(version), version);
+    }
+}
+
 // ---- tasks ----
 
 fn task(status: &str) -> Value {
@@ -316,7 +348,7 @@ fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
         let key = solo.ask(&request(2, method));
         assert!(solo.conn.respond_task(key, &created).expect("an answer is owed").is_none());
         let key = solo.ask(&request_with_token(3, method, "t"));
-        solo.feed(&mcp_tests::message::cancelled(3));
+        solo.feed(&cancelled(3));
         assert!(solo.conn.respond_task(key, &created).expect("it is swallowed").is_none());
         solo.conn.handle_broken();
         assert_eq!(solo.conn.task_progress(&mut reports, 3.0, None, None), Err(SendError::Closed));

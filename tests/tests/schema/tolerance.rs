@@ -169,7 +169,6 @@ fn unknown_words_survive_in_every_open_set() {
     assert!(seen.iter().all(|count| *count > 3), "{seen:?}");
 }
 
-// req: CONT-010
 #[test]
 fn unknown_kinds_survive_in_every_union() {
     let block = json!({"future": {"a": 1.50}, "type": "hologram", "text": 5, "uri": null});

@@ -6,7 +6,8 @@ use std::sync::{
 use mcp_proto::{
     protocol::{Capability, ProtocolVersion, VersionSet},
     schema::{
-        AudioContent, ContentBlock, PromptArgument, PromptMessage, PromptsListChangedParams, TextResourceContents,
+        AudioContent, ContentBlock, PromptArgument, PromptMessage, PromptsListChangedParams, ResourceLink,
+        TextResourceContents,
     },
 };
 use serde_json::{Value, json};
@@ -121,7 +122,23 @@ fn messages_hold_what_the_revision_has() {
     }
 }
 
-// req: PROMPT-015 PROMPT-016 PROMPT-017 M-PROMPT-002
+// req: CONT-010
+#[test]
+fn a_prompt_can_link_to_a_resource() {
+    let service = Service::builder("test", "1")
+        .prompt(Prompt::new("link", || PromptMessage::user(ContentBlock::from(ResourceLink::new("a://b", "b")))))
+        .build()
+        .expect("a good service");
+    for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
+        let pair = pair(&service, version);
+        let pending = pair.to_server().get_prompt("link", ()).expect("it can be sent");
+        let prompt = pair.wait(pending).expect("a prompt");
+        let ContentBlock::ResourceLink(link) = &prompt.messages[0].content else { panic!("{version}: {prompt:?}") };
+        assert_eq!((&*link.uri, &*link.name), ("a://b", "b"), "{version}");
+    }
+}
+
+// req: PROMPT-015 PROMPT-017 M-PROMPT-002
 #[test]
 fn changes_are_announced_where_they_were_declared() {
     let service = Service::builder("test", "1").prompts_may_come().build().expect("a good service");

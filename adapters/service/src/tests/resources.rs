@@ -144,7 +144,7 @@ fn what_is_registered_has_a_uri_of_its_own() {
     }
 }
 
-// req: RES-014 RES-015 RES-016
+// req: RES-014 RES-016
 #[test]
 fn changes_of_the_list_are_announced_where_that_was_declared() {
     for version in ProtocolVersion::LEGACY {
@@ -173,7 +173,7 @@ fn changes_of_the_list_are_announced_where_that_was_declared() {
     }
 }
 
-// req: RES-017 RES-018 RES-019 RES-020 RES-021 RES-022
+// req: RES-017 RES-018 RES-020 RES-021 RES-022
 #[test]
 fn subscribers_hear_of_what_they_have_subscribed_to() {
     for version in ProtocolVersion::LEGACY {

@@ -239,7 +239,7 @@ fn content_that_a_revision_does_not_have_is_not_sent() {
     }
 }
 
-// req: TOOL-026 TOOL-027 TOOL-028
+// req: TOOL-026 TOOL-028
 #[test]
 fn a_list_that_changes_is_announced_once_to_everyone() {
     let service = echo().build().expect("a good service");
