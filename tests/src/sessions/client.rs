@@ -412,9 +412,11 @@ impl Client {
                 let is_twin = message["error"]["code"] == -32600;
                 let is_full = message["error"]["message"] == "Too many requests in flight";
                 let found = if is_full {
-                    // The core refuses requests in the order in which they come, and the application hears of none of
-                    // them. A client may read that late: when it has cancelled the request and used the id again.
-                    fitting.into_iter().find(|want| want.number.is_some_and(|number| !is_heard(number)))
+                    // The application never hears of the request. A client may read that late: when it has cancelled the
+                    // request and used the id again. If both were refused, the first refusal may have been taken back.
+                    fitting.retain(|want| want.number.is_some_and(|number| !is_heard(number)));
+                    let at = fitting.iter().position(|want| !want.cancelled);
+                    (!fitting.is_empty()).then(|| fitting.swap_remove(at.unwrap_or(0)))
                 } else if is_twin {
                     let last = |place| fitting.iter().rposition(|want| want.place == place);
                     // Of several that came in messages of their own, the second is refused.
