@@ -25,7 +25,15 @@ pub(crate) const ALL: [Limited; 8] = [
 ];
 
 /// Parts of the names of tests that take half a second or more.
-const SLOW: [&str; 5] = [
+const SLOW: [&str; 13] = [
+    "a_pause_without_progress_ends",
+    "a_reader_that_pauses_loses_no_call",
+    "a_subscription_counts_what_is_kept_of_it",
+    "calls_wait_for_room",
+    "streams_of_cancelled_requests_are_forgotten",
+    "the_session_that_is_idle_longest",
+    "what_a_request_takes_is_looked_at",
+    "what_is_replayed_is_counted",
     "a_stream_may_be_cut_anywhere",
     "a_stream_that_is_cut_anywhere",
     "in_every_order_of_things",
