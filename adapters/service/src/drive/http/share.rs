@@ -1,10 +1,10 @@
 //! What it takes to share sessions: what was sent is written down, and who comes from elsewhere is recognised.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
-    io,
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    io, mem,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, Mutex},
     task::{Context, Poll},
     time::Duration,
 };
@@ -29,6 +29,7 @@ use crate::{
         Holder, Permit, Quota, Watch,
         desk::{Mover, Post},
     },
+    queue::Queue,
     sync::lock,
 };
 
@@ -51,7 +52,7 @@ pub(super) struct Share {
     limits: Limits,
     scribe: Arc<Scribe>,
     /// The sessions of which something is being written down.
-    noting: Watch<BTreeSet<SessionId>>,
+    noting: Mutex<BTreeMap<SessionId, Noted>>,
 }
 
 impl Share {
@@ -61,7 +62,7 @@ impl Share {
         let bounds = Bounds { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
-        (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Watch::default() }, writing)
+        (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Mutex::default() }, writing)
     }
 
     /// Has a session that begins, or goes on here, write down what it sends.
@@ -97,24 +98,51 @@ impl Share {
         Ok(())
     }
 
-    /// Waits until nobody else writes down anything of a session.
+    /// Waits until nothing else of this session is being written down.
     async fn turn<'a>(&'a self, id: &'a SessionId) -> Turn<'a> {
-        while !self.noting.change(|noting| noting.insert(id.clone())) {
-            self.noting.until(|noting| (!noting.contains(id)).then_some(())).await;
-        }
-        Turn { noting: &self.noting, id }
+        let queue = {
+            let mut noting = lock(&self.noting);
+            let noted = noting.entry(id.clone()).or_default();
+            noted.users += 1;
+            noted.queue.clone()
+        };
+        let mut turn = Turn { noting: &self.noting, id, queue, is_taken: false };
+        let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
+        turn.queue.in_turn(|| take().then_some(())).await;
+        turn.is_taken = true;
+        turn
     }
 }
 
-/// Nobody else writes down anything of a session, until this is dropped.
+/// A session of which something is being written down.
+#[derive(Default)]
+struct Noted {
+    /// How many write down something, or wait until they may.
+    users: usize,
+    is_taken: bool,
+    queue: Arc<Queue>,
+}
+
+/// A place among those that write down something of a session. Once it is taken, nothing else of it is written down.
 struct Turn<'a> {
-    noting: &'a Watch<BTreeSet<SessionId>>,
+    noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
     id: &'a SessionId,
+    queue: Arc<Queue>,
+    is_taken: bool,
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.noting.change(|noting| noting.remove(self.id));
+        if let Entry::Occupied(mut noted) = lock(self.noting).entry(self.id.clone()) {
+            noted.get_mut().users -= 1;
+            noted.get_mut().is_taken &= !self.is_taken;
+            if noted.get().users == 0 {
+                noted.remove();
+            }
+        }
+        if self.is_taken {
+            self.queue.wake_first();
+        }
     }
 }
 
@@ -190,7 +218,7 @@ impl Scribe {
 async fn write(scribe: Arc<Scribe>, store: Shared, bounds: Bounds) {
     loop {
         scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
-        let (waiting, closed) = scribe.lines.change(|lines| (std::mem::take(&mut lines.waiting), lines.closed));
+        let (waiting, closed) = scribe.lines.change(|lines| (mem::take(&mut lines.waiting), lines.closed));
         if closed && waiting.is_empty() {
             return;
         }
@@ -337,7 +365,13 @@ impl Sharer {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Wake, Waker},
+    };
+
+    use super::{super::memory::MemoryStore, *};
 
     #[test]
     fn streams_that_are_over_or_forgotten_leave_nothing() {
@@ -350,5 +384,45 @@ mod tests {
             if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
         }
         assert_eq!(kept.latest.len(), 0);
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
+        let (share, _writing) = Share::new(Shared::new(MemoryStore::default()), &Limits::default());
+        let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        let Poll::Ready(first) = pin!(share.turn(&one)).poll(&mut cx) else { panic!("it is free") };
+        let mut second = Box::pin(share.turn(&one));
+        let mut third = Box::pin(share.turn(&one));
+        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        for _ in 0..100 {
+            let Poll::Ready(turn) = pin!(share.turn(&other)).poll(&mut cx) else { panic!("it is free") };
+            drop(turn);
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        // They have their turns in the order in which they came, and one that does not wait any more holds up nobody.
+        drop(first);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(third.as_mut().poll(&mut cx).is_pending());
+        let Poll::Ready(turn) = second.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        let mut fourth = Box::pin(share.turn(&one));
+        assert!(fourth.as_mut().poll(&mut cx).is_pending());
+        drop(third);
+        drop(turn);
+        let Poll::Ready(turn) = fourth.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        drop(turn);
+        assert!(lock(&share.noting).is_empty());
     }
 }
