@@ -8,7 +8,7 @@ use mcp_proto::{
     connection::{Event, ServerConfig},
     http::{
         Policy,
-        server::{Options, Paths},
+        server::{Caller as Sender, Options, Paths},
     },
     protocol::VersionSet,
     rpc::ReplyKey,
@@ -17,9 +17,10 @@ use mcp_proto::{
 use mcp_tests::{
     caller::{Caller, options, speaking},
     solo::full_server,
-    web::{Asked, Web},
+    web::{Asked, Web, initialize, modern, post},
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 /// A choice among few, made again and again from one seed.
 struct Dice(u64);
@@ -90,6 +91,24 @@ fn request(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
     request.body(dice.pick(&BODIES).as_bytes().to_vec()).expect("a request")
 }
 
+/// A request that nothing is wrong with but its message.
+fn polite(dice: &mut Dice, sessions: &[String]) -> Request<Vec<u8>> {
+    match (dice.roll(4), sessions.get(dice.roll(sessions.len().max(1)))) {
+        (0, _) => modern(&json!(dice.roll(9)), "tools/call", json!({"name": "t", "x": "x".repeat(dice.roll(900))})),
+        (1..4, Some(id)) => {
+            let body = dice.pick(&BODIES).as_bytes().to_vec();
+            post("/mcp").header("mcp-session-id", id).body(body).expect("a request")
+        }
+        _ => {
+            let version = dice.pick(&["2025-03-26", "2025-06-18", "2025-11-25"]);
+            post("/mcp").body(initialize(version).to_string().into_bytes()).expect("a request")
+        }
+    }
+}
+
+/// What requests may take at once, which is little.
+const REQUEST_BYTES: usize = 2000;
+
 fn server() -> (ServerConfig, Options) {
     let mut config = full_server();
     config.settings.versions = VersionSet::ALL;
@@ -101,13 +120,15 @@ fn server() -> (ServerConfig, Options) {
     options.limits.queued_bytes = 2000;
     options.limits.waiting = 4;
     options.limits.replay = 8;
+    options.limits.request_bytes = REQUEST_BYTES;
     (config, options)
 }
 
 /// A long conversation with a server, and everything that it said.
 fn talk_to_server(seed: u64, steps: usize) -> String {
     let mut dice = Dice(seed);
-    let (config, options) = server();
+    let (mut config, options) = server();
+    config.settings.reply_timeout = (dice.roll(2) == 0).then_some(Duration::from_secs(2));
     let mut web = Web::with(config, options);
     let (mut sessions, mut asked): (Vec<String>, Vec<Asked>) = (Vec::new(), Vec::new());
     let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
@@ -115,7 +136,12 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
     for _ in 0..steps {
         match dice.roll(10) {
             0..=4 => {
-                let request = request(&mut dice, &sessions);
+                let request =
+                    if dice.roll(2) == 0 { request(&mut dice, &sessions) } else { polite(&mut dice, &sessions) };
+                web.caller = match u8::try_from(dice.roll(4)).unwrap_or(0) {
+                    0 => Sender::Anybody,
+                    last => Sender::Anonymous([10, 0, 0, last].into()),
+                };
                 let one = web.send(request);
                 if let Some(id) = web.reply(one).header("mcp-session-id") {
                     sessions.push(id.to_owned());
@@ -188,6 +214,10 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
         let hung_up = !reply.ended;
         assert!(hung_up || reply.head.is_some(), "what has ended has begun");
     }
+    // Nothing is counted any more: only where no client holds anything, one may have more than there is.
+    let large = json!({"x": "x".repeat(REQUEST_BYTES)});
+    let large = web.send(modern(&json!(1), "tools/list", large));
+    assert!(web.reply(large).head.is_none(), "something of a session that is over is counted");
     said
 }
 
