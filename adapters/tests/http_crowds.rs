@@ -135,6 +135,28 @@ fn functions_of_one_address_leave_threads_for_others() {
     });
 }
 
+#[test]
+fn a_function_waits_for_a_bounded_time() {
+    run(async {
+        let options = Options { functions: 8, function_wait: PATIENCE, ..Options::default() };
+        let server = Running::new(|listener| listener.options(options)).await;
+        let mut many: Vec<_> = (0..7).map(|_| server.connect()).collect();
+        for (begun, stream) in many.iter_mut().enumerate() {
+            stream.write_all(call("block").as_bytes()).expect("it reads");
+            server.wait_until_begun(begun + 1);
+        }
+        for _ in 0..2 {
+            let mut late = server.connect();
+            late.write_all(call("block").as_bytes()).expect("it reads");
+            let heard = hear(&mut late, "-32603");
+            assert!(heard.contains("\"id\":1"), "{heard}");
+        }
+        server.release();
+        many.iter_mut().for_each(|stream| _ = hear(stream, "released"));
+        server.stop().await;
+    });
+}
+
 /// Sends a message in a session, or the one that begins it, over a connection of its own. The answer.
 fn send(mut stream: TcpStream, session: Option<&str>, body: &str) -> String {
     let session = session.map_or_else(String::new, |id| format!("mcp-session-id: {id}\r\n"));

@@ -281,14 +281,14 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
                 };
                 #[cfg(feature = "http")]
                 if let Some((functions, holder)) = hub.functions.get() {
-                    let runtime = runtime.clone();
+                    let threads = runtime.clone();
                     let start = move |turn| {
-                        runtime.spawn_blocking(move || {
+                        threads.spawn_blocking(move || {
                             run();
                             drop(turn);
                         });
                     };
-                    functions.begin(holder, Box::new(start));
+                    functions.begin(runtime, holder, Box::new(start));
                     return Begun::Elsewhere;
                 }
                 runtime.spawn_blocking(run);

@@ -5,10 +5,11 @@ use std::{
     mem,
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
+    time::{Duration, Instant},
 };
 
-use super::{Holder, Permit, Quota};
+use super::{Holder, Permit, Quota, Runtime, runtime::sleep};
 use crate::sync::lock;
 
 /// Starts a function on a thread that may block. The function drops the turn when it is over.
@@ -21,13 +22,17 @@ const WAITING: usize = 4;
 /// that one client cannot take every thread of a pool.
 pub(super) struct Functions {
     quota: Arc<Quota>,
+    /// How long a function waits to begin.
+    patience: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// Functions that wait to begin. There are no empty queues.
-    waiting: BTreeMap<Holder, VecDeque<Start>>,
+    /// Functions that wait to begin, and until when. There are no empty queues.
+    waiting: BTreeMap<Holder, VecDeque<(Instant, Start)>>,
+    /// A task drops functions that have waited for too long.
+    watched: bool,
     /// The client whose function was the last one that had waited and began.
     last: Option<Holder>,
     /// A thread starts those that may begin, and looks again after each of them.
@@ -35,33 +40,67 @@ struct State {
 }
 
 impl Functions {
-    pub(super) fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { quota: Quota::new(most.max(1)), state: Mutex::default() })
+    pub(super) fn new(most: usize, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { quota: Quota::new(most.max(1)), patience, state: Mutex::default() })
     }
 
-    /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, so
-    /// that its request is answered with an error.
-    pub(super) fn begin(self: &Arc<Self>, holder: &Holder, start: Start) {
+    /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, or
+    /// when it has waited for too long, so that its request is answered with an error.
+    pub(super) fn begin<R: Runtime>(self: &Arc<Self>, runtime: &R, holder: &Holder, start: Start) {
+        if self.begin_or_wait(holder, start) {
+            let (functions, runtime) = (Arc::downgrade(self), runtime.clone());
+            R::detach(runtime.clone().spawn(watch(runtime, functions)));
+        }
+    }
+
+    /// Starts a function, or has it wait. Whether a task has to be started that drops what waits for too long.
+    fn begin_or_wait(self: &Arc<Self>, holder: &Holder, start: Start) -> bool {
         match self.quota.take(holder, 1) {
-            Some(permit) => start(Turn { functions: self.clone(), permit: Some(permit) }),
+            Some(permit) => {
+                start(Turn { functions: self.clone(), permit: Some(permit) });
+                false
+            }
             None => {
-                let refused = {
+                let (refused, is_watched) = {
                     let state = &mut *lock(&self.state);
                     let waiting = state.waiting.entry(holder.clone()).or_default();
                     let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);
                     if has_room {
-                        waiting.push_back(start);
-                        None
+                        waiting.push_back((Instant::now() + self.patience, start));
+                        (None, mem::replace(&mut state.watched, true))
                     } else {
-                        Some(start)
+                        (Some(start), true)
                     }
                 };
                 // What answers its request takes locks of its own.
                 drop(refused);
                 // One may have ended before this one waited.
                 self.begin_next();
+                !is_watched
             }
         }
+    }
+
+    /// Drops the functions that have waited for too long. When the next one will have; `None` if none waits any more.
+    fn drop_late(&self, now: Instant) -> Option<Instant> {
+        let (mut late, mut next) = (Vec::new(), None);
+        {
+            let state = &mut *lock(&self.state);
+            state.waiting.retain(|_, starts| {
+                while starts.front().is_some_and(|(until, _)| *until <= now) {
+                    late.extend(starts.pop_front());
+                }
+                let first = starts.front().map(|(until, _)| *until);
+                next = [next, first].into_iter().flatten().min();
+                first.is_some()
+            });
+            state.watched = next.is_some();
+        }
+        // What answers their requests takes locks of its own, and may panic.
+        for start in late {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(start)));
+        }
+        next
     }
 
     /// Starts functions that wait, as long as there is room for them.
@@ -97,12 +136,20 @@ impl State {
         let mut clients = behind.chain(self.waiting.range(..=last)).map(|(holder, _)| holder);
         let (holder, permit) = clients.find_map(|holder| Some((holder.clone(), quota.take(holder, 1)?)))?;
         let starts = self.waiting.get_mut(&holder)?;
-        let start = starts.pop_front()?;
+        let (_, start) = starts.pop_front()?;
         if starts.is_empty() {
             self.waiting.remove(&holder);
         }
         self.last = Some(holder);
         Some((start, permit))
+    }
+}
+
+/// Drops functions that have waited for too long, as long as there are functions that wait.
+async fn watch<R: Runtime>(runtime: R, functions: Weak<Functions>) {
+    loop {
+        let Some(next) = functions.upgrade().and_then(|functions| functions.drop_late(Instant::now())) else { return };
+        sleep(&runtime, next.saturating_duration_since(Instant::now())).await;
     }
 }
 
@@ -123,13 +170,39 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The time is handed in: nothing here waits for it.
+    #[test]
+    fn a_function_waits_for_a_bounded_time() {
+        let (functions, running) = (Functions::new(8, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+        let clients = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
+        let waiting = || lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>();
+        let mut watches = 0;
+        for _ in 0..9 {
+            for client in &clients {
+                let running = running.clone();
+                let begun = functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push(turn)));
+                watches += usize::from(begun);
+            }
+        }
+        assert_eq!((lock(&running).len(), waiting(), watches), (8, 10, 1));
+        let next = functions.drop_late(Instant::now()).expect("some wait");
+        assert!(next <= Instant::now() + PATIENCE);
+        assert_eq!(waiting(), 10, "their time is not over");
+        assert_eq!(functions.drop_late(Instant::now() + PATIENCE), None);
+        assert_eq!((lock(&running).len(), waiting()), (8, 0));
+        // The next one that waits is watched again.
+        assert!(functions.begin_or_wait(&clients[0], Box::new(|_| ())));
+    }
+
     #[test]
     fn functions_of_one_client_wait_for_each_other_alone() {
-        let (functions, running) = (Functions::new(16), Arc::new(Mutex::new(Vec::new())));
+        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(Vec::new())));
         let [one, other] = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
         let begin = |holder: &Holder| {
             let (running, whose) = (running.clone(), holder.clone());
-            functions.begin(holder, Box::new(move |turn| lock(&running).push((whose, turn))));
+            let _ = functions.begin_or_wait(holder, Box::new(move |turn| lock(&running).push((whose, turn))));
         };
         let count = |holder: &Holder| lock(&running).iter().filter(|(whose, _)| whose == holder).count();
         (0..40).for_each(|_| begin(&one));
@@ -156,13 +229,13 @@ mod tests {
     /// The functions of clients that keep others waiting, one after the other as they began.
     #[test]
     fn clients_whose_functions_wait_take_turns() {
-        let (functions, running) = (Functions::new(16), Arc::new(Mutex::new(VecDeque::new())));
+        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(VecDeque::new())));
         let clients = [1, 2, 3, 4, 5].map(|last| Holder::at([127, 0, 0, last].into()));
         let mut begun = [0; 5];
         for client in &clients {
             for _ in 0..60 {
                 let (running, whose) = (running.clone(), client.clone());
-                functions.begin(client, Box::new(move |turn| lock(&running).push_back((whose, turn))));
+                functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push_back((whose, turn))));
             }
         }
         for _ in 0..80 {
@@ -176,15 +249,15 @@ mod tests {
     /// A thread cannot always be had.
     #[test]
     fn a_function_that_cannot_be_started_holds_up_no_other() {
-        let (functions, running) = (Functions::new(1), Arc::new(Mutex::new(Vec::new())));
+        let (functions, running) = (Functions::new(1, PATIENCE), Arc::new(Mutex::new(Vec::new())));
         let holder = Holder::at([127, 0, 0, 1].into());
         let keep = |running: &Arc<Mutex<Vec<Turn>>>| {
             let running = running.clone();
             Box::new(move |turn| lock(&running).push(turn))
         };
-        functions.begin(&holder, keep(&running));
-        functions.begin(&holder, Box::new(|_| std::panic::resume_unwind(Box::new("there is no thread"))));
-        functions.begin(&holder, keep(&running));
+        functions.begin_or_wait(&holder, keep(&running));
+        functions.begin_or_wait(&holder, Box::new(|_| std::panic::resume_unwind(Box::new("there is no thread"))));
+        functions.begin_or_wait(&holder, keep(&running));
         let first = lock(&running).remove(0);
         let _ = catch_unwind(AssertUnwindSafe(|| drop(first)));
         assert_eq!(lock(&running).len(), 1, "the last one runs");

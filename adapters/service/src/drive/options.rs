@@ -1,5 +1,7 @@
 //! How a connection is run.
 
+use std::time::Duration;
+
 use mcp_proto::{
     connection::{ClientEnd, Opening},
     protocol::ProtocolVersion,
@@ -23,6 +25,9 @@ pub struct Options {
     /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
     /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
     pub functions: usize,
+    /// How long a function waits to begin where [`functions`](Self::functions) run already. Its request is answered with an
+    /// error after that. Default 60 seconds.
+    pub function_wait: Duration,
     /// Bytes that wait to be written or for a stream, and of the params of `initialize`, for all sessions of an endpoint of
     /// HTTP. A client gets a [part](super::Quota). While it holds that, its requests are refused with 503, and a session that
     /// takes more ends: its answers break off. A quarter of this comes on top for messages that are kept to be sent again. Those
@@ -60,6 +65,7 @@ impl Default for Options {
             handlers: 32,
             async_handlers: 1024,
             functions: 384,
+            function_wait: Duration::from_secs(60),
             unwritten: 256 << 20,
             waiting: 16_384,
             backlog: 16 << 20,

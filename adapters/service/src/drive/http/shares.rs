@@ -25,7 +25,7 @@ pub(super) struct Shares {
 impl Shares {
     pub(super) fn new(options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            functions: Functions::new(options.functions),
+            functions: Functions::new(options.functions, options.function_wait),
             unread: Quota::new(options.unwritten),
             replay: Quota::new(options.unwritten / REPLAY_PART),
         })
