@@ -71,6 +71,16 @@ macro_rules! common_methods {
             self
         }
 
+        /// Bounds how long a handler may take to answer a request, from when the request came in. Then the peer gets an error,
+        /// and the work on the request is cancelled. Default: none, since handlers may take as long as they like.
+        ///
+        /// This is [`reply_timeout`](mcp_proto::connection::Settings::reply_timeout) of the [settings](Self::settings), which
+        /// replace it if they are given after it.
+        pub fn reply_timeout(mut self, time: std::time::Duration) -> Self {
+            self.common.settings.reply_timeout = Some(time);
+            self
+        }
+
         /// The revisions to speak, whatever the settings say. Default: all of them. A host that speaks both eras asks each
         /// server first which one it is of, and waits for the answer no longer than the
         /// [settings](mcp_proto::connection::Settings::probe_timeout) say.

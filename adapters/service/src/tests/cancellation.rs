@@ -7,14 +7,15 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CancelCause, RequestOptions},
+    connection::{CancelCause, ClientEnd, RequestOptions},
     protocol::ProtocolVersion,
-    schema::{CreateMessageParams, SamplingMessage},
+    schema::{CreateMessageParams, CreateMessageResult, SamplingMessage},
+    wire::ErrorCode,
 };
 use serde_json::json;
 
 use super::echo;
-use crate::{CallError, Context, Host, Service, Tool, sync::lock, testing::Pair};
+use crate::{CallError, Context, Failure, Host, Service, Tool, sync::lock, testing::Pair};
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
@@ -27,7 +28,7 @@ fn patient(seen: &Seen, begun: &Arc<AtomicBool>) -> Service {
         lock(&seen).push(format!("{slept:?} {:?} {:?}", context.is_cancelled(), context.cancel_cause()));
         context.progress(1.0, None, None).wait()?;
         context.check()?;
-        Ok::<_, crate::Failure>("finished")
+        Ok::<_, Failure>("finished")
     };
     echo().tool(Tool::new("work", work)).build().expect("a good service")
 }
@@ -198,5 +199,54 @@ fn a_handler_can_wait_for_the_cancellation() {
         pair.settle();
     }
     assert_eq!(*lock(&seen), ["waited Peer(None)", "awaited Peer(None)"]);
+    pair.assert_clean();
+}
+
+/// The peer gets an error in time, and the handler is told, on either side.
+#[test]
+fn a_handler_has_as_long_as_its_builder_says() {
+    let time = Duration::from_secs(5);
+    let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
+    let (causes, has_begun) = (seen.clone(), begun.clone());
+    let wait = move |context: Context| {
+        let (causes, has_begun) = (causes.clone(), has_begun.clone());
+        async move {
+            has_begun.store(true, Ordering::SeqCst);
+            context.cancelled().await;
+            lock(&causes).push(format!("{:?}", context.cancel_cause()));
+            "late"
+        }
+    };
+    let service = echo().tool(Tool::new_async("wait", wait)).reply_timeout(time).build().expect("a good service");
+    let pair = Pair::simple(&service);
+    let id = pair.send_line("tools/call", json!({"name": "wait"}));
+    pair.until(|| begun.load(Ordering::SeqCst));
+    pair.advance(time - Duration::from_nanos(1));
+    assert_eq!(pair.answered(&id), None);
+    pair.pass(Duration::from_nanos(1));
+    assert_eq!(pair.answered(&id).expect("it is answered")["error"]["code"], -32603);
+    assert_eq!(std::mem::take(&mut *lock(&seen)), ["Some(TimedOut)"]);
+    pair.assert_clean();
+
+    begun.store(false, Ordering::SeqCst);
+    let (causes, has_begun) = (seen.clone(), begun.clone());
+    let wait = move |_: CreateMessageParams, context: Context<ClientEnd>| {
+        let (causes, has_begun) = (causes.clone(), has_begun.clone());
+        async move {
+            has_begun.store(true, Ordering::SeqCst);
+            context.cancelled().await;
+            lock(&causes).push(format!("{:?}", context.cancel_cause()));
+            Err::<CreateMessageResult, _>(Failure::rejected())
+        }
+    };
+    let host = Host::builder("client", "1").sampling_async(wait).reply_timeout(time).build();
+    let pair = Pair::new(&host, &echo().build().expect("a good service"), ProtocolVersion::LATEST_LEGACY);
+    let params = CreateMessageParams::new([SamplingMessage::user("hi")], 1_u64);
+    let pending = pair.to_client().request(&params).expect("it can be sent");
+    pair.until(|| begun.load(Ordering::SeqCst));
+    pair.pass(time);
+    let refused = pair.wait(pending).expect_err("it took too long");
+    assert!(matches!(&refused, CallError::Rpc(error) if error.code == ErrorCode::INTERNAL_ERROR), "{refused:?}");
+    assert_eq!(*lock(&seen), ["Some(TimedOut)"]);
     pair.assert_clean();
 }
