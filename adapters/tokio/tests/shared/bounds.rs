@@ -35,7 +35,7 @@ pub(crate) type Make<'a> = &'a mut dyn FnMut(StoreLimits) -> Arc<dyn Store>;
 
 pub(crate) type Test = for<'a> fn(Make<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-pub(crate) const TESTS: [(&str, Test); 11] = [
+pub(crate) const TESTS: [(&str, Test); 12] = [
     ("messages_of_a_session_are_bounded", |make| Box::pin(messages_of_a_session(make))),
     ("messages_of_a_client_are_bounded", |make| Box::pin(messages_of_a_client(make))),
     ("messages_of_all_are_bounded", |make| Box::pin(messages_of_all(make))),
@@ -46,6 +46,7 @@ pub(crate) const TESTS: [(&str, Test); 11] = [
     ("no_session_gives_way_to_a_message", |make| Box::pin(no_session_gives_way_to_a_message(make))),
     ("messages_are_kept_for_their_time", |make| Box::pin(messages_in_time(make))),
     ("missing_messages_are_noticed", |make| Box::pin(missing_messages(make))),
+    ("what_is_over_is_not_waited_for", |make| Box::pin(what_is_over(make))),
     ("expired_sessions_and_messages_are_not_counted", |make| Box::pin(expired(make))),
 ];
 
@@ -285,6 +286,20 @@ async fn missing_messages(make: Make<'_>) {
     assert_eq!(store.follow("a", 2, 0, false).await.map(|it| it.messages.len()).ok(), Some(1));
     let missing = store.follow("a", 2, 1, true).await.expect_err("the last one is missing");
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+}
+
+/// Whoever asks again and again would never be told.
+async fn what_is_over(make: Make<'_>) {
+    let store = make(StoreLimits::default());
+    begin(&store, "a", &principal("me")).await;
+    keep(&store, "a", 1, 1).await.expect("there is room");
+    store.end("a").await.expect("it answers");
+    for wait in [false, true] {
+        for (id, stream) in [("a", 1), ("a", 2), ("b", 1)] {
+            let lost = store.follow(id, stream, 0, wait).await.expect_err("there is no such session");
+            assert_eq!(lost.kind(), io::ErrorKind::NotFound);
+        }
+    }
 }
 
 async fn expired(make: Make<'_>) {

@@ -51,7 +51,8 @@ pub trait Events: Send + Sync + 'static {
     /// What was sent on a stream behind a message. If that is nothing, and the stream is not done, and it is to `wait`, then
     /// only when there is something, or after a while.
     ///
-    /// Fails with [`NotFound`](io::ErrorKind::NotFound) if the stream is done and what was sent behind that message is not kept.
+    /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session, or if the stream is done and what was sent
+    /// behind that message is not kept: that is not waited for.
     /// Where the first of the messages that are handed out does not follow on `after`, others were not kept.
     fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<Passage>>;
 }

@@ -348,7 +348,7 @@ fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<Passage> {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let mut found = found.into_iter();
-    let last = found.next().ok_or_else(invalid)?;
+    let last = found.next().ok_or(io::ErrorKind::NotFound)?;
     let last = if last.is_empty() { None } else { Some(number(&last).ok_or_else(invalid)?) };
     let mut messages = Vec::new();
     while let Some(seq) = found.next() {

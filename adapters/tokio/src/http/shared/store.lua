@@ -206,7 +206,8 @@ elseif op == 'keep' then
     lives(kept(info.holder), time)
     return 1
 elseif op == 'follow' then
-    -- First the number of the last message, if nothing follows on it.
+    -- Nothing at all, if there is no such session. Else first the number of the last message, if nothing follows on it.
+    if not info then return {} end
     local found = {''}
     local number, after = ARGV[6], tonumber(ARGV[7])
     for _, line in ipairs(redis.call('LRANGE', log(id), 0, -1)) do

@@ -111,7 +111,7 @@ impl Events for MemoryStore {
                 let mut table = lock(&follower.store.0);
                 let passage = table.passage(Instant::now(), &follower.id, stream, after);
                 let is_something = passage.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
-                (is_something || !wait || !table.has(&follower.id)).then_some(passage)
+                (is_something || !wait).then_some(passage)
             };
             follower.queue.until(find).await
         })

@@ -118,10 +118,6 @@ impl Table {
         StoreUsage { sessions: self.sessions.len(), bytes: self.bytes }
     }
 
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.sessions.contains_key(id)
-    }
-
     /// One more follows a stream, and waits there until it is woken.
     pub(super) fn follow(&mut self, id: &str, stream: u64) -> Arc<Queue> {
         let followed = self.followed.entry(id.into()).or_default().entry(stream).or_default();
@@ -297,12 +293,11 @@ impl Table {
 
     /// What is kept of a stream behind a message.
     pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<Passage> {
-        if let Some(entry) = self.sessions.get_mut(id) {
-            let (holder, before) = (entry.holder.clone(), entry.weight());
-            entry.forget_old(now);
-            let weight = entry.weight();
-            self.recount(&holder, before, weight);
-        }
+        let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
+        let (holder, before) = (entry.holder.clone(), entry.weight());
+        entry.forget_old(now);
+        let weight = entry.weight();
+        self.recount(&holder, before, weight);
         let Some(kept) = self.sessions.get(id).and_then(|entry| entry.streams.get(&stream)) else {
             return Ok(Passage::default());
         };
