@@ -4,7 +4,6 @@
 use std::{
     io::{ErrorKind, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpStream},
-    time::{Duration, Instant},
 };
 
 use mcp_service::drive::Options;
@@ -47,9 +46,7 @@ fn a_peer_that_reads_nothing_loses_its_connection() {
             deaf.write_all(call(tool).as_bytes()).expect("it reads");
             hear(&mut deaf, "HTTP/1.1 200 OK");
             // There is one place. It is free though the one who had it has not left.
-            let start = Instant::now();
             assert!(is_served(&server.connect()), "{tool} keeps its place");
-            assert!(start.elapsed() < LONG);
             let mut rest = Vec::new();
             let _ = deaf.read_to_end(&mut rest);
         }
@@ -80,10 +77,10 @@ fn a_head_without_end_is_not_read_for_long() {
         stream.set_write_timeout(Some(LONG)).expect("not zero");
         stream.write_all(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\n").expect("it reads");
         let line = format!("x-filler: {}\r\n", "x".repeat(1000)).repeat(64);
-        let (start, mut sent) = (Instant::now(), 0);
+        let mut sent = 0;
         while stream.write_all(line.as_bytes()).is_ok() {
             sent += line.len();
-            assert!(sent < 24 << 20, "{sent} bytes of a head were taken in {:?}", start.elapsed());
+            assert!(sent < 24 << 20, "{sent} bytes of a head were taken");
         }
         // What it reads of that is 128 KiB of a head and 256 KiB behind it; the rest is what the system holds on both sides.
         server.stop().await;
@@ -99,9 +96,10 @@ fn whoever_holds_all_that_it_can_is_nothing_to_others() {
             // Those that are too many are hung up on.
             let _ = stream.write_all(call("tell_and_wait").as_bytes());
         }
-        let start = Instant::now();
+        // All that its share admits are being answered.
+        server.wait_until_begun(56);
         assert!(is_served(&dial_from(2, server.address)));
-        assert!(start.elapsed() < Duration::from_secs(5), "it took {:?}", start.elapsed());
+        assert_eq!((server.begun(), server.cancelled()), (56, 0), "they were held until here");
         drop(many);
         server.stop().await;
     });

@@ -119,6 +119,16 @@ impl Running {
         self.wait_until(|heard| heard.begun == count);
     }
 
+    /// How many handlers have begun that wait.
+    pub(crate) fn begun(&self) -> usize {
+        self.heard.look(|heard| heard.begun)
+    }
+
+    /// How many of them were cancelled.
+    pub(crate) fn cancelled(&self) -> usize {
+        self.heard.look(|heard| heard.cancelled)
+    }
+
     fn wait_until(&self, condition: impl Fn(&Heard) -> bool) {
         assert!(self.heard.wait_until(LONG, condition), "it does not take that long");
     }
