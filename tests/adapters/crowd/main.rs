@@ -76,7 +76,8 @@ impl Crowd {
         let service = Service::builder("crowd", "1").tool(Tool::new_async("one", async || "one")).build();
         let mut options = Options::new(Policy::loopback());
         options.paths = Paths::at("/mcp");
-        options.limits.sessions = sessions;
+        // All of them are those of one address, which gets seven eighths.
+        options.limits.sessions = sessions.div_ceil(7) * 8;
         options.limits.idle = idle;
         let server = Tokio::serve(&service.expect("a service"), options);
         let stream = connect(server.address);
