@@ -73,10 +73,7 @@ impl Connection<ServerEnd> {
 
     /// The most bytes that the params of `initialize` take, which are kept.
     pub(crate) const fn described_bytes(&self) -> usize {
-        match self.engine.side {
-            Side::Client { .. } => 0,
-            Side::Server { described, .. } => described,
-        }
+        self.engine.described as usize
     }
 
     /// What requests of the peer take that are in flight.

@@ -148,8 +148,6 @@ pub(super) enum Side {
     Server {
         config: Arc<ServerConfig>,
         client: Option<InitializeParams>,
-        /// The most bytes that `client` takes.
-        described: usize,
     },
 }
 
@@ -160,7 +158,7 @@ impl fmt::Debug for Side {
             Self::Client { config: _, begun, server, identity: _, principal: _, steps: _ } => {
                 f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
             }
-            Self::Server { config: _, client, described: _ } => {
+            Self::Server { config: _, client } => {
                 f.debug_struct("Server").field("client", client).finish_non_exhaustive()
             }
         }
@@ -305,6 +303,8 @@ pub(super) struct Engine {
     pub(super) unordered: bool,
     /// Lines in a row that held no message.
     pub(super) noise: u32,
+    /// The most bytes that are kept of the params of `initialize` (servers).
+    pub(super) described: u32,
     pub(super) stats: Stats,
 }
 
@@ -354,6 +354,7 @@ impl Engine {
             streams: Rare::default(),
             aborted: false,
             initialized_early: false,
+            described: 0,
             unordered: false,
             noise: 0,
             stats: Stats::default(),

@@ -107,7 +107,7 @@ impl Engine {
             self.refuse(origin, Some(id), &error);
             return self.violation(Violation::NotSupported(Method::Initialize));
         };
-        let Side::Server { config, client, described } = &mut self.side else { return None };
+        let Side::Server { config, client } = &mut self.side else { return None };
         let config = config.clone();
         let result = InitializeResult {
             instructions: config.instructions.clone(),
@@ -115,7 +115,8 @@ impl Engine {
         };
         let early = self.initialized_early;
         self.peer = params.capabilities.set();
-        (*client, *described) = (Some(params), weight);
+        *client = Some(params);
+        self.described = u32::try_from(weight).unwrap_or(u32::MAX);
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
         // The handshake is not cancelled.

@@ -151,7 +151,7 @@ impl Connection<ServerEnd> {
     /// A server that waits for `initialize`. A configuration can be shared by any number of them.
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
-        let side = Side::Server { config: config.into(), client: None, described: 0 };
+        let side = Side::Server { config: config.into(), client: None };
         Self { engine: Engine::new(side, now), end: PhantomData }
     }
 

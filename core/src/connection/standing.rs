@@ -48,8 +48,9 @@ impl Connection<ServerEnd> {
         }
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
-        if let Side::Server { client: known, described, .. } = &mut engine.side {
-            *described = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
+        if let Side::Server { client: known, .. } = &mut engine.side {
+            let weight = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
+            engine.described = u32::try_from(weight).unwrap_or(u32::MAX);
             *known = Some(client.clone());
         }
         engine.peer = client.capabilities.set();
