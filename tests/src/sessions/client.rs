@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use mcp_proto::{codec::SseDecoder, rpc::Timestamp};
 use serde_json::{Value, json};
 
+use super::asking::Subscription;
 use crate::{
     explore::{Fault, Rule, demand},
     web::{Asked, Reply},
@@ -115,6 +116,8 @@ pub struct Stream {
     pub over: bool,
     /// The oldest message that the client may not have read was sent since then.
     pub since: Timestamp,
+    /// It is that of a subscription (2026-07-28).
+    pub subscription: Option<Subscription>,
     /// What was read, in order: for whoever tells states apart.
     pub log: Vec<String>,
 }
@@ -233,6 +236,7 @@ impl Client {
             carrier: Some(Carrier { asked, decoder: SseDecoder::new(usize::MAX), read: 0, resumes: false }),
             over: false,
             since: now,
+            subscription: None,
             log: Vec::new(),
         });
         self.streams.len() - 1
@@ -380,6 +384,9 @@ impl Client {
                 self.message(at, shared, message.to_string().as_bytes(), is_heard, news)?;
             }
             return Ok(());
+        }
+        if let Some(subscription) = &mut self.streams[at].subscription {
+            return subscription.hear(&message);
         }
         let streams = if shared { &mut self.streams[..] } else { &mut self.streams[at..=at] };
         let mut wants = streams.iter_mut().flat_map(|stream| &mut stream.wants);

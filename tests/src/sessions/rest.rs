@@ -30,6 +30,11 @@ impl World {
         }
         for round in 0..ROUNDS {
             self.read_all()?;
+            for question in 0..self.questions.len() {
+                if !self.questions[question].answered {
+                    self.reply(question)?;
+                }
+            }
             for job in 0..self.jobs.len() {
                 if !self.jobs[job].answered {
                     let answered = self.answer(job, 1)?;
@@ -59,6 +64,7 @@ impl World {
         let limits = self.play.limits.clone();
         self.pass(limits.replay_time + limits.keepalive)?;
         self.check_rest()?;
+        self.check_questions()?;
         for who in 0..self.clients.len() {
             self.delete(who)?;
             if matches!(self.clients[who].kind, Kind::Old(_)) {

@@ -12,7 +12,10 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::client::{Client, Kind, News, Say, Want};
+use super::{
+    asking::Question,
+    client::{Client, Kind, News, Say, Want},
+};
 use crate::{
     explore::{Fault, Rule, demand},
     solo::full_server,
@@ -68,6 +71,8 @@ pub struct World {
     pub clients: Vec<Client>,
     /// What the applications were asked.
     pub jobs: Vec<Job>,
+    /// What the clients were asked.
+    pub questions: Vec<Question>,
     /// What the clients have learned since it was last taken: whose it is.
     pub news: Vec<(usize, News)>,
     /// What may be held.
@@ -76,11 +81,11 @@ pub struct World {
     pub longest: usize,
     /// The bytes of all answers so far.
     answers: usize,
-    numbers: u64,
+    pub(super) numbers: u64,
 }
 
 /// What a message takes beside what the application says.
-const ENVELOPE: usize = 400;
+pub(super) const ENVELOPE: usize = 400;
 
 impl World {
     /// Clients whose handshakes are over.
@@ -101,6 +106,7 @@ impl World {
             web: Web::with(config, options),
             clients: Vec::new(),
             jobs: Vec::new(),
+            questions: Vec::new(),
             news: Vec::new(),
             play,
             longest: 0,
@@ -147,7 +153,7 @@ impl World {
     pub fn settle(&mut self) -> Result<(), Fault> {
         self.web.settle();
         for (session, event) in std::mem::take(&mut self.web.events) {
-            self.hear(session, event);
+            self.hear(session, event)?;
         }
         let now = self.web.now;
         let mut news = Vec::new();
@@ -161,12 +167,18 @@ impl World {
             }
             self.news.extend(news.drain(..).map(|news| (who, news)));
         }
+        for (who, news) in std::mem::take(&mut self.news) {
+            match news {
+                News::Asked(message) => self.arrived(who, message)?,
+                news => self.news.push((who, news)),
+            }
+        }
         self.check_losses()?;
         self.check_limits()?;
         self.check_blocked()
     }
 
-    fn hear(&mut self, session: usize, event: Event<'static>) {
+    fn hear(&mut self, session: usize, event: Event<'static>) -> Result<(), Fault> {
         match event {
             Event::Request { key, params, .. } => {
                 let number = params.and_then(|params| params.member("number")?.decode().ok()).unwrap_or(0);
@@ -177,8 +189,10 @@ impl World {
                     job.cancelled = true;
                 }
             }
+            Event::Response { call, outcome } => return self.ended(session, call, &outcome),
             _ => {}
         }
+        Ok(())
     }
 
     // ---- what clients do ----
@@ -224,7 +238,7 @@ impl World {
         Ok(at)
     }
 
-    fn send(&mut self, request: Request<Vec<u8>>, reads: bool) -> Asked {
+    pub(super) fn send(&mut self, request: Request<Vec<u8>>, reads: bool) -> Asked {
         self.web.reads = reads;
         let asked = self.web.send(request);
         self.web.reads = true;

@@ -18,7 +18,7 @@
 //! | [`desk`] | | nothing comes behind an end; a good peer does nothing wrong; tables are those of the application |
 //! | [`seat`] | the loop of a driver, its parts in any order | limits; output does not wait for a timer; nothing is left |
 //! | [`wiretap`] | | one answer for each request, none behind its cancellation, progress that grows |
-//! | [`web`] | clients over HTTP that stall, hang up, come back and cancel | one answer or word of its loss for each request, none twice; nothing is left |
+//! | [`web`] | clients over HTTP that stall, hang up, come back, cancel, answer requests of the server and subscribe to changes | one answer or word of its loss for each request, none twice; each change is heard; nothing is left |
 //! | [`world`] | | it comes to rest; what was said was heard; changes are told |
 //!
 //! # What has been played

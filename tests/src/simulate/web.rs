@@ -24,6 +24,10 @@ const DONE: &[(u64, Act)] = &[
     (4, Act::Progress),
     (1, Act::LetGo),
     (1, Act::Tell),
+    (2, Act::Ask),
+    (3, Act::Reply),
+    (1, Act::Subscribe),
+    (1, Act::Change),
     (3, Act::Pass),
 ];
 
@@ -40,6 +44,10 @@ enum Act {
     Progress,
     LetGo,
     Tell,
+    Ask,
+    Reply,
+    Subscribe,
+    Change,
     Pass,
 }
 
@@ -189,6 +197,29 @@ fn step(dice: &mut Dice, hall: &mut World, trace: &mut Trace<'_>, (sizes, habits
             let session = *dice.pick(&sessions);
             note(trace, hall, 0, "tells", format_args!("session {session} {size} bytes"));
             hall.tell(session, size)
+        }
+        (Act::Ask, _, Some(job)) => {
+            let asked = hall.ask(job, size);
+            note(trace, hall, 0, "asks", format_args!("{job} with {size} bytes: {asked:?}"));
+            asked.map(|_| ())
+        }
+        (Act::Reply, ..) => {
+            let open = |at: &usize| hall.questions[*at].arrived.is_some() && !hall.questions[*at].answered;
+            let open: Vec<_> = (0..hall.questions.len()).filter(open).collect();
+            if open.is_empty() {
+                return;
+            }
+            let question = *dice.pick(&open);
+            note(trace, hall, who, "replies", question);
+            hall.reply(question)
+        }
+        (Act::Subscribe, ..) => {
+            note(trace, hall, who, "subscribes", reads);
+            hall.subscribe(who, reads)
+        }
+        (Act::Change, ..) => {
+            note(trace, hall, 0, "changes", "");
+            hall.change()
         }
         (Act::Pass, ..) => {
             let pause = dice.time(habits.pause);
