@@ -110,9 +110,8 @@ pub struct Endpoint<T> {
 
 struct Entry<T> {
     handle: T,
-    /// Who began it. Nobody else may use it.
-    principal: Option<Arc<Principal>>,
-    /// Whose requests its requests count among.
+    /// Whose requests its requests count among. If that is a principal, it has begun the session, and no other may use it; if it
+    /// is none, no principal may.
     client: Arc<Client>,
     /// It is one of the old transport, whose messages come in elsewhere.
     old: bool,
@@ -175,7 +174,7 @@ impl<T: Clone> Endpoint<T> {
         let (config, options) = (&self.config, &self.options);
         let session = Session::resumed(now, (config, options), (id.clone(), part), standing, (&activity, &client));
         let handle = make(session.ok_or_else(|| Box::new(no_session()))?);
-        self.enter(id, Entry { handle: handle.clone(), principal: principal.cloned(), client, old: false, activity });
+        self.enter(id, Entry { handle: handle.clone(), client, old: false, activity });
         Ok((handle, true))
     }
 
@@ -189,13 +188,7 @@ impl<T: Clone> Endpoint<T> {
     fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
         let Self { sessions, tenants, .. } = self;
-        let mut next = |of: Option<&Holder>| {
-            tenants.next(
-                of,
-                |id| sessions.get(id).map(|entry| &entry.activity),
-                || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
-            )
-        };
+        let mut next = |of: Option<&Holder>| tenants.next(of, sessions, |entry| &entry.activity);
         // If all are in use, none of them is looked at to find that out.
         let gives_way = match room {
             Room::Free => return Ok(()),
@@ -246,7 +239,6 @@ impl<T: Clone> Endpoint<T> {
         random: [u8; 24],
         make: impl FnOnce(Session) -> T,
     ) -> Result<T, Box<Answer>> {
-        let principal = request.principal();
         let client = self.client_of(request);
         let asks = matches!(request.kind, Kind::Request | Kind::Batch);
         if asks && !client.has_room_for_request(request.weight, self.options.limits.request_bytes) {
@@ -276,7 +268,7 @@ impl<T: Clone> Endpoint<T> {
         let (client, activity) = (client.of_session(), Activity::new());
         let session = if old { Session::old } else { Session::streamable };
         let handle = make(session(now, &self.config, &self.options, id.clone(), (&activity, &client)));
-        self.enter(&id, Entry { handle: handle.clone(), principal: principal.cloned(), client, old, activity });
+        self.enter(&id, Entry { handle: handle.clone(), client, old, activity });
         Ok(handle)
     }
 
@@ -353,9 +345,13 @@ impl<T: Clone> Endpoint<T> {
 }
 
 impl<T> Entry<T> {
-    /// Whether this is who began it.
+    /// Whether this principal began it, or none did.
     fn admits(&self, principal: Option<&Principal>) -> bool {
-        principal.map(|it| &it.id) == self.principal.as_ref().map(|it| &it.id)
+        let own = match self.client.holder() {
+            Some(Holder::Principal(id)) => Some(&**id),
+            Some(Holder::Address(_)) | None => None,
+        };
+        principal.map(|it| &*it.id) == own
     }
 }
 
