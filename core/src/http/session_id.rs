@@ -48,18 +48,6 @@ impl SessionId {
         core::str::from_utf8(&self.0).unwrap_or_default()
     }
 
-    /// The first 48 of its bits. Ids with the same ones are behind each other in their order.
-    pub(super) fn prefix(&self) -> u64 {
-        self.0.first_chunk().map_or(0, |chunk| u64::from_be_bytes(*chunk))
-    }
-
-    /// The first id in their order that can have this prefix.
-    pub(super) fn first_with(prefix: u64) -> Self {
-        let mut text = [0; Self::LEN];
-        text[..8].copy_from_slice(&prefix.to_be_bytes());
-        Self(text)
-    }
-
     pub(super) fn header(&self) -> HeaderValue {
         let mut value = HeaderValue::from_bytes(&self.0).unwrap_or(HeaderValue::from_static(""));
         value.set_sensitive(true);

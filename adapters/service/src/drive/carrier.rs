@@ -1,11 +1,16 @@
 //! What holds a connection and has its messages brought to the peer.
 
+#[cfg(feature = "http")]
+use std::sync::Arc;
 use std::task::Waker;
 
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
+
+#[cfg(feature = "http")]
+use super::{Holder, functions::Functions};
 
 /// What holds a connection and has its messages brought to the peer: the connection itself if that is a pipe, or a binding
 /// of several streams.
@@ -36,6 +41,12 @@ pub(super) trait Carrier<E>: Send + 'static {
     /// Whether to read now. Where each request travels on its own, backpressure is a matter of each exchange.
     fn wants_input(&mut self, _now: Timestamp) -> bool {
         true
+    }
+
+    /// Returns what functions share with those of other connections, and which client they are run for.
+    #[cfg(feature = "http")]
+    fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
+        None
     }
 
     /// Those who wait for something that is there now, each of them once.

@@ -280,7 +280,10 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
                     let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
                 };
                 #[cfg(feature = "http")]
-                if let Some((functions, holder)) = hub.functions.get() {
+                let shared =
+                    lock(&hub.state).carrier.functions().map(|(functions, holder)| (functions.clone(), holder.clone()));
+                #[cfg(feature = "http")]
+                if let Some((functions, holder)) = shared {
                     let threads = runtime.clone();
                     let start = move |turn| {
                         threads.spawn_blocking(move || {
@@ -288,7 +291,7 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
                             drop(turn);
                         });
                     };
-                    functions.begin(runtime, holder, Box::new(start));
+                    functions.begin(runtime, &holder, Box::new(start));
                     return Begun::Elsewhere;
                 }
                 runtime.spawn_blocking(run);

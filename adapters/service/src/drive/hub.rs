@@ -1,7 +1,5 @@
 //! One connection on a runtime, as its driver, its handlers and its handles see it.
 
-#[cfg(feature = "http")]
-use std::sync::OnceLock;
 use std::{
     collections::VecDeque,
     marker::PhantomData,
@@ -16,9 +14,9 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
 #[cfg(feature = "http")]
-use super::{Holder, functions::Functions};
+use super::Holder;
+use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
 use crate::{Link, Lobby, link::Running, sync::lock};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
@@ -28,9 +26,6 @@ pub(super) struct Hub<E, C = Connection<E>> {
     pub(super) lobby: Lobby,
     pub(super) duty: Duty,
     pub(super) stage: Watch<Stage>,
-    /// What functions share with those of other connections, and whose they are.
-    #[cfg(feature = "http")]
-    pub(super) functions: OnceLock<(Arc<Functions>, Holder)>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
 }
@@ -127,8 +122,6 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),
-            #[cfg(feature = "http")]
-            functions: OnceLock::new(),
             epoch,
             end: PhantomData,
         })
@@ -234,6 +227,6 @@ impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
 
     #[cfg(feature = "http")]
     fn holder(&self) -> Holder {
-        self.functions.get().map_or(Holder::Unknown, |(_, holder)| holder.clone())
+        lock(&self.state).carrier.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }
 }

@@ -188,7 +188,13 @@ impl<T: Clone> Endpoint<T> {
     fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
         let Self { sessions, tenants, .. } = self;
-        let mut next = |of: Option<&Holder>| tenants.next(of, sessions, |entry| &entry.activity);
+        let mut next = |of: Option<&Holder>| {
+            tenants.next(
+                of,
+                |id| sessions.get(id).map(|entry| &entry.activity),
+                || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
+            )
+        };
         // If all are in use, none of them is looked at to find that out.
         let gives_way = match room {
             Room::Free => return Ok(()),

@@ -71,9 +71,7 @@ pub(super) enum Room {
 
 #[derive(Debug, Default)]
 struct Tenant {
-    /// By the [beginnings](SessionId::prefix) of their ids, which take a quarter of the room. Two ids that begin alike, one pair
-    /// in 2^48, would count once.
-    sessions: BTreeSet<u64>,
+    sessions: BTreeSet<SessionId>,
     line: Line,
 }
 
@@ -166,7 +164,7 @@ impl Tenants {
     ) {
         let tenant = self.each.entry(holder.clone()).or_default();
         let size = tenant.sessions.len();
-        tenant.sessions.insert(id.prefix());
+        tenant.sessions.insert(id.clone());
         tenant.line.enter(id, |id| is_fresh(known(id)));
         self.resize(holder, size);
     }
@@ -176,7 +174,7 @@ impl Tenants {
         let Some(holder) = holder else { return };
         let Some(tenant) = self.each.get_mut(holder) else { return };
         let size = tenant.sessions.len();
-        tenant.sessions.remove(&id.prefix());
+        tenant.sessions.remove(id);
         self.resize(holder, size);
     }
 
@@ -217,21 +215,22 @@ impl Tenants {
 
     /// The session that gives way to a new one: of this client, or one of all the `sessions`. Those of a client are looked
     /// for among its own.
-    pub(super) fn next<T>(
+    pub(super) fn next<'a, S>(
         &mut self,
         of: Option<&Holder>,
-        sessions: &BTreeMap<SessionId, T>,
-        activity: impl Fn(&T) -> &Arc<Activity>,
-    ) -> Option<SessionId> {
-        let known = |id: &SessionId| sessions.get(id).map(&activity);
-        let Some(holder) = of else {
-            return self.all.next(known, || sessions.iter().map(|(id, session)| (id, activity(session))));
-        };
-        let Tenant { sessions: own, line } = self.each.get_mut(holder)?;
-        line.next(known, || {
-            let own = own.iter().filter_map(|prefix| sessions.range(SessionId::first_with(*prefix)..).next());
-            own.map(|(id, session)| (id, activity(session)))
-        })
+        known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
+        sessions: impl FnOnce() -> S,
+    ) -> Option<SessionId>
+    where
+        S: Iterator<Item = (&'a SessionId, &'a Arc<Activity>)>,
+    {
+        match of {
+            Some(holder) => {
+                let Tenant { sessions, line } = self.each.get_mut(holder)?;
+                line.next(&known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
+            }
+            None => self.all.next(known, sessions),
+        }
     }
 }
 
@@ -276,11 +275,13 @@ mod tests {
         of: Option<&Holder>,
     ) -> (Option<SessionId>, usize) {
         let looks = Cell::new(0);
-        fn counted<'a>(activity: &'a Arc<Activity>, looks: &Cell<usize>) -> &'a Arc<Activity> {
-            looks.set(looks.get() + 1);
-            activity
-        }
-        (tenants.next(of, sessions, |activity| counted(activity, &looks)), looks.get())
+        let look = || looks.set(looks.get() + 1);
+        let known = |id: &SessionId| {
+            look();
+            sessions.get(id)
+        };
+        let found = tenants.next(of, known, || sessions.iter().inspect(|_| look()));
+        (found, looks.get())
     }
 
     #[test]

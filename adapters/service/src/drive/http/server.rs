@@ -213,9 +213,7 @@ impl<R: Runtime> Front<R> {
     fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
         self.share.iter().for_each(|share| share.watch(&mut session, holder));
         let visit = Visit::new(session, Held::new(self.shares.clone(), holder.clone()));
-        let room = Hub::since(self.house.epoch, visit, &self.options);
-        room.functions.get_or_init(|| (self.shares.functions.clone(), holder.clone()));
-        room
+        Hub::since(self.house.epoch, visit, &self.options)
     }
 
     /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.

@@ -24,7 +24,7 @@ use super::{
     visit::{Room, Visit},
 };
 use crate::{
-    Later,
+    Later, Link,
     drive::{
         Holder, Permit, Quota, Watch,
         desk::{Mover, Post},
@@ -89,8 +89,8 @@ impl Share {
         let Some((settled, change)) = lock(&room.state).carrier.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(fields) => {
-                let holder = room.functions.get().map_or(&Holder::Unknown, |(_, holder)| holder);
-                self.store.sessions.begin(id.as_str(), holder, fields, self.abandoned).await?;
+                let holder = Link::holder(room);
+                self.store.sessions.begin(id.as_str(), &holder, fields, self.abandoned).await?;
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }

@@ -65,6 +65,11 @@ impl Held {
         Self { shares, holder, unread: 0, replay: 0, excess: Excess::No }
     }
 
+    /// Returns the functions of all sessions, and whose those of this session are.
+    pub(super) fn functions(&self) -> (&Arc<Functions>, &Holder) {
+        (&self.shares.functions, &self.holder)
+    }
+
     /// Counts what the session holds. Ends the session if that is more than its client may hold, and drops messages that are kept
     /// to be sent again if there is no room for them.
     pub(super) fn recount(&mut self, session: &mut Session) {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     mem,
-    sync::{MutexGuard, Weak},
+    sync::{Arc, MutexGuard, Weak},
     task::Waker,
 };
 
@@ -17,7 +17,9 @@ use super::{share::Settled, shares::Held};
 use crate::{
     Application,
     drive::{
+        Holder,
         carrier::Carrier,
+        functions::Functions,
         hub::{Hub, State},
     },
     sync::lock,
@@ -101,6 +103,10 @@ impl Carrier<ServerEnd> for Visit {
 
     fn has_output(&self) -> bool {
         self.session.has_fetch()
+    }
+
+    fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
+        Some(self.held.functions())
     }
 
     fn woken(&mut self) -> Vec<Waker> {
