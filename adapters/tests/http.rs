@@ -2,7 +2,7 @@
 //! `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
 
 #[path = "http_proofs.rs"]
-mod proofs;
+mod http_proofs;
 
 use std::{
     future::Future,

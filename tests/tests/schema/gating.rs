@@ -11,7 +11,7 @@ use ProtocolVersion::{V2024_11_05, V2025_06_18, V2025_11_25, V2026_07_28};
 use super::revisions::{
     JUNE, LEGACY, MARCH, MODERN, NOVEMBER,
     Otherwise::{Left, Refused},
-    TASKS, check, row,
+    TASKS, check_rows, row,
 };
 use crate::schema_support::encode;
 
@@ -160,7 +160,7 @@ fn types_of_other_revisions_are_refused() {
 fn values_that_no_revision_has_are_not_sent() {
     let message = |role: &str| json!({"role": role, "content": {"type": "text", "text": ""}});
     let none = VersionSet::NONE;
-    check(vec![
+    check_rows(vec![
         row::<PromptMessage>(message("system"), "/role", none, Refused),
         row::<SamplingMessage>(message("system"), "/role", none, Refused),
         row::<CreateMessageResult>(
@@ -212,7 +212,7 @@ fn values_that_no_revision_has_are_not_sent() {
     ] {
         let image = json!({"type": "image", "data": data, "mimeType": kind});
         let audio = json!({"type": "audio", "data": data, "mimeType": kind});
-        check(vec![
+        check_rows(vec![
             row::<ContentBlock>(image.clone(), "/data", versions, Refused),
             row::<PromptMessage>(json!({"role": "user", "content": image}), "/content", versions, Refused),
             row::<ContentBlock>(audio.clone(), "/data", versions.intersection(MARCH), Refused),
@@ -225,7 +225,7 @@ fn values_that_no_revision_has_are_not_sent() {
         ]);
     }
     for (blob, versions) in [("aGk=", VersionSet::ALL), ("", VersionSet::ALL), ("a", none), ("****", none)] {
-        check(vec![row::<ReadResourceResult>(
+        check_rows(vec![row::<ReadResourceResult>(
             json!({"contents": [{"uri": "a:b", "blob": blob}]}),
             "/contents",
             versions,
@@ -237,17 +237,17 @@ fn values_that_no_revision_has_are_not_sent() {
         (json!({"priority": 1.5}), "/annotations/priority"),
         (json!({"audience": ["user", "moon"]}), "/annotations/audience"),
     ] {
-        check(vec![row::<ContentBlock>(annotated(annotations), pointer, none, Left)]);
+        check_rows(vec![row::<ContentBlock>(annotated(annotations), pointer, none, Left)]);
     }
     for name in ["/costPriority", "/speedPriority", "/intelligencePriority"] {
-        check(vec![
+        check_rows(vec![
             row::<ModelPreferences>(json!({&name[1..]: -0.5}), name, none, Left),
             row::<ModelPreferences>(json!({&name[1..]: 0.5}), name, VersionSet::ALL, Left),
         ]);
     }
     for src in ["javascript:alert(1)", "file:///a", "a.png"] {
         let icons = json!([{"src": src}]);
-        check(vec![
+        check_rows(vec![
             row::<Implementation>(json!({"name": "n", "version": "1", "icons": icons}), "/icons", none, Left),
             row::<Tool>(json!({"name": "n", "inputSchema": {}, "icons": icons}), "/icons", none, Left),
             row::<Prompt>(json!({"name": "n", "icons": icons}), "/icons", none, Left),

@@ -55,7 +55,7 @@ pub(super) const MODERN: VersionSet = VersionSet::since(V2026_07_28);
 pub(super) const MARCH: VersionSet = VersionSet::since(V2025_03_26);
 pub(super) const LEGACY: VersionSet = VersionSet::LEGACY;
 
-pub(super) fn check(rows: Vec<Row>) {
+pub(super) fn check_rows(rows: Vec<Row>) {
     for row in rows {
         let Row { name, json, pointer, versions, otherwise, write } = row;
         assert!(json.pointer(pointer).is_some(), "{name}: no {pointer} in {json}");
@@ -120,7 +120,7 @@ fn prompt() -> Value {
 // req: PROG-005 COMPL-003 COMPL-004 TOOL-033 TOOL-035 LIFE-031 LIFE-032 M-CACHE-001 M-TOOL-006 M-TOOL-010 M-PROMPT-005 M-RES-006 M-RES-007 M-RES-011
 #[test]
 fn what_only_adds_to_the_picture_is_left_out() {
-    check(vec![
+    check_rows(vec![
         row::<Implementation>(implementation(), "/title", JUNE, Left),
         row::<Implementation>(implementation(), "/description", NOVEMBER, Left),
         row::<Implementation>(implementation(), "/websiteUrl", NOVEMBER, Left),
@@ -215,7 +215,7 @@ fn capabilities_are_those_of_the_revision() {
         "tasks": {"list": {}, "requests": {"sampling": {"createMessage": {}}}}, "experimental": {"a": {}}, "extensions": {"b/c": {}}});
     let server = json!({"tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {}, "completions": {},
         "resources": {"subscribe": true, "listChanged": true}, "tasks": {"requests": {"tools": {"call": {}}}}, "extensions": {"b/c": {}}});
-    check(vec![
+    check_rows(vec![
         row::<ClientCapabilities>(json!({"roots": {}}), "/roots", VersionSet::ALL, Left),
         row::<ClientCapabilities>(json!({"sampling": {}}), "/sampling", VersionSet::ALL, Left),
         row::<ClientCapabilities>(client.clone(), "/roots/listChanged", LEGACY, Left),
@@ -257,7 +257,7 @@ fn content_of_later_revisions_is_refused() {
         (json!({"type": "resource_link", "uri": "a:b", "name": "n"}), JUNE),
     ];
     for (block, versions) in &blocks {
-        check(vec![
+        check_rows(vec![
             row::<CallToolResult>(json!({"content": [block]}), "/content", *versions, Refused),
             row::<GetPromptResult>(
                 json!({"messages": [{"role": "user", "content": block}]}),
@@ -277,7 +277,7 @@ fn content_of_later_revisions_is_refused() {
         (json!([]), NOVEMBER),
     ];
     for (content, versions) in &pieces {
-        check(vec![
+        check_rows(vec![
             row::<SamplingMessage>(json!({"role": "user", "content": content}), "/content", *versions, Refused),
             row::<CreateMessageParams>(
                 json!({"messages": [{"role": "user", "content": content}], "maxTokens": 5}),
@@ -307,13 +307,13 @@ fn content_of_later_revisions_is_refused() {
     ));
     // And what no revision has is not sent to anybody who speaks one.
     let unknown = json!({"type": "hologram", "beam": true});
-    check(vec![row::<CallToolResult>(json!({"content": [unknown]}), "/content", VersionSet::NONE, Refused)]);
+    check_rows(vec![row::<CallToolResult>(json!({"content": [unknown]}), "/content", VersionSet::NONE, Refused)]);
     for block in [
         json!({"type": "resource", "resource": {"uri": "a:b", "text": ""}}),
         json!({"type": "resource_link", "uri": "a:b", "name": "n"}),
         unknown,
     ] {
-        check(vec![row::<SamplingMessage>(
+        check_rows(vec![row::<SamplingMessage>(
             json!({"role": "user", "content": block}),
             "/content",
             VersionSet::NONE,
@@ -321,7 +321,7 @@ fn content_of_later_revisions_is_refused() {
         )]);
     }
     let image = json!({"toolUseId": "1", "type": "tool_result", "content": [], "structuredContent": 5});
-    check(vec![row::<ToolResultContentInMessage>(image, "/structuredContent", MODERN, Left)]);
+    check_rows(vec![row::<ToolResultContentInMessage>(image, "/structuredContent", MODERN, Left)]);
 }
 
 /// Tool results exist in two revisions only, so that the others are left out of the table.
@@ -347,7 +347,7 @@ fn what_would_change_the_meaning_is_refused() {
         |property: Value| json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"a": property}}});
     let url = json!({"mode": "url", "message": "m", "url": "https://a", "elicitationId": "1"});
     let option = json!({"const": "a", "title": "A"});
-    check(vec![
+    check_rows(vec![
         row::<CallToolParams>(json!({"name": "n", "task": task}), "/task", TASKS, Refused),
         row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "task": task}), "/task", TASKS, Refused),
         row::<CreateMessageParams>(json!({"messages": [], "maxTokens": 5, "tools": []}), "/tools", NOVEMBER, Refused),
