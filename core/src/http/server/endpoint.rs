@@ -282,6 +282,10 @@ impl<T: Clone> Endpoint<T> {
     pub fn forget(&mut self, id: &SessionId) -> Option<T> {
         let Entry { handle, client, .. } = self.sessions.remove(id)?;
         self.tenants.leave(client.holder(), id);
+        if self.sessions.is_empty() {
+            // What is left names sessions that are over.
+            self.tenants = Tenants::default();
+        }
         Some(handle)
     }
 
