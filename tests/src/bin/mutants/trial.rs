@@ -87,6 +87,8 @@ pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io:
             .args(["--quiet", "-Z", "unstable-options", "--fail-fast"])
             .args(skipped.iter().flat_map(|name| ["--skip", name]))
             .env("MUTANT", number.to_string())
+            // As cargo sets it; one test looks for it.
+            .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
             // The same chance for all of them: what fails without a mutant, too, tells nothing of one.
             .env("PROPTEST_RNG_SEED", "1")
             // For `--fail-fast`, which stable does not have yet.
