@@ -44,7 +44,8 @@ pub struct Limits {
     /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
     /// [`body_bytes`](Self::body_bytes), and a request counts among those of whoever began its session. Where callers are not
     /// told apart, this holds for each session. One sixteenth is free for requests that take at most 64 KiB. A request takes its
-    /// length, 1 KiB for the tables that it is in, and, in 2026-07-28, what is kept of what it says of its client; a subscription takes what is kept of it.
+    /// length, 1 KiB for the tables that it is in, and, in 2026-07-28, what is kept of what it says of its client; a
+    /// subscription takes what is kept of it.
     pub request_bytes: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503. Responses
     /// and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the most. A batch

@@ -19,7 +19,7 @@ const TASK: usize = 4 << 10;
 const CONNECTION: usize = (256 << 10) + (48 << 10);
 
 /// Returns the most bytes that an endpoint with these limits holds for all of its peers together, in requests from the
-/// allocator. With the defaults that is about 3.5 GiB with 2,048 connections; a server that has less lowers the limits below.
+/// allocator. With the defaults that is about 3.75 GiB with 2,048 connections; a server that has less lowers the limits below.
 ///
 /// It adds up
 /// - [`unwritten`](Options::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
