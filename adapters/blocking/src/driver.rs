@@ -59,7 +59,7 @@ impl<E: 'static> Driver<E> {
     /// When something is to be done next.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
         let due = state.connection.poll_timeout().map_or(bounds::NEVER, |deadline| deadline.at);
-        let due = state.first_until.map_or(due, |first| first.min(due));
+        let due = state.message_until.map_or(due, |message| message.min(due));
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
@@ -93,10 +93,21 @@ impl<E: 'static> Driver<E> {
         let mut state = self.lock();
         while !state.connection.wants_input(self.now()) {
             state.is_paused = true;
+            // It is not the peer that takes the time.
+            state.message_until = None;
             self.wake_keeper(&mut state);
             state = wait(&self.input, state);
         }
         state.is_paused = false;
+    }
+
+    /// Bounds the time until a message is complete that has begun.
+    pub(crate) fn wait_for_rest(&self) {
+        let mut state = self.lock();
+        if let Some(timeout) = state.message_timeout {
+            state.message_until.get_or_insert(self.now() + timeout);
+            self.wake_keeper(&mut state);
+        }
     }
 
     /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
@@ -173,11 +184,10 @@ impl<E: Send + 'static> Driver<E> {
     pub(crate) fn begin(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
-        Transport { input, sink, linger, sniffer, first_message, end }: Transport,
+        Transport { input, sink, linger, sniffer, message, end }: Transport,
         options: &Options,
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
         let stop_sink = sink.stopper();
-        let first_until = first_message.map(|timeout| Timestamp::ZERO + timeout);
         let driver = Arc::new(Self {
             crew: Crew::new(options),
             application,
@@ -187,7 +197,7 @@ impl<E: Send + 'static> Driver<E> {
             clock: Condvar::new(),
             stage: Watch::default(),
             lobby: Lobby::new(),
-            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink, first_until)),
+            state: Mutex::new(State::new(connection(Timestamp::ZERO), sink, message)),
             epoch: Instant::now(),
         });
         driver.settle(driver.lock());

@@ -70,8 +70,8 @@ impl<E: Send + 'static> Driver<E> {
                 let mut turn = lock(&self.turn);
                 state = self.lock();
                 state.connection.handle_timeout(self.now());
-                if state.first_until.take_if(|until| *until <= now).is_some() {
-                    state.connection.handle_lost("the first message did not come in time");
+                if state.message_until.take_if(|until| *until <= now).is_some() {
+                    state.connection.handle_lost("a message did not come in time");
                 }
                 state.collect();
                 self.hand_out_waiting(link, state, &mut turn);

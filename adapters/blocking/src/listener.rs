@@ -16,7 +16,7 @@ use mcp_service::{
     Service,
     drive::{
         Holder, Permit, Quota, SocketFile,
-        bounds::{FIRST_MESSAGE, WRITE},
+        bounds::{MESSAGE, WRITE},
         os::{Latch, keep_alive, most_connections},
     },
 };
@@ -29,7 +29,7 @@ pub struct Listener {
     socket: Socket,
     latch: Arc<Latch>,
     connections: usize,
-    first_message: Duration,
+    message: Duration,
     write: Duration,
     options: Options,
 }
@@ -78,7 +78,7 @@ impl Listener {
 
     fn new(socket: Socket) -> Self {
         let options = Options::default();
-        Self { socket, latch: Latch::new(), connections: 64, first_message: FIRST_MESSAGE, write: WRITE, options }
+        Self { socket, latch: Latch::new(), connections: 64, message: MESSAGE, write: WRITE, options }
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
@@ -93,10 +93,11 @@ impl Listener {
         self
     }
 
-    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
+    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
     #[must_use]
-    pub const fn first_message_timeout(mut self, timeout: Duration) -> Self {
-        self.first_message = timeout;
+    pub const fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.message = timeout;
         self
     }
 
@@ -156,7 +157,7 @@ impl Listener {
             Accepted::Tcp(stream) => Transport::tcp_within(stream, write)?,
             Accepted::Unix(stream) => Transport::socket(stream.into(), write)?,
         };
-        Ok(Transport { first_message: Some(self.first_message), ..transport })
+        Ok(Transport { message: Some(self.message), ..transport })
     }
 }
 

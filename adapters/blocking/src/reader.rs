@@ -59,6 +59,9 @@ impl<E: Send + 'static> Reader<E> {
             Some(more) => more,
             None => match input {
                 Input::Bytes(source) => {
+                    if may_wait && lines.has_begun() {
+                        driver.wait_for_rest();
+                    }
                     let room = lines.room();
                     let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
                     sniffer.check(&room[..len])?;
@@ -78,6 +81,7 @@ impl<E: Send + 'static> Reader<E> {
         loop {
             let mut state = driver.lock();
             if !state.connection.wants_input(now) {
+                state.message_until = None;
                 // The rest is handed in when there is room. Jobs may have to run for that, on this thread.
                 *filled = Some(more);
                 break;
@@ -85,7 +89,7 @@ impl<E: Send + 'static> Reader<E> {
             let whole = mem::take(has_message).then(|| Frame::new(message));
             let Some(frame) = whole.or_else(|| lines.next_frame()) else { break };
             frames += 1;
-            state.first_until = None;
+            state.message_until = None;
             match state.connection.handle_frame(now, frame) {
                 // What other threads caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),

@@ -1,6 +1,6 @@
 //! What the threads of a connection know of each other.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
@@ -24,8 +24,10 @@ pub(crate) struct State<E> {
     pub(crate) has_writer: bool,
     /// What has come at once is being answered: the answers leave together.
     pub(crate) held: bool,
-    /// Until when the first message has to come, if none has come.
-    pub(crate) first_until: Option<Timestamp>,
+    /// How long a message may take that has begun.
+    pub(crate) message_timeout: Option<Duration>,
+    /// Until when the first message has to come, or the rest of one that has begun.
+    pub(crate) message_until: Option<Timestamp>,
     /// The reader waits until the connection wants input.
     pub(crate) is_paused: bool,
     /// Until when the keeper sleeps, if it does.
@@ -33,7 +35,7 @@ pub(crate) struct State<E> {
 }
 
 impl<E> State<E> {
-    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>, first_until: Option<Timestamp>) -> Self {
+    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>, message_timeout: Option<Duration>) -> Self {
         Self {
             connection,
             events: VecDeque::new(),
@@ -42,7 +44,8 @@ impl<E> State<E> {
             blocked: false,
             has_writer: false,
             held: false,
-            first_until,
+            message_timeout,
+            message_until: message_timeout.map(|timeout| Timestamp::ZERO + timeout),
             is_paused: false,
             asleep: None,
         }

@@ -107,8 +107,8 @@ pub struct Transport {
     pub(crate) sink: Box<dyn Sink>,
     pub(crate) linger: Duration,
     pub(crate) sniffer: Sniffer,
-    /// How long the first message may take.
-    pub(crate) first_message: Option<Duration>,
+    /// How long the first message may take, and each that has begun.
+    pub(crate) message: Option<Duration>,
     pub(crate) end: Box<dyn FnOnce() + Send>,
 }
 
@@ -144,7 +144,7 @@ impl Transport {
             sink: Box::new(sink),
             linger: Duration::ZERO,
             sniffer: Sniffer::off(),
-            first_message: None,
+            message: None,
             end: Box::new(|| {}),
         }
     }

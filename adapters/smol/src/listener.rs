@@ -67,10 +67,11 @@ impl Listener {
         Self(self.0.connections(connections))
     }
 
-    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
+    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
     #[must_use]
-    pub fn first_message_timeout(self, timeout: Duration) -> Self {
-        Self(self.0.first_message_timeout(timeout))
+    pub fn message_timeout(self, timeout: Duration) -> Self {
+        Self(self.0.message_timeout(timeout))
     }
 
     /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.

@@ -110,7 +110,7 @@ pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static
 
 pub(crate) trait Listener: Sized + Send + 'static {
     /// How long a client may take until its first message, where that is bounded, and until it reads something.
-    fn timeouts(self, first_message: Duration, write: Duration) -> Self;
+    fn timeouts(self, message: Duration, write: Duration) -> Self;
     fn address(&self) -> Option<SocketAddr>;
     fn stopper(&self) -> Stopper;
     fn serve(self, service: &Service) -> Result<(), Error>;
@@ -250,8 +250,8 @@ macro_rules! adapter {
         }
 
         impl Listener for $it::Listener {
-            fn timeouts(self, first_message: Duration, write: Duration) -> Self {
-                self.first_message_timeout(first_message).write_timeout(write)
+            fn timeouts(self, message: Duration, write: Duration) -> Self {
+                self.message_timeout(message).write_timeout(write)
             }
 
             fn address(&self) -> Option<SocketAddr> {

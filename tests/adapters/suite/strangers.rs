@@ -28,6 +28,7 @@ use crate::{
 scenarios![
     a_web_page_calls_nothing_over_tcp,
     silent_connections_lose_their_seats,
+    messages_that_are_not_completed_end_their_connections,
     one_address_leaves_seats_for_others,
     a_client_that_reads_nothing_loses_its_connection,
     a_connection_is_kept_alive,
@@ -172,6 +173,38 @@ fn silent_connections_lose_their_seats<A: Adapter>() {
         silent.set_read_timeout(Some(LONG)).expect("not zero");
         assert_eq!(end_of(&silent), 0);
         assert_eq!(count(|| A::connect_unix(&path, &host()), calls), 0);
+    });
+}
+
+/// A message may take no longer than the first one, also where others came before it. Silence between messages is no reason.
+fn messages_that_are_not_completed_end_their_connections<A: Adapter>() {
+    let listener = A::listen_tcp(8).timeouts(BRIEF, LONG);
+    let address = listener.address().expect("it is TCP");
+    listening(listener, |calls| {
+        let ping = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+        let begin = |rest: &[u8]| {
+            let mut stream = dial(address);
+            stream.write_all(&[ping, rest].concat()).expect("it is read");
+            stream
+        };
+        let mut idle = begin(b"");
+        let pong = idle.read(&mut [0; 256]).expect("it is answered");
+        let begun = Instant::now();
+        // A part of a message that comes behind another one, at once or later.
+        for later in [false, true] {
+            for _ in 0..3 {
+                let mut stream = begin(if later { b"" } else { b"{\"jsonrpc\": " });
+                if later {
+                    assert_eq!(stream.read(&mut [0; 256]).expect("it is answered"), pong);
+                    stream.write_all(b" ").expect("it is read");
+                }
+                assert_eq!(end_of(stream), if later { 0 } else { pong });
+            }
+        }
+        assert!(begun.elapsed() >= 6 * BRIEF, "they had no time");
+        idle.write_all(ping).expect("it is read");
+        assert_eq!(idle.read(&mut [0; 256]).expect("it is answered"), pong);
+        assert_eq!(count(|| A::connect_tcp(address, &host()), calls), 0);
     });
 }
 

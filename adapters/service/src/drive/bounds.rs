@@ -24,7 +24,7 @@ pub const LINGER: Duration = Duration::from_millis(500);
 pub const LAST_READ: Duration = Duration::from_millis(500);
 
 /// How long a peer of a listener may take until its first message has come.
-pub const FIRST_MESSAGE: Duration = Duration::from_secs(30);
+pub const MESSAGE: Duration = Duration::from_secs(30);
 
 /// How long a peer of a listener may take until it reads something of what was written to it.
 pub const WRITE: Duration = Duration::from_secs(30);

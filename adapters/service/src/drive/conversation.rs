@@ -26,8 +26,8 @@ const CLOSING: Duration = Duration::from_millis(500);
 /// How long a peer may take.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Timeouts {
-    /// Until its first message has come.
-    pub(super) first_message: Option<Duration>,
+    /// Until its first message has come, and until one is complete that has begun.
+    pub(super) message: Option<Duration>,
     /// Until it reads something of what waits to be written.
     pub(super) write: Option<Duration>,
 }
@@ -53,8 +53,10 @@ struct Pipe {
     /// Whether all that was written has left.
     flushed: bool,
     failed: Option<Failed>,
-    /// Until when the first message has to come, if none has come.
-    first_until: Option<Timestamp>,
+    /// How long a message may take that has begun.
+    message_timeout: Option<Duration>,
+    /// Until when the first message has to come, or the rest of one that has begun.
+    message_until: Option<Timestamp>,
     write_timeout: Option<Duration>,
     /// Until when something has to be written, if something waits for that.
     write_until: Option<Timestamp>,
@@ -84,7 +86,8 @@ impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
             out: Output::default(),
             flushed: true,
             failed: None,
-            first_until: timeouts.first_message.map(|timeout| hub.now() + timeout),
+            message_timeout: timeouts.message,
+            message_until: timeouts.message.map(|timeout| hub.now() + timeout),
             write_timeout: timeouts.write,
             write_until: None,
         };
@@ -152,12 +155,17 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
         if self.filled.is_none() {
             self.is_paused = !wants_input(&mut lock(&hub.state));
             if self.is_paused {
+                // It is not the peer that takes the time.
+                self.message_until = None;
                 return false;
             }
             let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
-                if self.first_until.is_some_and(|until| until <= now) {
+                if let Some(timeout) = self.message_timeout.filter(|_| self.wire.has_begun()) {
+                    self.message_until.get_or_insert(now + timeout);
+                }
+                if self.message_until.is_some_and(|until| until <= now) {
                     self.reads = false;
-                    lock(&hub.state).carrier.handle_lost("the first message did not come in time");
+                    lock(&hub.state).carrier.handle_lost("a message did not come in time");
                     return true;
                 }
                 return false;
@@ -168,12 +176,13 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
             let mut state = lock(&hub.state);
             self.is_paused = !wants_input(&mut state);
             if self.is_paused {
+                self.message_until = None;
                 drop(state);
                 post.queue(self.jobs.drain(..));
                 return moved;
             }
             let Some(frame) = self.wire.next_frame() else { break };
-            (moved, self.first_until) = (true, None);
+            (moved, self.message_until) = (true, None);
             match state.carrier.handle_frame(now, frame) {
                 // What others have caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
@@ -262,8 +271,8 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
 
     fn due(&self) -> Option<Timestamp> {
         let failed = self.failed.as_ref().filter(|failed| failed.error.is_some()).map(|failed| failed.until);
-        let first = self.first_until.filter(|_| self.reads);
+        let message = self.message_until.filter(|_| self.reads);
         let write = self.write_until.filter(|_| self.failed.is_none());
-        [failed, first, write].into_iter().flatten().min()
+        [failed, message, write].into_iter().flatten().min()
     }
 }

@@ -86,10 +86,11 @@ impl Transport {
         self
     }
 
-    /// Ends the connection if no message has come after so long. Default: never.
+    /// Ends the connection if no message has come after so long, or one that has begun is not complete after so long. The time in
+    /// which nothing is read because of what the connection holds does not count. Default: never.
     #[must_use]
-    pub fn first_message_timeout(mut self, timeout: Duration) -> Self {
-        self.timeouts.first_message = Some(timeout);
+    pub fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.message = Some(timeout);
         self
     }
 

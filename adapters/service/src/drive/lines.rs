@@ -42,6 +42,12 @@ impl Lines {
         len > 0
     }
 
+    /// Returns whether a part of a line has come.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.decoder.buffered() > 0
+    }
+
     /// The next line of what has come.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.decoder.next_frame()

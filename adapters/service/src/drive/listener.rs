@@ -14,7 +14,7 @@ use std::{
 
 use super::{
     Error, Holder, Medium, Options, Permit, Quota, Runtime, Server, Stopper, Transport, Watch,
-    bounds::{FIRST_MESSAGE, WRITE},
+    bounds::{MESSAGE, WRITE},
     os::{SHORTAGE, is_fatal, is_passing, most_connections},
     runtime::sleep,
 };
@@ -43,7 +43,7 @@ pub struct Listener<S> {
     file: Option<SocketFile>,
     stopped: Arc<Watch<bool>>,
     connections: usize,
-    first_message: Duration,
+    message: Duration,
     write: Duration,
     options: Options,
 }
@@ -56,7 +56,7 @@ impl<S: Socket> Listener<S> {
             file: None,
             stopped: Arc::default(),
             connections: 64,
-            first_message: FIRST_MESSAGE,
+            message: MESSAGE,
             write: WRITE,
             options: Options::default(),
         }
@@ -81,10 +81,11 @@ impl<S: Socket> Listener<S> {
         self
     }
 
-    /// How long a client may take until its first message has come, before it is hung up on. Default 30 seconds.
+    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
+    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
     #[must_use]
-    pub fn first_message_timeout(mut self, timeout: Duration) -> Self {
-        self.first_message = timeout;
+    pub fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.message = timeout;
         self
     }
 
@@ -141,7 +142,7 @@ impl<S: Socket> Listener<S> {
             };
             servers.retain(|(server, _)| !server.handle.is_over());
             if let Some(seat) = seats.take(&holder, 1) {
-                let transport = Accepted { transport, first_message: self.first_message, write: self.write };
+                let transport = Accepted { transport, message: self.message, write: self.write };
                 servers.push((Server::start(service, transport, &self.options)?, seat));
             }
         }
@@ -156,7 +157,7 @@ impl<S: Socket> Listener<S> {
 /// A transport that was accepted, and how long its peer may take.
 struct Accepted<M> {
     transport: M,
-    first_message: Duration,
+    message: Duration,
     write: Duration,
 }
 
@@ -164,7 +165,7 @@ impl<M: Medium> Medium for Accepted<M> {
     type Runtime = M::Runtime;
 
     fn into_transport(self) -> Transport {
-        self.transport.into_transport().first_message_timeout(self.first_message).write_timeout(self.write)
+        self.transport.into_transport().message_timeout(self.message).write_timeout(self.write)
     }
 }
 

@@ -17,6 +17,9 @@ pub(super) trait Wire: Send {
     /// The next frame of what was taken in.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
 
+    /// Returns whether a part of a frame was taken in.
+    fn has_begun(&self) -> bool;
+
     fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>>;
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -54,6 +57,10 @@ impl<R: Source, W: Sink> Wire for Bytes<R, W> {
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.lines.next_frame()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.lines.has_begun()
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
@@ -104,6 +111,11 @@ impl<M: Messages> Wire for Whole<M> {
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
         std::mem::take(&mut self.is_there).then(|| Frame::new(&self.message))
+    }
+
+    fn has_begun(&self) -> bool {
+        // Messages come whole.
+        false
     }
 
     fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
