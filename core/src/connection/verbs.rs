@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl<E> Connection<E> {
-    /// Asks the peer for something. It ends with exactly one [`Event::Response`].
+    /// Asks the peer for something. It ends with exactly one [`Event::Response`](super::Event::Response).
     ///
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
@@ -88,7 +88,7 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, told)
     }
 
-    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`]; the peer is told when it can be.
+    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`](super::Outcome::Cancelled); the peer is told when it can be.
     ///
     /// # Errors
     /// If it has ended, or is the handshake.
@@ -113,7 +113,7 @@ impl<E> Connection<E> {
     ///
     /// # Errors
     /// [`SendError::Busy`] if there is no room now and [`SendError::Answered`] if it has been answered before, as for
-    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`] is too small for any answer. It is still
+    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`](super::Limits::frame_bytes) is too small for any answer. It is still
     /// owed one then, unless it has been answered.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
@@ -226,7 +226,7 @@ impl<E> Connection<E> {
     }
 
     /// Ends the connection: calls end at once, nothing new is begun, and what the peer was promised may still be
-    /// answered for a while ([`Limits::drain`]). Closing twice is closing once.
+    /// answered for a while ([`Limits::drain`](super::Limits::drain)). Closing twice is closing once.
     pub fn close(&mut self, now: Timestamp) {
         self.engine.close(now);
     }

@@ -41,7 +41,7 @@ impl Session {
     }
 
     /// Whether it is over: its connection has ended, every event is taken and everything written. Then the endpoint is to
-    /// [forget](super::Endpoint::forget) it, and it can be dropped.
+    /// [forget](crate::http::server::Endpoint::forget) it, and it can be dropped.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.conn.is_drained() && self.events.is_empty() && self.exchanges.is_empty()
