@@ -188,8 +188,8 @@ impl Connection<ServerEnd> {
     /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which
     /// `is_there` is true, because they exist and whoever asks may know of them.
     ///
-    /// Such a subscription comes as an [`Event::Request`] with [`Method::Listen`](crate::protocol::Method::Listen), and is answered with this or with an
-    /// error. All others are opened by the connection itself.
+    /// Such a subscription comes as an [`Event::Request`] with [`Method::Listen`](crate::protocol::Method::Listen), and is
+    /// answered with this or with an error. All others are opened by the connection itself.
     ///
     /// # Errors
     /// If the request is none of this kind, has been answered, or too much waits to be written.

@@ -88,7 +88,8 @@ impl<E> Connection<E> {
         self.engine.noted(Room::Message, told)
     }
 
-    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`](super::Outcome::Cancelled); the peer is told when it can be.
+    /// Gives up on a call. It ends at once, as [`Outcome::Cancelled`](super::Outcome::Cancelled); the peer is told when it can
+    /// be.
     ///
     /// # Errors
     /// If it has ended, or is the handshake.
@@ -113,8 +114,8 @@ impl<E> Connection<E> {
     ///
     /// # Errors
     /// [`SendError::Busy`] if there is no room now and [`SendError::Answered`] if it has been answered before, as for
-    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`](super::Limits::frame_bytes) is too small for any answer. It is still
-    /// owed one then, unless it has been answered.
+    /// [`respond`](Self::respond). [`SendError::TooLarge`] if [`Limits::frame_bytes`](super::Limits::frame_bytes) is too small
+    /// for any answer. It is still owed one then, unless it has been answered.
     pub fn respond_or_error<T: Encode>(&mut self, key: ReplyKey, result: &T) -> Result<Option<SendError>, SendError> {
         let version = self.engine.version_of(key);
         let answered = self.engine.respond_or_error(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))));
