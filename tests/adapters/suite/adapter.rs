@@ -111,6 +111,8 @@ pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static
 pub(crate) trait Listener: Sized + Send + 'static {
     /// How long a client may take until its first message, where that is bounded, and until it reads something.
     fn timeouts(self, message: Duration, write: Duration) -> Self;
+    /// How many functions run at once for all clients, where they share threads.
+    fn functions(self, most: usize) -> Self;
     fn address(&self) -> Option<SocketAddr>;
     fn stopper(&self) -> Stopper;
     fn serve(self, service: &Service) -> Result<(), Error>;
@@ -254,6 +256,10 @@ macro_rules! adapter {
                 self.message_timeout(message).write_timeout(write)
             }
 
+            fn functions(self, most: usize) -> Self {
+                self.options(Options { functions: most, ..Options::default() })
+            }
+
             fn address(&self) -> Option<SocketAddr> {
                 self.local_addr()
             }
@@ -270,6 +276,10 @@ macro_rules! adapter {
         impl Listener for $it::http::Listener {
             fn timeouts(self, _: Duration, write: Duration) -> Self {
                 self.write_timeout(write)
+            }
+
+            fn functions(self, most: usize) -> Self {
+                self.options(Options { functions: most, ..Options::default() })
             }
 
             fn address(&self) -> Option<SocketAddr> {

@@ -3,12 +3,12 @@
 
 use std::{
     env, fs,
-    io::{ErrorKind, Read, Write},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
     net::{Ipv4Addr, SocketAddr, TcpStream},
     os::unix::net::UnixStream,
     process,
     sync::{
-        Arc,
+        Arc, Condvar, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -30,6 +30,7 @@ scenarios![
     silent_connections_lose_their_seats,
     messages_that_are_not_completed_end_their_connections,
     one_address_leaves_seats_for_others,
+    functions_of_one_address_leave_threads_for_others,
     a_client_that_reads_nothing_loses_its_connection,
     a_connection_is_kept_alive,
 ];
@@ -225,6 +226,73 @@ fn one_address_leaves_seats_for_others<A: Adapter>() {
         assert!(is_served(&dial_from(3, address)), "and so does a third one");
         assert!(is_served(&many[0]), "nobody has lost anything");
     });
+}
+
+/// The lines of a client that calls this tool so many times, and then has its server say that it is there.
+fn calls_of(tool: &str, times: usize) -> String {
+    let initialize = json!({"jsonrpc": "2.0", "id": "initialize", "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "stranger", "version": "1"},
+    }});
+    let call =
+        |id| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": {}}});
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    let ping = json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"});
+    let messages = [initialize, ready].into_iter().chain((0..times).map(call)).chain([ping]);
+    messages.map(|message| format!("{message}\n")).collect()
+}
+
+/// Reads lines until so many have this in them.
+fn hear_lines(lines: &mut impl BufRead, what: &str, times: usize) {
+    let mut heard = lines.lines().map_while(Result::ok).filter(|line| line.contains(what));
+    assert_eq!(heard.by_ref().take(times).count(), times, "{what}");
+}
+
+/// Connections of a runtime share its threads.
+fn functions_of_one_address_leave_threads_for_others<A: Adapter>() {
+    const MOST: usize = 8;
+    let gate = Arc::new((Mutex::new((0, false)), Condvar::new()));
+    let (entered, waits) = (gate.clone(), LONG);
+    let service = Service::builder("strangers", "1")
+        .tool(Tool::new("block", move || {
+            let (state, changed) = &*entered;
+            let mut state = state.lock().expect("no panic");
+            state.0 += 1;
+            changed.notify_all();
+            let _ = changed.wait_timeout_while(state, waits, |(_, is_open)| !*is_open).expect("no panic");
+            "blocked"
+        }))
+        .tool(Tool::new("pass", || "passed"))
+        .build()
+        .expect("all names differ");
+    let listener = A::listen_tcp(16).functions(MOST);
+    let (address, stop) = (listener.address().expect("it is TCP"), listener.stopper());
+    let served = thread::spawn(move || listener.serve(&service).is_ok());
+    // With two connections, and more than one client may have at once.
+    let greedy: Vec<_> = (0..2).map(|_| dial(address)).collect();
+    let mut greedy: Vec<_> = greedy.iter().map(|stream| (stream, BufReader::new(stream))).collect();
+    for (stream, lines) in &mut greedy {
+        (&**stream).write_all(calls_of("block", MOST).as_bytes()).expect("it is read");
+        hear_lines(lines, "ping", 1);
+    }
+    let (state, changed) = &*gate;
+    let begun = changed.wait_timeout_while(state.lock().expect("no panic"), LONG, |(begun, _)| *begun < MOST - 1);
+    drop(begun.expect("no panic"));
+    let other = dial_from(2, address);
+    (&other).write_all(calls_of("pass", 1).as_bytes()).expect("it is read");
+    hear_lines(&mut BufReader::new(&other), "passed", 1);
+    // Threads have some for each connection.
+    let most = if A::NAME == "blocking" { 2 * MOST } else { MOST - 1 };
+    let mut state = state.lock().expect("no panic");
+    assert!(state.0 <= most, "{} functions have begun", state.0);
+    state.1 = true;
+    drop(state);
+    changed.notify_all();
+    for (_, lines) in &mut greedy {
+        hear_lines(lines, "blocked", MOST);
+    }
+    drop(greedy);
+    stop();
+    assert!(served.join().expect("no panic"), "it was told to stop");
 }
 
 fn a_client_that_reads_nothing_loses_its_connection<A: Adapter>() {

@@ -1,19 +1,19 @@
 //! What holds a connection and has its messages brought to the peer.
 
-#[cfg(feature = "http")]
-use std::sync::Arc;
-use std::task::Waker;
+use std::{
+    ops::{Deref, DerefMut},
+    sync::Arc,
+    task::Waker,
+};
 
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
 
-#[cfg(feature = "http")]
 use super::{Holder, functions::Functions};
 
-/// What holds a connection and has its messages brought to the peer: the connection itself if that is a pipe, or a binding
-/// of several streams.
+/// What holds a connection and has its messages brought to the peer: over a pipe, or over several streams that are bound to it.
 pub(super) trait Carrier<E>: Send + 'static {
     /// The connection, to be used at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
@@ -44,7 +44,6 @@ pub(super) trait Carrier<E>: Send + 'static {
     }
 
     /// Returns what functions share with those of other connections, and which client they are run for.
-    #[cfg(feature = "http")]
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
         None
     }
@@ -55,36 +54,67 @@ pub(super) trait Carrier<E>: Send + 'static {
     }
 }
 
-impl<E: Send + 'static> Carrier<E> for Connection<E> {
-    fn connection(&mut self, _now: Timestamp) -> &mut Self {
-        self
+/// A connection that has a pipe to itself.
+pub(super) struct Piped<E> {
+    connection: Connection<E>,
+    functions: Option<(Arc<Functions>, Holder)>,
+}
+
+impl<E> Piped<E> {
+    /// Creates one whose functions count among those of other connections, if it is one of several.
+    pub(super) const fn new(connection: Connection<E>, functions: Option<(Arc<Functions>, Holder)>) -> Self {
+        Self { connection, functions }
+    }
+}
+
+impl<E> Deref for Piped<E> {
+    type Target = Connection<E>;
+
+    fn deref(&self) -> &Connection<E> {
+        &self.connection
+    }
+}
+
+impl<E> DerefMut for Piped<E> {
+    fn deref_mut(&mut self) -> &mut Connection<E> {
+        &mut self.connection
+    }
+}
+
+impl<E: Send + 'static> Carrier<E> for Piped<E> {
+    fn connection(&mut self, _now: Timestamp) -> &mut Connection<E> {
+        &mut self.connection
     }
 
-    fn timeless(&mut self, _now: impl FnOnce() -> Timestamp) -> &mut Self {
-        self
+    fn timeless(&mut self, _now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
+        &mut self.connection
     }
 
-    fn view(&self) -> &Self {
-        self
+    fn view(&self) -> &Connection<E> {
+        &self.connection
     }
 
     fn poll_event(&mut self) -> Option<Event<'static>> {
-        self.poll_event()
+        self.connection.poll_event()
     }
 
     fn due(&self) -> Option<Timestamp> {
-        self.poll_timeout().map(|deadline| deadline.at)
+        self.connection.poll_timeout().map(|deadline| deadline.at)
     }
 
     fn handle_timeout(&mut self, now: Timestamp) {
-        self.handle_timeout(now);
+        self.connection.handle_timeout(now);
     }
 
     fn has_output(&self) -> bool {
-        self.has_output()
+        self.connection.has_output()
     }
 
     fn wants_input(&mut self, now: Timestamp) -> bool {
-        self.wants_input(now)
+        self.connection.wants_input(now)
+    }
+
+    fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
+        self.functions.as_ref().map(|(functions, holder)| (functions, holder))
     }
 }

@@ -9,11 +9,12 @@ use std::{
     time::Duration,
 };
 
-use mcp_proto::{connection::Connection, rpc::Timestamp};
+use mcp_proto::rpc::Timestamp;
 
 use super::{
     Output, Runtime,
     bounds::LAST_READ,
+    carrier::Piped,
     desk::{BATCH, Desk, Mover, Post},
     hub::{Hub, State},
     wire::Wire,
@@ -34,7 +35,7 @@ pub(super) struct Timeouts {
 
 /// One connection, its transport and its jobs.
 pub(super) struct Conversation<E: Send + 'static, R: Runtime> {
-    desk: Desk<E, Connection<E>, R>,
+    desk: Desk<E, Piped<E>, R>,
     pipe: Pipe,
 }
 
@@ -141,8 +142,8 @@ impl Pipe {
     }
 }
 
-impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
-    fn read(&mut self, post: &Post<E, Connection<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
+impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
+    fn read(&mut self, post: &Post<E, Piped<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let hub = &post.hub;
         self.tell(hub);
         if !self.reads {
@@ -150,7 +151,7 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
         }
         // What the peer said before it stopped reading is heard in any case.
         let failed = self.failed.is_some();
-        let wants_input = |state: &mut State<Connection<E>>| failed || state.carrier.wants_input(now);
+        let wants_input = |state: &mut State<Piped<E>>| failed || state.carrier.wants_input(now);
         let mut moved = false;
         if self.filled.is_none() {
             self.is_paused = !wants_input(&mut lock(&hub.state));
@@ -217,7 +218,7 @@ impl<E: Send + 'static> Mover<E, Connection<E>> for Pipe {
         true
     }
 
-    fn write(&mut self, post: &Post<E, Connection<E>>, cx: &mut Context<'_>) -> bool {
+    fn write(&mut self, post: &Post<E, Piped<E>>, cx: &mut Context<'_>) -> bool {
         if self.failed.is_some() {
             return false;
         }

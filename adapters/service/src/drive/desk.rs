@@ -279,10 +279,8 @@ impl<E: Send + 'static, C: Carrier<E>> Post<E, C> {
                     // A panic is the job's own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| ticket.hub.duty.run(|| run.run())));
                 };
-                #[cfg(feature = "http")]
                 let shared =
                     lock(&hub.state).carrier.functions().map(|(functions, holder)| (functions.clone(), holder.clone()));
-                #[cfg(feature = "http")]
                 if let Some((functions, holder)) = shared {
                     let threads = runtime.clone();
                     let start = move |turn| {

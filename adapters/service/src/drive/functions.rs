@@ -1,4 +1,4 @@
-//! The functions that run for all sessions of an endpoint.
+//! The functions that run for all connections of a listener, or for all sessions of an endpoint.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -40,6 +40,7 @@ struct State {
 }
 
 impl Functions {
+    #[cfg(any(feature = "http", all(unix, feature = "os")))]
     pub(super) fn new(most: usize, patience: Duration) -> Arc<Self> {
         Arc::new(Self { quota: Quota::new(most.max(1)), patience, state: Mutex::default() })
     }

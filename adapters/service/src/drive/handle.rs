@@ -16,9 +16,10 @@ use mcp_proto::{
 };
 
 use super::{
-    Messages, Options, Runtime, Sink, Sniffer, Source, Watch,
-    carrier::Carrier,
+    Holder, Messages, Options, Runtime, Sink, Sniffer, Source, Watch,
+    carrier::{Carrier, Piped},
     conversation::{Conversation, Timeouts},
+    functions::Functions,
     hub::{Hub, Stage},
     memory::pipe,
     wire::{Bytes, Whole, Wire},
@@ -36,6 +37,7 @@ pub struct Transport {
     linger: Duration,
     sniffer: Sniffer,
     timeouts: Timeouts,
+    functions: Option<(Arc<Functions>, Holder)>,
     end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -62,7 +64,8 @@ impl Transport {
     }
 
     fn with(io: Io) -> Self {
-        Self { io, linger: Duration::ZERO, sniffer: Sniffer::off(), timeouts: Timeouts::default(), end: None }
+        let (sniffer, timeouts) = (Sniffer::off(), Timeouts::default());
+        Self { io, linger: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
     }
 
     /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least one.
@@ -98,6 +101,13 @@ impl Transport {
     #[must_use]
     pub fn write_timeout(mut self, timeout: Duration) -> Self {
         self.timeouts.write = Some(timeout);
+        self
+    }
+
+    /// Has functions count among those of other connections, as functions of this client.
+    #[cfg(all(unix, feature = "os"))]
+    pub(super) fn functions(mut self, functions: Arc<Functions>, holder: Holder) -> Self {
+        self.functions = Some((functions, holder));
         self
     }
 
@@ -220,8 +230,8 @@ impl<E: Send + 'static> Handle<E> {
         options: &Options,
     ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
-        let hub = Hub::new(connection, options);
-        let Transport { io, linger, sniffer, timeouts, end } = transport.into_transport();
+        let Transport { io, linger, sniffer, timeouts, functions, end } = transport.into_transport();
+        let hub = Hub::new(|now| Piped::new(connection(now), functions), options);
         let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
         let wire: Box<dyn Wire> = match io {
             Io::Bytes(source, sink) => Box::new(Bytes::new(source, sink, limit, sniffer)),

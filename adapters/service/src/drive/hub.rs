@@ -14,13 +14,15 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-#[cfg(feature = "http")]
-use super::Holder;
-use super::{Duty, Jobs, Options, Slot, Watch, bounds::NEVER, carrier::Carrier};
+use super::{
+    Duty, Holder, Jobs, Options, Slot, Watch,
+    bounds::NEVER,
+    carrier::{Carrier, Piped},
+};
 use crate::{Link, Lobby, link::Running, sync::lock};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
-pub(super) struct Hub<E, C = Connection<E>> {
+pub(super) struct Hub<E, C = Piped<E>> {
     pub(super) state: Mutex<State<C>>,
     pub(super) jobs: Mutex<Work>,
     pub(super) lobby: Lobby,
@@ -225,7 +227,6 @@ impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
         &self.lobby
     }
 
-    #[cfg(feature = "http")]
     fn holder(&self) -> Holder {
         lock(&self.state).carrier.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }

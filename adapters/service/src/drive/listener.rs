@@ -15,6 +15,7 @@ use std::{
 use super::{
     Error, Holder, Medium, Options, Permit, Quota, Runtime, Server, Stopper, Transport, Watch,
     bounds::{MESSAGE, WRITE},
+    functions::Functions,
     os::{SHORTAGE, is_fatal, is_passing, most_connections},
     runtime::sleep,
 };
@@ -124,6 +125,7 @@ impl<S: Socket> Listener<S> {
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
         let seats = Quota::new(self.connections.min(most_connections(1)));
+        let functions = Functions::new(self.options.functions, self.options.function_wait);
         let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
         loop {
             let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
@@ -142,7 +144,8 @@ impl<S: Socket> Listener<S> {
             };
             servers.retain(|(server, _)| !server.handle.is_over());
             if let Some(seat) = seats.take(&holder, 1) {
-                let transport = Accepted { transport, message: self.message, write: self.write };
+                let functions = (functions.clone(), holder);
+                let transport = Accepted { transport, message: self.message, write: self.write, functions };
                 servers.push((Server::start(service, transport, &self.options)?, seat));
             }
         }
@@ -159,13 +162,15 @@ struct Accepted<M> {
     transport: M,
     message: Duration,
     write: Duration,
+    functions: (Arc<Functions>, Holder),
 }
 
 impl<M: Medium> Medium for Accepted<M> {
     type Runtime = M::Runtime;
 
     fn into_transport(self) -> Transport {
-        self.transport.into_transport().message_timeout(self.message).write_timeout(self.write)
+        let Self { transport, message, write, functions: (functions, holder) } = self;
+        transport.into_transport().message_timeout(message).write_timeout(write).functions(functions, holder)
     }
 }
 

@@ -17,7 +17,6 @@ mod duty;
 mod error;
 #[cfg(all(unix, feature = "os"))]
 mod fd;
-#[cfg(feature = "http")]
 mod functions;
 mod handle;
 #[cfg(feature = "http")]

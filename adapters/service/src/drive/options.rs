@@ -20,7 +20,8 @@ pub struct Options {
     /// Asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they take no thread,
     /// but what they hold.
     pub async_handlers: usize,
-    /// Functions that run at the same time for all sessions of an endpoint of HTTP; at least one. A client gets a
+    /// Functions that run at the same time for all sessions of an endpoint of HTTP, or, on a runtime, for all connections of a
+    /// listener; at least one. A client gets a
     /// [part](super::Quota). As long as it has that, its other functions wait. If four times as many as this number wait, more
     /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
     /// that runtimes have for functions, which is 512 on tokio and 500 on smol.

@@ -21,9 +21,9 @@ pub struct TaskPolicy {
     /// is refused for which there is no room, and fails if there is none for its result. Default 64 MiB.
     pub max_shared_bytes: usize,
     /// How many of [`max_shared_tasks`](Self::max_shared_tasks) one principal may have, so that no client takes the tasks of
-    /// all others. Where principals are not known, this holds for each address over HTTP, and else for each connection. Where
-    /// an HTTP server tells no addresses (`PeerAddr`), it is no bound there, since each request
-    /// of 2026-07-28 is a connection. Default 256.
+    /// all others. Where principals are not known, this holds for each address over HTTP and at a listener for TCP on a runtime,
+    /// and else for each connection. Where an HTTP server tells no addresses (`PeerAddr`), it is no bound there, since each
+    /// request of 2026-07-28 is a connection. Default 256.
     pub max_tasks_per_principal: usize,
     /// How much of [`max_shared_bytes`](Self::max_shared_bytes) the tasks of one principal may weigh, in bytes, as above.
     /// Default 16 MiB.
