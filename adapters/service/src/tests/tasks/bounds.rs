@@ -4,11 +4,13 @@ use mcp_proto::schema::TaskSupport;
 use serde_json::{Value, json};
 
 use super::{get, simple, start};
+use crate::tests::object;
 use crate::{Context, Service, Tool};
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
 fn service() -> Service {
-    let wait = Tool::new_async("wait", async |_: Value, context: Context| {
+    let any = object(&json!({"type": "object"}));
+    let wait = Tool::with_schema_async("wait", any, async |_: Value, context: Context| {
         context.cancelled().await;
         "cancelled"
     });
