@@ -97,7 +97,7 @@ enum From {
 impl Crew {
     /// A crew that grows as long as more jobs may run at once.
     pub(crate) fn new(options: &Options) -> Arc<Self> {
-        let roster = Mutex::new(Roster { jobs: Jobs::on_threads(options), ..Roster::default() });
+        let roster = Mutex::new(Roster { jobs: Jobs::on_threads(options.job_limits()), ..Roster::default() });
         let (duty, work, left) = Default::default();
         Arc::new(Self { duty, roster, work, left, size: options.handlers.max(1) + 1 })
     }

@@ -12,7 +12,7 @@ use std::{
     thread::{self, Thread},
 };
 
-use crate::drive;
+use crate::driver_api::waits;
 #[cfg(any(test, feature = "testing"))]
 use crate::testing::Workers;
 
@@ -174,7 +174,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }
-        drive::waits();
+        waits();
         signal.sleep();
     }
 }

@@ -159,6 +159,7 @@ mod clock;
 mod context;
 mod custom;
 pub mod drive;
+pub mod driver_api;
 mod error;
 mod failure;
 mod form;

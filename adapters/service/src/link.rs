@@ -13,7 +13,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::{Later, block_on, drive::Holder, lobby::Lobby, service::Errand};
+use crate::{Later, block_on, driver_api::Holder, lobby::Lobby, service::Errand};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {

@@ -120,7 +120,7 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     pub(super) fn since(epoch: Instant, carrier: C, options: &Options) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None, handing: false, visitors: 0 }),
-            jobs: Mutex::new(Work { jobs: Jobs::new(options), ..Work::default() }),
+            jobs: Mutex::new(Work { jobs: Jobs::new(options.job_limits()), ..Work::default() }),
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),

@@ -13,7 +13,6 @@ mod client;
 mod command;
 mod conversation;
 mod desk;
-mod duty;
 mod error;
 #[cfg(all(unix, feature = "os"))]
 mod fd;
@@ -23,7 +22,6 @@ mod handle;
 pub mod http;
 mod hub;
 mod io;
-mod jobs;
 mod lines;
 #[cfg(all(unix, feature = "os"))]
 mod listener;
@@ -44,6 +42,7 @@ pub mod threads;
 mod watch;
 mod wire;
 
+pub use crate::driver_api::{Duty, Holder, Jobs, Slot, on_wait, weight};
 pub use crate::queue::Queue;
 #[cfg(all(unix, feature = "os"))]
 pub use child::Child;
@@ -53,21 +52,18 @@ pub use command::Command;
 
 /// Calls something off. May be called more than once.
 pub type Stopper = Box<dyn Fn() + Send>;
-pub(crate) use duty::waits;
-pub use duty::{Duty, on_wait};
 pub use error::{Ending, Error};
 #[cfg(all(unix, feature = "os"))]
 pub use fd::{FdReader, FdWriter};
 pub use handle::{Handle, Medium, Transport};
 pub use io::{Messages, Sink, Source};
-pub use jobs::{Jobs, Slot, weight};
 pub use lines::{Lines, Sniffer};
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
 pub use options::Options;
 pub use output::Output;
 pub use process::{Exit, Ladder, Process, Rung, Stderr};
-pub use quota::{Holder, Permit, Quota};
+pub use quota::{Permit, Quota};
 pub use restart::{Restart, Restarts};
 pub use runtime::{Runtime, Timer};
 pub use server::{Server, serve, serve_with};

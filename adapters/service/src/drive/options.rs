@@ -7,7 +7,7 @@ use mcp_proto::{
     protocol::ProtocolVersion,
 };
 
-use crate::{Peer, Subscriptions};
+use crate::{Peer, Subscriptions, driver_api::JobLimits};
 
 /// What a connection may take to run. How much the connection itself may hold is in its
 /// [`Limits`](mcp_proto::connection::Limits).
@@ -48,6 +48,17 @@ pub struct Options {
 }
 
 impl Options {
+    /// Returns the limits of the jobs of a connection.
+    #[must_use]
+    pub const fn job_limits(&self) -> JobLimits {
+        JobLimits {
+            handlers: self.handlers,
+            async_handlers: self.async_handlers,
+            waiting: self.waiting,
+            backlog: self.backlog,
+        }
+    }
+
     /// The same for the next connection to a server: with the era that it was of, and what was listened to there.
     #[must_use]
     pub fn after(&self, last: &Peer<ClientEnd>) -> Self {
@@ -62,14 +73,15 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
+        let JobLimits { handlers, async_handlers, waiting, backlog } = JobLimits::default();
         Self {
-            handlers: 32,
-            async_handlers: 1024,
+            handlers,
+            async_handlers,
             functions: 384,
             function_wait: Duration::from_secs(60),
             unwritten: 256 << 20,
-            waiting: 16_384,
-            backlog: 16 << 20,
+            waiting,
+            backlog,
             opening: Opening::unknown(),
             subscriptions: None,
         }

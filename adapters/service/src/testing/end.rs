@@ -22,7 +22,7 @@ use mcp_proto::{
 use super::Workers;
 use crate::{
     Application, Link, Lobby, Run, Running,
-    drive::{Jobs, Options, Slot, weight},
+    driver_api::{JobLimits, Jobs, Slot, weight},
     sync::lock,
 };
 
@@ -103,7 +103,7 @@ impl<E: Send + 'static> End<E> {
             app,
             clock: clock.clone(),
             lobby: Lobby::new(),
-            jobs: Mutex::new(Jobs::new(&Options::default())),
+            jobs: Mutex::new(Jobs::new(JobLimits::default())),
             tasks: Tasks::default(),
             workers: workers.clone(),
             this: OnceLock::new(),

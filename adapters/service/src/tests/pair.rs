@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::{
     Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, Subscriptions,
-    drive::Holder, sync::lock,
+    driver_api::Holder, sync::lock,
 };
 
 /// How long a test may wait for threads of its own before it has failed.

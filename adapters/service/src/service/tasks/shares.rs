@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::{Link, TaskPolicy, drive};
+use crate::{Link, TaskPolicy, driver_api};
 
 /// Whose share a task takes up.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +27,8 @@ impl Holder {
     pub(super) fn of<E: 'static>(owner: Option<&str>, link: &dyn Link<E>, connection: u64) -> Self {
         match (owner, link.holder()) {
             (Some(owner), _) => Self::Principal(owner.to_owned()),
-            (None, drive::Holder::Address(address)) => Self::Address(address),
-            (None, drive::Holder::Principal(_) | drive::Holder::Unknown) => Self::Connection(connection),
+            (None, driver_api::Holder::Address(address)) => Self::Address(address),
+            (None, driver_api::Holder::Principal(_) | driver_api::Holder::Unknown) => Self::Connection(connection),
         }
     }
 }

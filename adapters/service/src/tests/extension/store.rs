@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Application, Context, Failure, Host, Service, ServiceBuilder, TaskPolicy,
-    drive::Holder,
+    driver_api::Holder,
     sync::lock,
     testing::{Pair, code},
     tests::echo,

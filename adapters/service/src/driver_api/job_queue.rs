@@ -4,13 +4,12 @@ use std::{collections::VecDeque, fmt};
 
 use mcp_proto::connection::Event;
 
-use super::Options;
 use crate::{Job, Order, Run};
 
 /// What a job weighs beside the text that it keeps.
 const JOB: usize = 256;
 
-/// What the job of an event weighs in the [backlog](Options::backlog).
+/// What the job of an event weighs in the [backlog](JobLimits::backlog).
 #[must_use]
 pub fn weight(event: &Event<'_>) -> usize {
     match event {
@@ -21,12 +20,31 @@ pub fn weight(event: &Event<'_>) -> usize {
     }
 }
 
+/// The limits of the jobs of a connection.
+#[derive(Clone, Copy, Debug)]
+pub struct JobLimits {
+    /// Functions that run at the same time; at least one. Default 32.
+    pub handlers: usize,
+    /// Futures that run at the same time on a runtime; at least one. Default 1,024.
+    pub async_handlers: usize,
+    /// Requests that wait for a handler. Default 16,384.
+    pub waiting: usize,
+    /// Bytes of notifications that wait for their handlers. Default 16 MiB.
+    pub backlog: usize,
+}
+
+impl Default for JobLimits {
+    fn default() -> Self {
+        Self { handlers: 32, async_handlers: 1024, waiting: 16_384, backlog: 16 << 20 }
+    }
+}
+
 /// The jobs of a connection that have not begun, in the order in which they came, and how many of them run.
 ///
 /// It only keeps account: a driver [pushes](Self::push) jobs, runs those that come [next](Self::next), and says when they
 /// have [ended](Self::ended).
 pub struct Jobs {
-    options: Options,
+    limits: JobLimits,
     /// Futures take threads, too.
     only_threads: bool,
     /// Those in sequence. Nothing behind one of them begins before it has ended.
@@ -52,7 +70,7 @@ struct Waiting {
 
 impl Default for Jobs {
     fn default() -> Self {
-        Self::new(&Options::default())
+        Self::new(JobLimits::default())
     }
 }
 
@@ -81,9 +99,9 @@ const FUTURES: usize = 1;
 impl Jobs {
     /// Where futures run on a runtime, and functions on threads.
     #[must_use]
-    pub fn new(options: &Options) -> Self {
+    pub fn new(limits: JobLimits) -> Self {
         Self {
-            options: options.clone(),
+            limits,
             only_threads: false,
             sequenced: VecDeque::new(),
             concurrent: Default::default(),
@@ -97,8 +115,8 @@ impl Jobs {
 
     /// Where each job takes a thread.
     #[must_use]
-    pub fn on_threads(options: &Options) -> Self {
-        Self { only_threads: true, ..Self::new(options) }
+    pub fn on_threads(limits: JobLimits) -> Self {
+        Self { only_threads: true, ..Self::new(limits) }
     }
 
     /// Queues a job.
@@ -107,8 +125,8 @@ impl Jobs {
     /// The job, if there is no place for it: too many requests wait, or it weighs something, and those that wait weigh
     /// too much already. Dropping it, outside of any lock, answers a request.
     pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
-        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.options.backlog;
-        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.options.waiting;
+        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.backlog;
+        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.limits.waiting;
         if !fits || !has_place {
             return Err(job);
         }
@@ -196,7 +214,7 @@ impl Jobs {
     }
 
     fn has_slot(&self, lane: usize) -> bool {
-        let size = if lane == FUNCTIONS { self.options.handlers } else { self.options.async_handlers };
+        let size = if lane == FUNCTIONS { self.limits.handlers } else { self.limits.async_handlers };
         self.running[lane] < size.max(1)
     }
 
@@ -242,8 +260,8 @@ mod tests {
         Job::future(order, async move { begun.lock().expect("no panic").push(number) })
     }
 
-    fn options(handlers: usize, async_handlers: usize) -> Options {
-        Options { handlers, async_handlers, ..Options::default() }
+    fn limits(handlers: usize, async_handlers: usize) -> JobLimits {
+        JobLimits { handlers, async_handlers, ..JobLimits::default() }
     }
 
     /// Begins all that may begin, and hands back what they take up.
@@ -259,7 +277,7 @@ mod tests {
     #[test]
     fn nothing_overtakes_what_is_in_sequence() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(&options(9, 9));
+        let mut jobs = Jobs::new(limits(9, 9));
         type Make = fn(&Begun, Order, u32) -> Job;
         let queue: [(Make, Order); 7] = [
             (function, Order::Concurrent),
@@ -293,7 +311,7 @@ mod tests {
     #[test]
     fn functions_that_are_busy_do_not_hold_up_futures() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(&options(2, 3));
+        let mut jobs = Jobs::new(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
             jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
@@ -305,7 +323,7 @@ mod tests {
         begin(&mut jobs);
         assert_eq!(begun.lock().expect("no panic").last(), Some(&2));
         // Where there are only threads, they share them.
-        let mut jobs = Jobs::on_threads(&options(2, 3));
+        let mut jobs = Jobs::on_threads(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
             jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
@@ -316,7 +334,7 @@ mod tests {
     #[test]
     fn those_that_outlive_their_connection_are_known() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(&options(9, 9));
+        let mut jobs = Jobs::new(limits(9, 9));
         for job in [function, future] {
             jobs.push(job(&begun, Order::Concurrent, 0), 0).expect("there is room");
             jobs.push(job(&begun, Order::Concurrent, 1).outliving(), 0).expect("there is room");
@@ -330,7 +348,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_handed_back() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(&Options { waiting: 3, backlog: 1000, ..options(1, 1) });
+        let mut jobs = Jobs::new(JobLimits { waiting: 3, backlog: 1000, ..limits(1, 1) });
         for number in 0..3 {
             jobs.push(future(&begun, Order::Concurrent, number), 0).expect("there is room");
         }
