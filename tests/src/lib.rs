@@ -16,6 +16,7 @@
 //! - [`outline`]: the functions of a source file
 //! - [`listing`]: the test programs, and the tests that they list
 //! - [`coverage`]: the report made from both
+//! - [`structure`]: the import circles, layers and lengths of each crate
 //! - [`web`]: an HTTP server in memory, asked by hand
 //! - [`caller`]: an HTTP client in memory, answered by hand
 //! - [`net`]: both of them, joined
@@ -40,5 +41,6 @@ pub mod requirements;
 pub mod sessions;
 pub mod simulate;
 pub mod solo;
+pub mod structure;
 pub mod web;
 pub mod workspace;

@@ -1,6 +1,6 @@
 //! The laws of the house, as properties over random conversations in both eras, and with both of them on one connection.
 //!
-//! Law 1 (no I/O, no clock, no randomness in the core) is a matter of what is linked: see `floors.rs` and `no_std.rs`.
+//! Law 1 (no I/O, no clock, no randomness in the core) is a matter of what is linked: see `layers.rs` and `no_std.rs`.
 
 mod laws_support;
 

@@ -1,0 +1,365 @@
+//! The layers of the workspace, read from its sources.
+//!
+//! Imports in each crate run down, no circle has more than three files, no file imports through its own `lib.rs`. The core
+//! touches nothing outside of itself, adapters decide nothing, and files stay short. `cargo run -p mcp-tests --bin structure`
+//! prints what the checks find.
+
+use std::fmt::Write as _;
+
+use mcp_tests::structure::tokens::words;
+use mcp_tests::structure::{CRATES, Report, Rooms, check, sources};
+use mcp_tests::workspace::{self, Source};
+
+/// Faults that are known, by crate: exactly these. A fault that is gone is deleted here in the same change, so the table only
+/// shrinks. It is to become empty.
+const KNOWN: [(&str, &[&str]); 6] = [
+    (
+        "mcp-proto",
+        &[
+            "circle of 29 files in src/schema",
+            "circle of 21 files in src/connection",
+            "circle of 12 files in src/http/server",
+            "circle of 11 files in src/wire",
+            "1: long functions",
+        ],
+    ),
+    ("mcp-service", &["circle of 48 files in src", "252: imports through lib.rs", "128: files without a room"]),
+    ("mcp-driver", &[]),
+    ("mcp-blocking", &["circle of 4 files in src/http", "18: imports through lib.rs", "23: files without a room"]),
+    ("mcp-smol", &["6: imports through lib.rs", "10: files without a room"]),
+    ("mcp-tokio", &["6: imports through lib.rs", "11: files without a room"]),
+];
+
+/// The longest file of tests, benches and fuzz targets, in lines. Those of the crates are shorter.
+const LONGEST_FILE: usize = 800;
+
+/// What adapters know of the core: a connection, its clock, its frames and its end, what a server says of itself, and of HTTP
+/// what an answer is and who may come in. No method, no capability, no revision, no error: nothing that could be decided by.
+const KNOWN_TO_ADAPTERS: [&str; 28] = [
+    "Address",
+    "Answer",
+    "Caller",
+    "Client",
+    "ClientConfig",
+    "ClientEnd",
+    "CloseReason",
+    "Connection",
+    "Event",
+    "Frame",
+    "InitializeResult",
+    "Limits",
+    "LineDecoder",
+    "Options",
+    "Paths",
+    "Policy",
+    "Server",
+    "ServerEnd",
+    "Timestamp",
+    "as",
+    // Modules.
+    "client",
+    "codec",
+    "connection",
+    "http",
+    "mcp_proto",
+    "rpc",
+    "schema",
+    "server",
+];
+
+/// Modules of the standard library that reach outside of the program.
+const OUTSIDE: [&str; 7] = ["env", "fs", "io", "net", "os", "process", "thread"];
+
+/// Names that stand for clocks, threads or randomness wherever they come from.
+const OUTSIDE_NAMES: [&str; 12] = [
+    "Instant",
+    "JoinHandle",
+    "RandomState",
+    "SystemTime",
+    "ThreadId",
+    "fastrand",
+    "getrandom",
+    "libc",
+    "rand",
+    "rustix",
+    "thread_local",
+    "tokio",
+];
+
+/// Whether a file holds unit tests only.
+fn is_test(source: &Source) -> bool {
+    source.path.with_extension("").iter().any(|part| part == "tests")
+}
+
+/// Every word in `source` that reaches outside of the core. Unit tests are left out: they run where there is a standard library.
+fn outside(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for word in words(&source.text) {
+        let reaches_out = match word.after_std.as_deref() {
+            Some(path) => OUTSIDE.contains(&path),
+            None => OUTSIDE_NAMES.contains(&word.text.as_str()),
+        };
+        if reaches_out {
+            let path = word.after_std.map_or(word.text, |path| format!("std::{path}"));
+            found.push(format!("{}:{}: `{path}`", source.path.display(), word.line));
+        }
+    }
+    found
+}
+
+fn report(found: Vec<String>) {
+    let list = found.iter().fold(String::new(), |mut list, line| {
+        let _ = write!(list, "\n  {line}");
+        list
+    });
+    assert!(found.is_empty(), "{list}");
+}
+
+#[test]
+fn crates_have_the_known_faults_only() {
+    let mut found = Vec::new();
+    for member in CRATES {
+        let sources = sources(member.folder);
+        let faults = check(&sources, member.rooms).faults();
+        let known = KNOWN.iter().find(|(name, _)| *name == member.name).map_or(&[][..], |(_, known)| known);
+        let new = faults.iter().filter(|fault| !known.contains(&fault.as_str()));
+        found.extend(new.map(|fault| format!("{}: not in the table: {fault}", member.name)));
+        let gone = known.iter().filter(|known| !faults.iter().any(|fault| fault == *known));
+        found.extend(gone.map(|fault| format!("{}: in the table, and not there: {fault}", member.name)));
+    }
+    if !found.is_empty() {
+        found.push("`cargo run -p mcp-tests --bin structure` prints each of them".to_owned());
+    }
+    report(found);
+}
+
+/// The folders of the core are its layers: this holds without exception.
+#[test]
+fn no_layer_of_the_core_imports_from_a_layer_above() {
+    let core = CRATES[0];
+    let found = check(&sources(core.folder), core.rooms);
+    report(found.upward.into_iter().chain(found.without_room).collect());
+}
+
+#[test]
+fn the_core_touches_nothing_outside() {
+    let sources = sources("core");
+    assert!(!sources.is_empty(), "no sources found");
+    report(sources.iter().filter(|source| !is_test(source)).flat_map(outside).collect());
+}
+
+#[test]
+fn the_core_is_no_std_and_safe() {
+    let lib = sources("core").into_iter().find(|source| source.path.ends_with("lib.rs")).expect("lib.rs");
+    for line in ["#![no_std]", "#![forbid(unsafe_code)]"] {
+        assert!(lib.text.lines().any(|found| found == line), "{line} is missing");
+    }
+}
+
+/// What a source uses of the core that an adapter has no business with.
+fn decides(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut fault = |what: String| found.push(format!("{}: {what}", source.path.display()));
+    let code: String = source.text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+    for (at, _) in code.match_indices("mcp_proto::") {
+        let mut open = 0;
+        let end = code[at..].find(|c: char| {
+            open += i32::from(c == '{') - i32::from(c == '}');
+            open < 0 || open == 0 && matches!(c, ';' | ',' | '(' | ')' | '<' | '>')
+        });
+        let path = &code[at..at + end.expect("a path ends")];
+        for name in path.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|name| !name.is_empty()) {
+            if !KNOWN_TO_ADAPTERS.contains(&name) {
+                fault(format!("`{name}`"));
+            }
+        }
+    }
+    // It is passed on as it is; only the last one is looked at, to go home after it.
+    for (at, _) in source.text.match_indices("Event::") {
+        if !source.text[at..].starts_with("Event::Closed") {
+            fault("an event that is looked into".to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn adapters_decide_nothing() {
+    for adapter in ["blocking", "smol", "tokio"] {
+        let root = workspace::root().join("adapters").join(adapter);
+        let sources = workspace::sources(&root, &["src"], &["rs"]).expect("readable sources");
+        report(sources.iter().flat_map(decides).collect());
+    }
+}
+
+#[test]
+fn what_an_adapter_should_not_know_is_found() {
+    for text in [
+        "use mcp_proto::{connection::Connection, protocol::Method};",
+        "fn f() -> bool { mcp_proto::protocol::has(1) }",
+        "use mcp_proto::connection::Event;\nfn f(event: &Event) -> bool { matches!(event, Event::Ready) }",
+    ] {
+        assert!(!decides(&source("driver.rs", text)).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn files_stay_short() {
+    let sources = workspace::sources(&workspace::root(), &workspace::CODE, &["rs"]).expect("readable sources");
+    assert!(sources.len() > 5, "only {} files found", sources.len());
+    let length = |source: &Source| source.text.lines().count();
+    let long = sources.iter().filter(|source| length(source) > LONGEST_FILE);
+    report(long.map(|source| format!("{}: {} lines", source.path.display(), length(source))).collect());
+}
+
+fn source(path: &str, text: &str) -> Source {
+    Source { path: path.into(), text: text.into() }
+}
+
+const ROOMS: Rooms = &[&["codec"], &["wire"], &["rpc"], &["protocol"], &["schema", "cache"], &["connection"]];
+
+/// Checks sources with the rooms above.
+fn checked(files: &[(&str, &str)]) -> Report {
+    check(&files.iter().map(|(path, text)| source(path, text)).collect::<Vec<_>>(), ROOMS)
+}
+
+/// The files that imports of the layers below and above lead to.
+const AROUND: [(&str, &str); 4] = [
+    ("lib.rs", "mod rpc; mod schema; mod wire; mod protocol; pub use wire::Id;"),
+    ("wire/mod.rs", "pub struct Id; pub fn f() {}"),
+    ("schema/mod.rs", "mod tool; pub use tool::{Prompt, Tool};"),
+    ("schema/tool.rs", "pub struct Tool; pub struct Prompt;"),
+];
+
+#[test]
+fn an_import_that_runs_upward_is_found() {
+    for text in [
+        "use crate::schema::Tool;",
+        "use crate::schema;",
+        "pub(crate) use crate::{wire::Id, schema::Tool};",
+        "use super::super::schema::Tool;",
+        "use super::{super::{schema, wire}, slot};",
+        "fn f() -> crate::schema::Tool { g::<crate::wire::Id>() }",
+        "macro_rules! m { () => { $crate::schema::Tool } }",
+        "mod inner { use super::super::super::schema; }",
+        "mod inner { fn f(t: super::super::super::schema::Tool) {} }",
+        "use crate::{self as all, schema as s};",
+    ] {
+        let planted = [AROUND.as_slice(), &[("rpc/mod.rs", "mod outgoing; mod slot;"), ("rpc/outgoing.rs", text)]];
+        assert_eq!(checked(&planted.concat()).upward.len(), 1, "{text}");
+    }
+    let rooms_of_one_layer = [AROUND.as_slice(), &[("cache.rs", "use crate::schema::Tool;")]].concat();
+    assert_eq!(checked(&rooms_of_one_layer).upward, ["cache.rs:1: `cache` uses `crate::schema::Tool` of `schema`"]);
+    assert_eq!(checked(&[("cellar.rs", "")]).without_room, ["cellar.rs"]);
+}
+
+#[test]
+fn an_import_that_runs_downward_is_fine() {
+    for text in [
+        "use crate::{wire::{self, Id}, rpc};",
+        "use super::{Kind, super::wire::Id};",
+        "//! Like `crate::schema`.\n/// See [`crate::schema::Tool`].\n// use crate::schema;\nconst A: &str = \"crate::schema\";",
+        "mod inner { use super::*; use super::super::Party; pub(in crate::protocol) use self::schema; }",
+        "pub(crate) fn f() {}",
+        "use schema_of::schema;",
+        "#[cfg(test)] mod tests { use crate::schema::Tool; }",
+        "#[cfg(test)] use crate::schema::Tool;",
+    ] {
+        let planted = [AROUND.as_slice(), &[("protocol/mod.rs", "mod method;"), ("protocol/method.rs", text)]];
+        assert_eq!(checked(&planted.concat()).upward, [""; 0], "{text}");
+    }
+}
+
+#[test]
+fn an_import_through_lib_is_found() {
+    for text in
+        ["use crate::Id;", "use crate::{Id as Number, wire};", "fn f(id: crate::Id) {}", "use super::super::Id;"]
+    {
+        let planted = [AROUND.as_slice(), &[("rpc/mod.rs", "mod slot;"), ("rpc/slot.rs", text)]].concat();
+        assert_eq!(checked(&planted).through_lib.len(), 1, "{text}");
+    }
+    let direct = [AROUND.as_slice(), &[("rpc/mod.rs", "use crate::wire::Id;")]].concat();
+    assert_eq!(checked(&direct).through_lib, [""; 0]);
+}
+
+#[test]
+fn a_circle_through_a_re_export_is_found() {
+    let lib = ("lib.rs", "mod wire; pub use wire::{A, B};");
+    let front = ("wire/mod.rs", "mod a; mod b; pub use {a::A, b::B};");
+    for (one, other) in [
+        ("use super::B; pub struct A(B);", "use super::A; pub struct B(A);"),
+        ("use crate::B; pub struct A(B);", "pub struct B(crate::wire::A);"),
+        ("use super::*; pub struct A(B);", "use super::a; pub struct B(a::A);"),
+        ("pub struct A(super::b::B);", "macro_rules! m { () => { super::A } } pub struct B;"),
+    ] {
+        let found = checked(&[lib, front, ("wire/a.rs", one), ("wire/b.rs", other)]);
+        assert_eq!(found.circles, [["wire/a.rs", "wire/b.rs"]], "{one} {other}");
+        assert_eq!(found.ties.len(), 2, "{one} {other}");
+    }
+    let one_way = [lib, front, ("wire/a.rs", "use super::B; pub struct A(B);"), ("wire/b.rs", "pub struct B;")];
+    assert_eq!(checked(&one_way).circles, [[""; 0]; 0]);
+}
+
+#[test]
+fn a_circle_of_four_files_is_a_fault() {
+    let around = |last| {
+        checked(&[
+            ("wire/mod.rs", "mod a; mod b; mod c; mod d;"),
+            ("wire/a.rs", "use super::b::B; pub struct A(B);"),
+            ("wire/b.rs", "use super::c::C; pub struct B(C);"),
+            ("wire/c.rs", "use super::d::D; pub struct C(D);"),
+            ("wire/d.rs", last),
+        ])
+    };
+    assert_eq!(around("pub struct D(super::a::A);").faults(), ["circle of 4 files in src/wire"]);
+    assert_eq!(around("pub struct D(super::b::B);").faults(), [""; 0]);
+    assert_eq!(around("pub struct D;").circles, [[""; 0]; 0]);
+    assert_eq!(around("pub struct D; #[cfg(test)] mod tests { use super::super::a::A; }").circles, [[""; 0]; 0]);
+}
+
+#[test]
+fn a_circle_through_a_macro_is_found() {
+    let found = checked(&[
+        ("lib.rs", "mod wire;"),
+        ("wire/mod.rs", "#[macro_use] mod macros; mod id;"),
+        ("wire/macros.rs", "macro_rules! number { () => { $crate::wire::id::Id } }"),
+        ("wire/id.rs", "pub struct Id; fn f() { number!() }"),
+    ]);
+    assert_eq!(found.circles, [["wire/macros.rs", "wire/id.rs"]]);
+}
+
+#[test]
+fn what_is_long_is_found() {
+    let body = "\n    f();".repeat(78);
+    let found = checked(&[("wire.rs", &format!("fn f() {{{body}\n}}\nfn g() {{{body}\n\n}}"))]);
+    assert_eq!(found.long_functions, ["wire.rs:81: `g` has 81 lines"]);
+    assert_eq!(checked(&[("wire.rs", &"\n".repeat(601))]).long_files, ["wire.rs: 601 lines"]);
+}
+
+#[test]
+fn what_reaches_outside_is_found() {
+    for text in [
+        "use std::net::TcpStream;",
+        "use std::{fmt, io::{self, Read}};",
+        "fn f() { std::thread::spawn(g) }",
+        "use std::time::{Duration, Instant};",
+        "fn f() { let _ = std::time::SystemTime::now(); }",
+        "use rand::Rng;",
+        "extern crate libc;",
+        "#[cfg(feature = \"std\")] fn f() { ::std::fs::read(p) }",
+        "use foldhash::fast::RandomState;",
+    ] {
+        assert_eq!(outside(&source("rpc/a.rs", text)).len(), 1, "{text}");
+    }
+    for text in [
+        "extern crate std; use std::error::Error; use core::time::Duration;",
+        "#[cfg(test)] mod tests { use std::thread; }",
+        "#[cfg(test)]\n#[allow(dead_code)]\nfn f() { std::thread::spawn(g) }\n",
+        "#[cfg(any(test, feature = \"std\"))] extern crate std;",
+        "// std::thread\nconst A: &str = \"rand\"; struct Brand { operand: u8 }",
+    ] {
+        assert_eq!(outside(&source("rpc/a.rs", text)), [""; 0], "{text}");
+    }
+    let tested_or_not = "#[cfg(not(test))] fn f() { std::thread::spawn(g) }";
+    assert_eq!(outside(&source("rpc/a.rs", tested_or_not)).len(), 1);
+}
