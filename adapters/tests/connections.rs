@@ -13,15 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::{Sink, Source};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
-use mcp_service::{
-    Context, Failure, Host, Service, Tool,
-    drive::{Sink, Source},
-};
+use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
 
 use super::{

@@ -19,6 +19,7 @@ use std::{
 
 use http::{Request, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, Full};
+use mcp_driver::Watch;
 use mcp_proto::wire::JsonObject;
 use mcp_proto::{
     connection::{Principal, Settings},
@@ -26,7 +27,7 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{CreateMessageParams, CreateMessageResult, Role, SamplingContent, SamplingMessage},
 };
-use mcp_service::{Context, Failure, Host, RegisterError, Service, Tool, drive::Watch};
+use mcp_service::{Context, Failure, Host, RegisterError, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{

@@ -6,7 +6,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpStream},
 };
 
-use mcp_service::drive::Options;
+use mcp_driver::Options;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{

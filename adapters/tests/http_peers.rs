@@ -15,8 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::Watch;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
-use mcp_service::{Context, Failure, Host, Service, Tool, drive::Watch};
+use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
 
 use crate::{
@@ -380,7 +381,7 @@ fn a_server_that_stops_ends_what_is_open() {
 #[test]
 fn whoever_is_quiet_does_not_hold_up_the_end() {
     run(async {
-        // That the end of such a client is not waited for is tested in `drive::http::linger`.
+        // That the end of such a client is not waited for is tested in `mcp_driver::http::linger`.
         let server = Running::new(|listener| listener).await;
         let mut stream = server.connect();
         stream.write_all(call("hello").as_bytes()).expect("it reads");

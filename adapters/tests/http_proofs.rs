@@ -8,8 +8,9 @@ use std::{
 };
 
 use http::{Request, StatusCode, header, request::Parts};
+use mcp_driver::Watch;
 use mcp_proto::protocol::{Era, ProtocolVersion, VersionSet};
-use mcp_service::{Failure, Service, Tool, drive::Watch};
+use mcp_service::{Failure, Service, Tool};
 use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};

@@ -14,8 +14,9 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::Stopper;
 use mcp_proto::protocol::VersionSet;
-use mcp_service::{Host, Service, Tool, drive::Stopper};
+use mcp_service::{Host, Service, Tool};
 use serde_json::json;
 
 use self::identity::Identity;

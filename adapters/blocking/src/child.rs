@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_service::drive::{
+use mcp_driver::{
     Exit, FdReader, FdWriter, Process, Rung, Stderr,
     bounds::LAST_WORDS,
     os::{Group, Latch},

@@ -10,13 +10,14 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use mcp_driver::connect_knowing;
+#[cfg(feature = "signals")]
+use mcp_driver::signals;
 use mcp_proto::{
     connection::{Client as Connection, ClientEnd, CloseReason},
     schema::InitializeResult,
 };
-#[cfg(feature = "signals")]
-use mcp_service::drive::signals;
-use mcp_service::{Calls, Host, Peer, block_on, drive::connect_knowing};
+use mcp_service::{Calls, Host, Peer, block_on};
 
 use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
 

@@ -13,10 +13,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_service::{
-    Job,
-    drive::{self, Jobs, Slot, on_wait},
-};
+use mcp_driver::{Jobs, Slot, on_wait};
+use mcp_service::Job;
 
 use crate::{
     Options,
@@ -42,7 +40,7 @@ type Intake = Box<dyn FnMut() -> bool + Send>;
 /// are read, and there is always a thread to read.
 pub(crate) struct Crew {
     /// Who is asking: a handler of this connection, or somebody else.
-    pub(crate) duty: drive::Duty,
+    pub(crate) duty: mcp_driver::Duty,
     roster: Mutex<Roster>,
     work: Condvar,
     left: Condvar,

@@ -6,14 +6,12 @@ use std::{
     time::Instant,
 };
 
+use mcp_driver::{Watch, bounds, weight};
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
-use mcp_service::{
-    Application, Link, Lobby,
-    drive::{Watch, bounds, weight},
-};
+use mcp_service::{Application, Link, Lobby};
 
 use crate::{
     Options, Transport,

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use mcp_service::drive::{FdReader, FdWriter};
+use mcp_driver::{FdReader, FdWriter};
 
 use crate::{Sink, Source, Stopper};
 

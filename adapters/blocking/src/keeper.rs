@@ -3,10 +3,8 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_service::{
-    Link,
-    drive::{Sniffer, bounds},
-};
+use mcp_driver::{Sniffer, bounds};
+use mcp_service::Link;
 
 use crate::{
     Stopper,

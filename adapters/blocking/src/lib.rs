@@ -93,14 +93,15 @@ pub use handle::Handle;
 pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
-pub use mcp_service::drive::signals::shutdown_on_signals;
-pub use mcp_service::drive::{Command, Ending, Error, Exit, Options, Restart, Stopper};
+pub use mcp_driver::signals::shutdown_on_signals;
+pub use mcp_driver::{Command, Ending, Error, Exit, Options, Restart, Stopper};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{MessageSink, MessageSource, Sink, Source, Transport};
 
-use mcp_service::drive::threads;
+use mcp_driver::threads;
 
 // What the types of this crate are made of, so that one dependency is enough.
+pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;

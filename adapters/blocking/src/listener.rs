@@ -12,14 +12,12 @@ use std::{
     time::Duration,
 };
 
-use mcp_service::{
-    Service,
-    drive::{
-        Holder, Permit, Quota, SocketFile,
-        bounds::{MESSAGE, WRITE},
-        os::{Latch, keep_alive, most_connections},
-    },
+use mcp_driver::{
+    Holder, Permit, Quota, SocketFile,
+    bounds::{MESSAGE, WRITE},
+    os::{Latch, keep_alive, most_connections},
 };
+use mcp_service::Service;
 
 use crate::{Error, Options, Server, Stopper, Transport};
 

@@ -2,11 +2,9 @@
 
 use std::{io, mem, sync::Arc};
 
+use mcp_driver::{Lines, Sniffer, bounds::CHUNK};
 use mcp_proto::codec::Frame;
-use mcp_service::{
-    Link,
-    drive::{Lines, Sniffer, bounds::CHUNK},
-};
+use mcp_service::Link;
 
 use crate::{driver::Driver, threads::lock, transport::Input};
 

@@ -2,11 +2,11 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use mcp_driver::Output;
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
     rpc::Timestamp,
 };
-use mcp_service::drive::Output;
 
 use crate::Sink;
 

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use mcp_service::{Host, block_on, drive};
+use mcp_service::{Host, block_on};
 
 use crate::{Client, Command, Error, Options, Restart};
 
@@ -25,21 +25,21 @@ pub struct Supervisor {
     command: Command,
     host: Host,
     options: Options,
-    clients: drive::Supervisor<Client>,
+    clients: mcp_driver::Supervisor<Client>,
 }
 
 impl Supervisor {
     /// Starts nothing yet.
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
-        let clients = drive::Supervisor::new(Restart::default());
+        let clients = mcp_driver::Supervisor::new(Restart::default());
         Self { command, host: host.clone(), options: Options::default(), clients }
     }
 
     /// How often the server is started again.
     #[must_use]
     pub fn restart(mut self, policy: Restart) -> Self {
-        self.clients = drive::Supervisor::new(policy);
+        self.clients = mcp_driver::Supervisor::new(policy);
         self
     }
 

@@ -8,15 +8,13 @@ use std::{
     time::Duration,
 };
 
-use mcp_service::{
-    block_on,
-    drive::{
-        FdReader, FdWriter, Sink as _, Sniffer, Source as _,
-        bounds::LINGER,
-        memory::{Inlet, Outlet, pipe},
-        os::{share_stdio, take_stdio},
-    },
+use mcp_driver::{
+    FdReader, FdWriter, Sink as _, Sniffer, Source as _,
+    bounds::LINGER,
+    memory::{Inlet, Outlet, pipe},
+    os::{share_stdio, take_stdio},
 };
+use mcp_service::block_on;
 
 use crate::Stopper;
 

@@ -2,7 +2,7 @@
 
 use std::{io, mem};
 
-use mcp_service::drive::bounds::LAST_READ;
+use mcp_driver::bounds::LAST_READ;
 
 use crate::{Sink, driver::Driver, threads::wait};
 

@@ -12,7 +12,8 @@ use std::{
 };
 
 use mcp_blocking::{Options, Server, Transport};
-use mcp_service::{Context, Service, Tool, drive::Watch};
+use mcp_driver::Watch;
+use mcp_service::{Context, Service, Tool};
 use serde_json::{Value, json};
 
 /// More than anything takes; a test that needs it has failed.

@@ -16,8 +16,9 @@ pub(crate) mod adapter {
     use std::{io, net::SocketAddr, net::ToSocketAddrs, ops::Deref};
 
     pub(crate) use mcp_blocking::{Error, Stopper};
+    use mcp_driver::Ending;
     use mcp_proto::connection::ClientEnd;
-    use mcp_service::{Host, Peer, Service, drive::Ending};
+    use mcp_service::{Host, Peer, Service};
 
     #[derive(Debug)]
     pub(crate) struct Client(mcp_blocking::Client);
@@ -67,7 +68,7 @@ pub(crate) mod adapter {
                 Self(self.0.patience(patience))
             }
 
-            pub(crate) fn options(self, options: mcp_service::drive::Options) -> Self {
+            pub(crate) fn options(self, options: mcp_driver::Options) -> Self {
                 Self(self.0.options(options))
             }
 
@@ -125,7 +126,7 @@ pub(crate) fn spawn<T: Send + 'static>(future: impl Future<Output = T> + Send + 
 
 /// What blocks cannot be given up; what waits can.
 pub(crate) async fn timeout<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    use mcp_service::drive::Watch;
+    use mcp_driver::Watch;
     use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
     let late = Arc::new(Watch::new(false));

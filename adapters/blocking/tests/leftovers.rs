@@ -14,8 +14,9 @@ use mcp_blocking::{
     Client,
     http::{Endpoint, Listener, Options, Policy, answer},
 };
+use mcp_driver::Watch;
 use mcp_proto::{connection::Settings, protocol::VersionSet};
-use mcp_service::{Context, Host, Service, Tool, drive::Watch};
+use mcp_service::{Context, Host, Service, Tool};
 
 /// More than anything takes; a test that needs it has failed.
 const LONG: Duration = Duration::from_secs(20);

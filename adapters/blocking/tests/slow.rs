@@ -15,8 +15,9 @@ use mcp_blocking::{
     Client, Stopper,
     http::{Listener, Options, Paths, Policy},
 };
+use mcp_driver::Watch;
 use mcp_proto::{connection::SendError, protocol::VersionSet, schema::Root};
-use mcp_service::{Context, Host, Roots, Service, Tool, drive::Watch};
+use mcp_service::{Context, Host, Roots, Service, Tool};
 use serde_json::{Value, json};
 
 /// More than anything takes; a test that needs it has failed.

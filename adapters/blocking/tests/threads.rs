@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcp_blocking::http::Threads;
-use mcp_service::drive::{Runtime, Timer, Watch};
+use mcp_driver::{Runtime, Timer, Watch};
 
 /// More than anything takes; a test that needs it has failed.
 const LONG: Duration = Duration::from_secs(20);

@@ -19,11 +19,12 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::Command;
 use mcp_proto::{
     connection::ClientEnd,
     schema::{CallToolResult, ContentBlock, LogMessageParams, Tool},
 };
-use mcp_service::{CallError, Host, Peer, drive::Command};
+use mcp_service::{CallError, Host, Peer};
 use serde_json::{Value, json};
 
 /// Between the name of a server and that of a tool. Models can be told such names; dots are not for all of them.

@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::Watch;
 use mcp_proto::{
     connection::ClientEnd,
     protocol::VersionSet,
@@ -23,7 +24,7 @@ use mcp_proto::{
         ToolsListChangedParams,
     },
 };
-use mcp_service::{Failure, Host, Peer, Roots, TaskPolicy, drive::Watch};
+use mcp_service::{Failure, Host, Peer, Roots, TaskPolicy};
 
 use super::arguments;
 

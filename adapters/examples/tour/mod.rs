@@ -30,15 +30,13 @@ use std::{
     process::{Command as Build, ExitCode},
 };
 
+use mcp_driver::{Command, Ending};
 use mcp_proto::{
     connection::ClientEnd,
     protocol::{ProtocolVersion, VersionSet},
     schema::InitializeResult,
 };
-use mcp_service::{
-    Host, Peer,
-    drive::{Command, Ending},
-};
+use mcp_service::{Host, Peer};
 
 use self::{host::Heard, report::Report, route::Visit};
 

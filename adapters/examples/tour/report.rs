@@ -2,8 +2,9 @@
 
 use std::io::{self, IsTerminal, Write};
 
+use mcp_driver::Ending;
 use mcp_proto::connection::Progress;
-use mcp_service::{CallError, drive::Ending};
+use mcp_service::CallError;
 
 use super::{host::Heard, show};
 

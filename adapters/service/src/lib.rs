@@ -149,7 +149,6 @@
 //!   (`result`, `failed`, `questions`, `error`, `cancelled`) and `code`. What a handler does happens in it. Events for handlers that panic
 //!   (error), for what the peer does wrong (warn), for errors (info), for connections that begin and end (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
-//! - `os`: for adapters, see [`drive`].
 
 mod around;
 mod audience;
@@ -158,7 +157,6 @@ mod calls;
 mod clock;
 mod context;
 mod custom;
-pub mod drive;
 pub mod driver_api;
 mod error;
 mod failure;

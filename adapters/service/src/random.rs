@@ -6,7 +6,7 @@ use mcp_proto::wire::ErrorObject;
 
 /// Where random bytes come from.
 #[derive(Clone)]
-pub(crate) struct Random(Arc<Fill>);
+pub struct Random(Arc<Fill>);
 
 type Fill = dyn Fn(&mut [u8]) -> io::Result<()> + Send + Sync;
 
@@ -15,7 +15,11 @@ impl Random {
         Self(Arc::new(fill))
     }
 
-    pub(crate) fn bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
+    /// Returns random bytes.
+    ///
+    /// # Errors
+    /// If the source of randomness fails.
+    pub fn bytes<const N: usize>(&self) -> io::Result<[u8; N]> {
         let mut bytes = [0; N];
         (self.0)(&mut bytes)?;
         Ok(bytes)
@@ -30,7 +34,7 @@ impl Random {
     }
 
     /// A seed for hash tables. Tables work without it, too.
-    pub(crate) fn seed(&self) -> u64 {
+    pub fn seed(&self) -> u64 {
         self.bytes().map_or(0, u64::from_ne_bytes)
     }
 }

@@ -10,7 +10,7 @@ use std::{
 
 use async_io::Async;
 use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
-use mcp_service::{Host, Later, Peer, drive};
+use mcp_service::{Host, Later, Peer};
 
 use crate::{Command, Ending, Error, Options, Transport, child, executor};
 
@@ -42,7 +42,7 @@ use crate::{Command, Ending, Error, Options, Transport, child, executor};
 /// [close](Self::close), which its task brings to an end as long as the process is there. A `Peer` alone does not keep it
 /// open.
 #[derive(Clone)]
-pub struct Client(drive::Client);
+pub struct Client(mcp_driver::Client);
 
 impl Client {
     /// Starts a program and connects to its standard input and output.
@@ -68,7 +68,7 @@ impl Client {
                 child::spawn(command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         };
-        Ok(Self(drive::Client::reach(start, host, options).await?))
+        Ok(Self(mcp_driver::Client::reach(start, host, options).await?))
     }
 
     /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
@@ -89,7 +89,7 @@ impl Client {
             }
             Err(last.into())
         };
-        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -99,7 +99,7 @@ impl Client {
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         let path = path.as_ref();
         let connect = || async move { Ok((Transport::unix(Async::<UnixStream>::connect(path).await?), None)) };
-        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects over any transport.
@@ -115,7 +115,7 @@ impl Client {
     /// # Errors
     /// As [`over`](Self::over).
     pub async fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
-        Ok(Self(drive::Client::over(transport, host, options).await?))
+        Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
     }
 
     /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
@@ -152,8 +152,8 @@ impl Client {
     }
 }
 
-impl From<drive::Client> for Client {
-    fn from(client: drive::Client) -> Self {
+impl From<mcp_driver::Client> for Client {
+    fn from(client: mcp_driver::Client) -> Self {
         Self(client)
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_task::{Runnable, Task};
-use mcp_service::drive::threads::{self, lock};
+use mcp_driver::threads::{self, lock};
 
 /// Tasks that a thread runs before it looks after descriptors and time.
 const BATCH: usize = 64;

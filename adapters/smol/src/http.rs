@@ -16,7 +16,7 @@
 //!
 //! Or an [`Endpoint`] behind whatever hands in requests as those of the crate `http`. A client is
 //! [`Client::connect_http`], or a [`Connector`] where there is more to choose. Who may come, and what is bounded: see
-//! [`mcp_service::drive::http`].
+//! [`mcp_driver::http`].
 
 use std::{
     cell::RefCell,
@@ -29,23 +29,21 @@ use std::{
 
 use async_io::Async;
 use hyper::rt::{Read, ReadBufCursor, Write};
+#[cfg(feature = "tls")]
+pub use mcp_driver::http::rustls;
+pub use mcp_driver::http::{
+    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+};
+use mcp_driver::{
+    http::{self, Net},
+    os::keep_alive,
+};
 pub use mcp_proto::http::{
     Limits, Policy,
     client::Options as Address,
     server::{Options, Paths},
 };
-#[cfg(feature = "tls")]
-pub use mcp_service::drive::http::rustls;
-pub use mcp_service::drive::http::{
-    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
-};
-use mcp_service::{
-    Service,
-    drive::{
-        http::{self, Net},
-        os::keep_alive,
-    },
-};
+use mcp_service::Service;
 
 use crate::{Client, Error, driver::Smol, io::is_passing};
 

@@ -9,7 +9,7 @@ use std::{
 
 use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
-use mcp_service::drive::{
+use mcp_driver::{
     Sink, Source,
     os::{Reader, Writer, end_output},
 };

@@ -93,14 +93,15 @@ pub use client::Client;
 pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
-pub use mcp_service::drive::signals::shutdown_on_signals;
-pub use mcp_service::drive::{Command, Ending, Error, Exit, Messages, Options, Restart, Sink, Source, Stopper};
+pub use mcp_driver::signals::shutdown_on_signals;
+pub use mcp_driver::{Command, Ending, Error, Exit, Messages, Options, Restart, Sink, Source, Stopper};
 #[doc(inline)]
-pub use mcp_service::drive::{Handle, Server, serve, serve_with};
+pub use mcp_driver::{Handle, Server, serve, serve_with};
 pub use server::serve_stdio;
 pub use supervisor::Supervisor;
 pub use transport::Transport;
 
 // What the types of this crate are made of, so that one dependency is enough.
+pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;

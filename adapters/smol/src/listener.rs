@@ -10,19 +10,17 @@ use std::{
 };
 
 use async_io::Async;
-use mcp_service::{
-    Service,
-    drive::{
-        self, Holder,
-        os::{is_passing, keep_alive},
-    },
+use mcp_driver::{
+    Holder,
+    os::{is_passing, keep_alive},
 };
+use mcp_service::Service;
 
 use crate::{Error, Options, Stopper, Transport};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
-pub struct Listener(drive::Listener<Socket>);
+pub struct Listener(mcp_driver::Listener<Socket>);
 
 #[derive(Debug)]
 enum Socket {
@@ -44,7 +42,7 @@ impl Listener {
     pub async fn tcp(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
         // Finding a name's addresses can take its time.
         let listener = blocking::unblock(move || TcpListener::bind(address)).await?;
-        Ok(Self(drive::Listener::new(Socket::Tcp(Async::new(listener)?))))
+        Ok(Self(mcp_driver::Listener::new(Socket::Tcp(Async::new(listener)?))))
     }
 
     /// Listens on a Unix domain socket, which must not exist and is removed in the end.
@@ -53,7 +51,7 @@ impl Listener {
     /// If the path cannot be had.
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let socket = Socket::Unix(Async::<UnixListener>::bind(&path)?);
-        Ok(Self(drive::Listener::new(socket).at(path.as_ref())))
+        Ok(Self(mcp_driver::Listener::new(socket).at(path.as_ref())))
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
@@ -108,7 +106,7 @@ impl Listener {
     }
 }
 
-impl drive::Socket for Socket {
+impl mcp_driver::Socket for Socket {
     type Transport = Transport;
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, Holder)>> {

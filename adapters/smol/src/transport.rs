@@ -11,8 +11,8 @@ use std::{
 use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 
-use mcp_service::drive::{
-    self, Medium, Messages, Sink, Source,
+use mcp_driver::{
+    Medium, Messages, Sink, Source,
     bounds::LINGER,
     os::{share_stdio, take_stdio},
 };
@@ -27,12 +27,12 @@ use crate::{
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::over`]. Each message is a line
 /// of JSON; the connection ends when either stream does.
 #[derive(Debug)]
-pub struct Transport(drive::Transport);
+pub struct Transport(mcp_driver::Transport);
 
 impl Medium for Transport {
     type Runtime = Smol;
 
-    fn into_transport(self) -> drive::Transport {
+    fn into_transport(self) -> mcp_driver::Transport {
         self.0
     }
 }
@@ -40,12 +40,12 @@ impl Medium for Transport {
 impl Transport {
     /// A transport of your own.
     pub fn new(source: impl Source, sink: impl Sink) -> Self {
-        Self(drive::Transport::new(source, sink))
+        Self(mcp_driver::Transport::new(source, sink))
     }
 
     /// A transport of your own that carries whole messages.
     pub fn messages(messages: impl Messages) -> Self {
-        Self(drive::Transport::messages(messages))
+        Self(mcp_driver::Transport::messages(messages))
     }
 
     /// Runs over anything that can be read from and written to. What is written is flushed.
@@ -55,14 +55,14 @@ impl Transport {
 
     /// Runs over a stream that carries both directions.
     pub fn duplex(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(drive::Transport::duplex(Stream::new(stream)))
+        Self(mcp_driver::Transport::duplex(Stream::new(stream)))
     }
 
     /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least one): who
     /// writes more waits until the other end has read.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
-        let (left, right) = drive::Transport::pair(capacity);
+        let (left, right) = mcp_driver::Transport::pair(capacity);
         (Self(left), Self(right))
     }
 
@@ -102,13 +102,13 @@ impl Transport {
         // A message is written in one go, and the next one waits for its answer.
         // A connection that has been reset by now refuses it, and is noticed where it is read.
         let _ = stream.get_ref().set_nodelay(true);
-        Ok(Self(drive::Transport::duplex(Socket(stream)).linger(LINGER).json_first()))
+        Ok(Self(mcp_driver::Transport::duplex(Socket(stream)).linger(LINGER).json_first()))
     }
 
     /// Runs over a Unix domain socket. Who may connect is decided by the permissions of its path.
     #[must_use]
     pub fn unix(stream: Async<UnixStream>) -> Self {
-        Self(drive::Transport::duplex(Socket(stream)).linger(LINGER))
+        Self(mcp_driver::Transport::duplex(Socket(stream)).linger(LINGER))
     }
 
     /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.

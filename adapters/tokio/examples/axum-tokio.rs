@@ -17,13 +17,11 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use mcp_service::{
-    Service, Tool,
-    drive::{
-        Holder, Quota,
-        http::{PeerAddr, WriteTimeout},
-    },
+use mcp_driver::{
+    Holder, Quota,
+    http::{PeerAddr, WriteTimeout},
 };
+use mcp_service::{Service, Tool};
 use mcp_tokio::http::{Endpoint, Options, Policy};
 use tokio::{
     net::{TcpListener, TcpStream},

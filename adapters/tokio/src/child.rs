@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, process, sync::Arc};
 
-use mcp_service::drive::{Child, Process, Runtime, bounds::LAST_WORDS, threads};
+use mcp_driver::{Child, Process, Runtime, bounds::LAST_WORDS, threads};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 #[cfg(target_os = "linux")]

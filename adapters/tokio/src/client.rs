@@ -2,11 +2,9 @@
 
 use std::{fmt, ops::Deref, path::Path};
 
+use mcp_driver::Runtime;
 use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
-use mcp_service::{
-    Host, Later, Peer,
-    drive::{self, Runtime},
-};
+use mcp_service::{Host, Later, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
 use crate::{Command, Ending, Error, Options, Transport, child, driver::Tokio};
@@ -39,7 +37,7 @@ use crate::{Command, Ending, Error, Options, Transport, child, driver::Tokio};
 /// [close](Self::close), which its task brings to an end as long as the runtime is there. A `Peer` alone does not keep it
 /// open.
 #[derive(Clone)]
-pub struct Client(drive::Client);
+pub struct Client(mcp_driver::Client);
 
 impl Client {
     /// Starts a program and connects to its standard input and output.
@@ -64,7 +62,7 @@ impl Client {
                 .map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         };
-        Ok(Self(drive::Client::reach(start, host, options).await?))
+        Ok(Self(mcp_driver::Client::reach(start, host, options).await?))
     }
 
     /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
@@ -74,7 +72,7 @@ impl Client {
     pub async fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
         let address = &address;
         let connect = || async move { Ok((Transport::tcp(TcpStream::connect(address).await?)?, None)) };
-        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects to a Unix domain socket, as [`connect_tcp`](Self::connect_tcp) does.
@@ -84,7 +82,7 @@ impl Client {
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         let path = path.as_ref();
         let connect = || async move { Ok((Transport::unix(UnixStream::connect(path).await?), None)) };
-        Ok(Self(drive::Client::reach(connect, host, &Options::default()).await?))
+        Ok(Self(mcp_driver::Client::reach(connect, host, &Options::default()).await?))
     }
 
     /// Connects over any transport.
@@ -100,7 +98,7 @@ impl Client {
     /// # Errors
     /// As [`over`](Self::over).
     pub async fn over_with(transport: Transport, host: &Host, options: &Options) -> Result<Self, Error> {
-        Ok(Self(drive::Client::over(transport, host, options).await?))
+        Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
     }
 
     /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
@@ -137,8 +135,8 @@ impl Client {
     }
 }
 
-impl From<drive::Client> for Client {
-    fn from(client: drive::Client) -> Self {
+impl From<mcp_driver::Client> for Client {
+    fn from(client: mcp_driver::Client) -> Self {
         Self(client)
     }
 }

@@ -1,5 +1,5 @@
 //! tokio as a runtime for connections. The loop of a connection is the same on every runtime: it is in
-//! `mcp_service::drive`, takes in what was read, hands out what happens, begins jobs, writes what there is to write, and
+//! `mcp_driver`, takes in what was read, hands out what happens, begins jobs, writes what there is to write, and
 //! sleeps until one of these is due. Here is what it stands on: tasks, threads that may block, and time.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_service::drive::{Runtime, Timer};
+use mcp_driver::{Runtime, Timer};
 use tokio::{
     runtime::Handle,
     task::JoinHandle,

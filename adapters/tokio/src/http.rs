@@ -16,7 +16,7 @@
 //!
 //! Or an [`Endpoint`] in an application of axum, or whatever else takes a service of tower: see
 //! `adapters/tokio/examples/axum-tokio.rs`. A client is [`Client::connect_http`], or a [`Connector`] where there is more to
-//! choose. Who may come, and what is bounded: see [`mcp_service::drive::http`].
+//! choose. Who may come, and what is bounded: see [`mcp_driver::http`].
 
 #[cfg(feature = "redis")]
 mod shared;
@@ -30,23 +30,21 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_util::rt::TokioIo;
+#[cfg(feature = "tls")]
+pub use mcp_driver::http::rustls;
+pub use mcp_driver::http::{
+    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+};
+use mcp_driver::{
+    http::{self, Net},
+    os::keep_alive,
+};
 pub use mcp_proto::http::{
     Limits, Policy,
     client::Options as Address,
     server::{Options, Paths},
 };
-#[cfg(feature = "tls")]
-pub use mcp_service::drive::http::rustls;
-pub use mcp_service::drive::http::{
-    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
-};
-use mcp_service::{
-    Service,
-    drive::{
-        http::{self, Net},
-        os::keep_alive,
-    },
-};
+use mcp_service::Service;
 use rustix::{
     io::Errno,
     net::{RecvFlags, recv},

@@ -7,7 +7,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use mcp_service::drive::{
+use mcp_driver::{
     Sink, Source,
     os::{Reader, Writer},
 };

@@ -8,17 +8,15 @@ use std::{
     time::Duration,
 };
 
-use mcp_service::{
-    Service,
-    drive::{self, Holder, os::keep_alive},
-};
+use mcp_driver::{Holder, os::keep_alive};
+use mcp_service::Service;
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
 use crate::{Error, Options, Stopper, Transport};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
-pub struct Listener(drive::Listener<Socket>);
+pub struct Listener(mcp_driver::Listener<Socket>);
 
 #[derive(Debug)]
 enum Socket {
@@ -39,7 +37,7 @@ impl Listener {
     /// If the address cannot be had.
     pub async fn tcp(address: impl ToSocketAddrs) -> io::Result<Self> {
         let socket = Socket::Tcp(TcpListener::bind(address).await?);
-        Ok(Self(drive::Listener::new(socket)))
+        Ok(Self(mcp_driver::Listener::new(socket)))
     }
 
     /// Listens on a Unix domain socket, which must not exist and is removed in the end.
@@ -48,7 +46,7 @@ impl Listener {
     /// If the path cannot be had.
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let socket = Socket::Unix(UnixListener::bind(&path)?);
-        Ok(Self(drive::Listener::new(socket).at(path.as_ref())))
+        Ok(Self(mcp_driver::Listener::new(socket).at(path.as_ref())))
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
@@ -103,7 +101,7 @@ impl Listener {
     }
 }
 
-impl drive::Socket for Socket {
+impl mcp_driver::Socket for Socket {
     type Transport = Transport;
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, Holder)>> {

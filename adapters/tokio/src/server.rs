@@ -1,6 +1,7 @@
 //! A server at standard input and output.
 
-use mcp_service::{Service, drive::serve};
+use mcp_driver::serve;
+use mcp_service::Service;
 
 use crate::{Error, Transport};
 

@@ -98,7 +98,7 @@ fn lock(threads: &Threads) -> MutexGuard<'_, State> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mcp_service::drive::Runtime;
+    use mcp_driver::Runtime;
     use std::sync::mpsc;
 
     fn runtime() -> tokio::runtime::Runtime {

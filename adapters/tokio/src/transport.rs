@@ -2,8 +2,8 @@
 
 use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
-use mcp_service::drive::{
-    self, Medium, Messages, Runtime, Sink, Source,
+use mcp_driver::{
+    Medium, Messages, Runtime, Sink, Source,
     bounds::LINGER,
     os::{share_stdio, take_stdio},
 };
@@ -22,12 +22,12 @@ use crate::{
 /// Anything that carries bytes both ways, in order and without loss, will do: see [`Transport::over`]. Each message is a line
 /// of JSON; the connection ends when either stream does.
 #[derive(Debug)]
-pub struct Transport(drive::Transport);
+pub struct Transport(mcp_driver::Transport);
 
 impl Medium for Transport {
     type Runtime = Tokio;
 
-    fn into_transport(self) -> drive::Transport {
+    fn into_transport(self) -> mcp_driver::Transport {
         self.0
     }
 }
@@ -35,12 +35,12 @@ impl Medium for Transport {
 impl Transport {
     /// A transport of your own.
     pub fn new(source: impl Source, sink: impl Sink) -> Self {
-        Self(drive::Transport::new(source, sink))
+        Self(mcp_driver::Transport::new(source, sink))
     }
 
     /// A transport of your own that carries whole messages.
     pub fn messages(messages: impl Messages) -> Self {
-        Self(drive::Transport::messages(messages))
+        Self(mcp_driver::Transport::messages(messages))
     }
 
     /// Runs over anything that can be read from and written to. What is written is flushed.
@@ -50,14 +50,14 @@ impl Transport {
 
     /// Runs over a stream that carries both directions.
     pub fn duplex(stream: impl AsyncRead + AsyncWrite + Send + 'static) -> Self {
-        Self(drive::Transport::duplex(Stream::new(stream)))
+        Self(mcp_driver::Transport::duplex(Stream::new(stream)))
     }
 
     /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least one): who
     /// writes more waits until the other end has read.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
-        let (left, right) = drive::Transport::pair(capacity);
+        let (left, right) = mcp_driver::Transport::pair(capacity);
         (Self(left), Self(right))
     }
 

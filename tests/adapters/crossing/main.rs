@@ -8,8 +8,9 @@ use std::{net::SocketAddr, process::ExitCode, thread};
 use identity::Identity;
 use libtest_mimic::{Arguments, Trial};
 use mcp_blocking::http::ureq;
+use mcp_driver::Stopper;
 use mcp_proto::{connection::ClientEnd, protocol::VersionSet};
-use mcp_service::{Host, Peer, Service, Tool, drive::Stopper};
+use mcp_service::{Host, Peer, Service, Tool};
 use mcp_tokio::http::rustls;
 use serde_json::json;
 

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::Watch;
 use mcp_proto::{
     connection::Settings,
     http::{
@@ -18,10 +19,7 @@ use mcp_proto::{
     },
     schema::TaskSupport,
 };
-use mcp_service::{
-    Context, Failure, Service, TaskPolicy, Tool,
-    drive::{self, Watch},
-};
+use mcp_service::{Context, Failure, Service, TaskPolicy, Tool};
 use rustix::net::{AddressFamily, SocketType, bind, connect as connect_to, socket};
 use serde_json::{Value, json};
 
@@ -197,7 +195,8 @@ impl Attacked {
         let limits = &mut endpoint.limits;
         (limits.sessions, limits.requests, limits.streams) = (SESSIONS, CONNECTIONS, STREAMS);
         (limits.body_bytes, limits.request_bytes) = (4 * MIB, 4 * MIB);
-        let options = drive::Options { functions: FUNCTIONS, unwritten: UNWRITTEN, ..drive::Options::default() };
+        let options =
+            mcp_driver::Options { functions: FUNCTIONS, unwritten: UNWRITTEN, ..mcp_driver::Options::default() };
         let (server, limit) = S::serve_with(&service(&heard), endpoint, Some((options, CONNECTIONS)));
         Self { server, heard, name: S::NAME, limit, before }
     }

@@ -18,11 +18,11 @@ use std::{process::ExitCode, time::Duration};
 
 use adapter::{Adapter, Blocking, Smol, Tokio};
 use libtest_mimic::{Arguments, Trial};
+use mcp_driver::Options;
 use mcp_proto::{
     connection::{Limits, Settings},
     protocol::{Era, ProtocolVersion, VersionSet},
 };
-use mcp_service::drive::Options;
 use mcp_tests::hostile::{CLIENTS, Hostile, SERVERS};
 use peak_alloc::PeakAlloc;
 

@@ -13,18 +13,16 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::{
+    Command, Ending, Error, Options, Restart, Stopper,
+    memory::{Inlet, Outlet},
+};
 use mcp_proto::{
     connection::{ClientEnd, CloseReason, Connection, ServerEnd},
     rpc::Timestamp,
     schema::InitializeResult,
 };
-use mcp_service::{
-    Application, Host, Link, Peer, Service,
-    drive::{
-        self, Command, Ending, Error, Options, Restart, Stopper,
-        memory::{Inlet, Outlet},
-    },
-};
+use mcp_service::{Application, Host, Link, Peer, Service};
 
 use crate::dialects::{blocking, smol, tokio};
 
@@ -335,7 +333,7 @@ macro_rules! held {
 }
 
 held!(mcp_blocking::Handle<E>, mcp_blocking::Server, blocking);
-held!(drive::Handle<E>, drive::Server, tokio);
+held!(mcp_driver::Handle<E>, mcp_driver::Server, tokio);
 
 adapter!(Blocking, "blocking", mcp_blocking, blocking, drop waits: true);
 adapter!(Smol, "smol", mcp_smol, smol, drop waits: false);

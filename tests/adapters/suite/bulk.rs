@@ -12,11 +12,9 @@ use std::{
     time::Instant,
 };
 
+use mcp_driver::{Options, Watch};
 use mcp_proto::connection::{CloseReason, RequestOptions, SendError, Settings, Stats, Usage};
-use mcp_service::{
-    CallError, Context, Host, Service, Tool,
-    drive::{Options, Watch},
-};
+use mcp_service::{CallError, Context, Host, Service, Tool};
 
 use crate::{
     ALLOCATED, LONG, SOON,

@@ -10,11 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::Options;
 use mcp_proto::{
     connection::{ClientConfig, ClientEnd, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
 };
-use mcp_service::{CallError, Job, Order, Pending, drive::Options};
+use mcp_service::{CallError, Job, Order, Pending};
 use serde_json::json;
 
 use crate::{

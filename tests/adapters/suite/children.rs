@@ -13,15 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::{Command, Error, Options, Restart};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::{ProtocolVersion, VersionSet},
     schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
-use mcp_service::{
-    CallError, Host,
-    drive::{Command, Error, Options, Restart},
-};
+use mcp_service::{CallError, Host};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{

@@ -5,6 +5,7 @@ use std::sync::{
     mpsc::{Receiver, Sender, channel},
 };
 
+use mcp_driver::Options;
 use mcp_proto::{
     connection::{
         Client, ClientConfig, ClientEnd, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Usage,
@@ -13,7 +14,7 @@ use mcp_proto::{
     schema::Implementation,
     wire::{Json, RawJson},
 };
-use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending, block_on, drive::Options};
+use mcp_service::{Application, Calls, Job, Link, Order, Peer, Pending, block_on};
 
 use crate::{
     LONG,

@@ -8,7 +8,8 @@ use std::{
     thread,
 };
 
-use mcp_service::{Context, Host, Service, Tool, drive::Command};
+use mcp_driver::Command;
+use mcp_service::{Context, Host, Service, Tool};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::{Pid, PidfdFlags, pidfd_open},

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::Options;
 use mcp_proto::connection::ServerConfig;
-use mcp_service::drive::Options;
 
 use crate::{
     LONG,

@@ -15,6 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::{Error, Options, Watch};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
@@ -22,10 +23,7 @@ use mcp_proto::{
         CreateMessageParams, CreateMessageResult, PingParams, Role, SamplingContent, SamplingMessage, TaskSupport,
     },
 };
-use mcp_service::{
-    CallError, Context, Failure, Host, Service, Started, TaskPolicy, Tool, block_on,
-    drive::{Error, Options, Watch},
-};
+use mcp_service::{CallError, Context, Failure, Host, Service, Started, TaskPolicy, Tool, block_on};
 use serde_json::json;
 
 use crate::{

@@ -10,13 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::Options;
 use mcp_proto::{
     connection::{CancelCause, CloseReason, Event, Server, ServerEnd},
     protocol::MethodName,
     rpc::ReplyKey,
     wire::RawJson,
 };
-use mcp_service::{Application, Calls, Job, Link, Order, Peer, drive::Options};
+use mcp_service::{Application, Calls, Job, Link, Order, Peer};
 use serde_json::json;
 
 use crate::{

@@ -10,12 +10,13 @@ use std::{
     thread,
 };
 
+use mcp_driver::Watch;
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
     schema::{EmptyResult, LogMessageParams},
 };
-use mcp_service::{CallError, Changes, Context, Failure, Host, Service, Tool, drive::Watch};
+use mcp_service::{CallError, Changes, Context, Failure, Host, Service, Tool};
 use serde_json::{Value, json};
 
 use crate::{

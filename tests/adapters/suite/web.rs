@@ -9,14 +9,12 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::{Error, Stopper};
 use mcp_proto::{
     connection::{SendError, Settings, Usage},
     protocol::VersionSet,
 };
-use mcp_service::{
-    CallError, Context, Host, Service, Tool,
-    drive::{Error, Stopper},
-};
+use mcp_service::{CallError, Context, Host, Service, Tool};
 use serde_json::json;
 
 use crate::{

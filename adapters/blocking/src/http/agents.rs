@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::Request;
-use mcp_service::drive::{
+use mcp_driver::{
     Runtime, Watch,
     http::{Requests, Response},
 };

@@ -11,12 +11,13 @@ use std::{
 use bytes::{Buf, Bytes};
 use http::{Request, Response};
 use http_body::{Body as _, Frame};
-use mcp_service::{block_on, drive::http::Body};
+use mcp_driver::http::Body;
+use mcp_service::block_on;
 
 use super::{CHUNK, Endpoint};
 
 /// Answers a request on this thread. The [`Caller`](mcp_proto::http::server::Caller) in its extensions says which client sends
-/// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_service::drive::http::PeerAddr) in the extensions.
+/// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions.
 /// It returns when the head of the answer is known.
 ///
 /// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with 400.

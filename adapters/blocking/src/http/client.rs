@@ -2,14 +2,12 @@
 
 use std::sync::{Arc, Mutex};
 
+use mcp_driver::{Runtime, bounds::LAST_JOBS};
 use mcp_proto::{
     connection::{ClientEnd, CloseReason},
     http,
 };
-use mcp_service::{
-    Host,
-    drive::{self, Runtime, bounds::LAST_JOBS},
-};
+use mcp_service::Host;
 
 use super::{Connector, threads::Threads};
 use crate::{Client, Error, Handle, handle::End, threads::lock};
@@ -32,7 +30,7 @@ impl Client {
         let (config, address, opening) = (host.config(), connector.address.clone(), options.opening);
         let client = |now| http::client::Client::knowing(config, address, opening, now);
         let (requests, credentials) = (connector.requests_on(&threads), connector.credentials.clone());
-        let handle = drive::Handle::over_http(client, session, requests, credentials, options, &threads);
+        let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
         let link = handle.link();
         let end = Exchanges { handle, threads: Mutex::new(Some(threads)) };
         Self::begin(Handle::new(link, end), calls, None)
@@ -41,7 +39,7 @@ impl Client {
 
 /// A connection whose messages travel on requests of HTTP, and the threads for that.
 struct Exchanges {
-    handle: drive::Handle<ClientEnd>,
+    handle: mcp_driver::Handle<ClientEnd>,
     threads: Mutex<Option<Threads>>,
 }
 

@@ -2,10 +2,8 @@
 
 use std::{fmt, io, sync::Arc};
 
-use mcp_service::{
-    Host,
-    drive::http::{Credentials, Requests, seed},
-};
+use mcp_driver::http::{Credentials, Requests, seed};
+use mcp_service::Host;
 use ureq::config::Config;
 
 use super::{

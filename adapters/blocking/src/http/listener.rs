@@ -7,19 +7,17 @@ use std::{
     time::Duration,
 };
 
+use mcp_driver::{
+    Holder, Quota, Runtime, Watch,
+    bounds::{LAST_JOBS, WRITE},
+    http::{self, WriteTimeout},
+    os::{self, Latch, SHORTAGE, keep_alive, most_connections},
+};
 use mcp_proto::http::{
     Policy,
     server::{Options, Paths},
 };
-use mcp_service::{
-    Service,
-    drive::{
-        Holder, Quota, Runtime, Watch,
-        bounds::{LAST_JOBS, WRITE},
-        http::{self, WriteTimeout},
-        os::{self, Latch, SHORTAGE, keep_alive, most_connections},
-    },
-};
+use mcp_service::Service;
 
 use super::{
     Endpoint,

@@ -24,7 +24,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Who may come, and what is bounded: see [`mcp_service::drive::http`]. Clients encrypt (`https`) with the feature `tls`.
+//! Who may come, and what is bounded: see [`mcp_driver::http`]. Clients encrypt (`https`) with the feature `tls`.
 //!
 //! # Threads
 //!
@@ -45,20 +45,18 @@ mod threads;
 pub use answer::{Answer, answer};
 pub use connector::Connector;
 pub use listener::{Listener, serve_http};
+pub use mcp_driver::http::{Body, Credentials, MemoryStore, Requests, Response, Shared, StoreLimits, StoreUsage};
 pub use mcp_proto::http::{
     Limits, Policy,
     client::Options as Address,
     server::{Options, Paths},
-};
-pub use mcp_service::drive::http::{
-    Body, Credentials, MemoryStore, Requests, Response, Shared, StoreLimits, StoreUsage,
 };
 pub use threads::Threads;
 pub use ureq;
 
 /// A [`Service`](mcp_service::Service) at an endpoint of HTTP, on threads of its own. [`answer`] is for servers that have a
 /// thread for each request.
-pub type Endpoint = mcp_service::drive::http::Endpoint<Threads>;
+pub type Endpoint = mcp_driver::http::Endpoint<Threads>;
 
 /// How much is read at once.
 const CHUNK: usize = 16 * 1024;

@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_service::drive::Timer;
+use mcp_driver::Timer;
 
 use super::{
     line::Line,

@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_service::drive::Runtime;
+use mcp_driver::Runtime;
 
 use super::{
     line::Line,

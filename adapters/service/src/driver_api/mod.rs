@@ -10,3 +10,7 @@ pub(crate) use current_handler::waits;
 pub use current_handler::{Duty, on_wait};
 pub use holder::Holder;
 pub use job_queue::{JobLimits, Jobs, Slot, weight};
+
+pub use crate::queue::Queue;
+#[doc(hidden)]
+pub use crate::random::Random;

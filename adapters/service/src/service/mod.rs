@@ -144,8 +144,10 @@ impl Service {
         &self.0.shared_tasks
     }
 
-    #[cfg(feature = "http")]
-    pub(crate) fn task_policy(&self) -> &TaskPolicy {
+    /// Returns the bounds of tasks, for drivers that add up what a service may hold.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn task_policy(&self) -> &TaskPolicy {
         &self.0.tasks
     }
 

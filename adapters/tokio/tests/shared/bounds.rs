@@ -2,7 +2,7 @@
 
 use std::{io, pin::Pin, sync::Arc, time::Duration};
 
-use mcp_service::drive::{
+use mcp_driver::{
     Holder,
     http::{Bounds, Events, Fields, Sessions, StoreLimits, StoreUsage},
 };

@@ -4,8 +4,9 @@ use std::{io, net::IpAddr, sync::Arc};
 
 use http::{Request, header};
 use http_body_util::{BodyExt, Full};
+use mcp_driver::Watch;
 use mcp_proto::{connection::Principal, http::server::Caller};
-use mcp_service::{Service, Tool, drive::Watch};
+use mcp_service::{Service, Tool};
 use mcp_tokio::{
     Options,
     http::{Endpoint, Options as Endpoints, Policy},

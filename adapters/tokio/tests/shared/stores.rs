@@ -6,13 +6,11 @@ use std::{
     time::Duration,
 };
 
-use mcp_service::{
-    Later,
-    drive::{
-        Holder,
-        http::{Bounds, Events, Fields, Passage, Sessions},
-    },
+use mcp_driver::{
+    Holder,
+    http::{Bounds, Events, Fields, Passage, Sessions},
 };
+use mcp_service::Later;
 use mcp_tokio::http::MemoryStore;
 
 /// Changes what it keeps after something else, or not at all.

@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use mcp_service::drive::Messages;
+use mcp_driver::Messages;
 
 /// Messages in and out.
 pub(crate) struct Post {

@@ -12,10 +12,11 @@ use crate::plant::{self, CHOICE, FEATURES};
 use crate::trial::{ALL, Programs};
 
 /// The sources that are changed, and their packages.
-const CRATES: [(&str, &str); 2] = [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service")];
+const CRATES: [(&str, &str); 3] =
+    [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service"), ("adapters/driver/src", "mcp-driver")];
 
-/// All features of the service, so that what is planted is also run.
-const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/tls,mcp-service/tower,mcp-service/signals";
+/// All features of the service and of the driver, so that what is planted is also run.
+const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals";
 
 /// What became of mutants when they were built together.
 pub(crate) struct Planted<'a> {

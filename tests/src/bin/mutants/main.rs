@@ -1,4 +1,4 @@
-//! Tries mutants of the core and the service, all in one build: the judge behind `tests/mutants/run`, which says how to call it.
+//! Tries mutants of the core, the service and the driver, all in one build: the judge behind `tests/mutants/run`, which says how to call it.
 //!
 //! ```text
 //! mutants CLONE OUT --seed N --take M --skip K

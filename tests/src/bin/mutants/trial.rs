@@ -9,16 +9,17 @@ use std::{fmt, io};
 pub(crate) type Limited = (&'static str, u32);
 
 /// The tests that are tried first, less those that are [`SLOW`]: some seconds for all of them.
-pub(crate) const QUICK: [Limited; 5] =
-    [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10), ("mcp_service", 30)];
+pub(crate) const QUICK: [Limited; 6] =
+    [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10), ("mcp_service", 30), ("mcp_driver", 30)];
 
 /// All tests, tried whole on what gets through.
-pub(crate) const ALL: [Limited; 8] = [
+pub(crate) const ALL: [Limited; 9] = [
     ("protocol", 100),
     ("mcp_proto", 50),
     ("modern", 50),
     ("http", 50),
     ("mcp_service", 100),
+    ("mcp_driver", 100),
     ("memory", 100),
     ("model", 300),
     ("laws", 300),

@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
 
-use mcp_service::{
-    Later,
-    drive::{
-        Holder, Watch,
-        http::{Bounds, Events, Fields, Passage, Sessions, StoreLimits, StoreUsage},
-    },
+use mcp_driver::{
+    Holder, Watch,
+    http::{Bounds, Events, Fields, Passage, Sessions, StoreLimits, StoreUsage},
 };
+use mcp_service::Later;
 use redis::{
     Client, PushInfo, PushKind, RedisError, Value,
     aio::{ConnectionManager, ConnectionManagerConfig},

@@ -1,0 +1,199 @@
+//! A connection to a server.
+
+use std::{
+    fmt,
+    future::Future,
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
+
+use mcp_proto::{
+    connection::{Client as Connection, ClientEnd, CloseReason},
+    schema::InitializeResult,
+};
+
+#[cfg(feature = "signals")]
+use super::signals;
+use super::{Child, Ending, Error, Handle, Medium, Options};
+#[cfg(feature = "http")]
+use super::{
+    Runtime,
+    http::{Credentials, Requests},
+};
+use mcp_service::{Calls, Host, Later, Peer};
+
+/// A connection to a server that has shaken hands, and the child that it is, if it is one. An adapter brings the ways there.
+///
+/// It is cheap to clone. When the last clone is dropped, the connection begins to [close](Self::close).
+#[derive(Clone)]
+pub struct Client(Arc<Inner>);
+
+struct Inner {
+    peer: Peer<ClientEnd>,
+    handle: Handle<ClientEnd>,
+    child: Option<Child>,
+    /// Set when the handshake is over.
+    server: OnceLock<InitializeResult>,
+}
+
+impl Client {
+    /// Connects over a transport.
+    ///
+    /// # Errors
+    /// If there is nothing to run it on, or no server behind it that the host can talk to.
+    pub async fn over(transport: impl Medium, host: &Host, options: &Options) -> Result<Self, Error> {
+        Self::connect(transport, None, host, options).await
+    }
+
+    /// Connects over what `way` comes to, a transport and the child at its other end, and once more if what is known then
+    /// makes a difference.
+    ///
+    /// # Errors
+    /// As `way`, and as [`over`](Self::over).
+    pub async fn reach<M: Medium, F: Future<Output = Result<(M, Option<Child>), Error>>>(
+        way: impl Fn() -> F,
+        host: &Host,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        connect_knowing(options, |options| {
+            let way = way();
+            async move {
+                let (transport, child) = way.await?;
+                Self::connect(transport, child, host, &options).await
+            }
+        })
+        .await
+    }
+
+    async fn connect(
+        transport: impl Medium,
+        child: Option<Child>,
+        host: &Host,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        let connection = |now| Connection::knowing(host.config(), options.opening, now);
+        Self::begin(Handle::start(connection, session, transport, options)?, calls, child).await
+    }
+
+    /// Connects over HTTP.
+    ///
+    /// # Errors
+    /// If there is no server that the host can talk to.
+    #[cfg(feature = "http")]
+    pub async fn over_http<R: Runtime>(
+        address: mcp_proto::http::client::Options,
+        requests: Arc<dyn Requests>,
+        credentials: Option<Arc<dyn Credentials>>,
+        host: &Host,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        let client = |now| mcp_proto::http::client::Client::knowing(host.config(), address, options.opening, now);
+        let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
+        Self::begin(handle, calls, None).await
+    }
+
+    /// Waits for the handshake.
+    async fn begin(
+        handle: Handle<ClientEnd>,
+        calls: Arc<Calls<ClientEnd>>,
+        child: Option<Child>,
+    ) -> Result<Self, Error> {
+        let peer = Peer::new(handle.link(), calls);
+        let client = Self(Arc::new(Inner { peer, handle, child, server: OnceLock::new() }));
+        #[cfg(feature = "signals")]
+        signals::register(&client.0);
+        let ready = client.ready().await;
+        let server = client.link().run(|connection, _| connection.server().cloned());
+        match (ready, server) {
+            (Ok(()), Some(server)) => {
+                client.0.server.get_or_init(|| server);
+                Ok(client)
+            }
+            _ => Err(Error::Handshake(client.close().await)),
+        }
+    }
+
+    /// What the server said of itself in the handshake.
+    ///
+    /// # Panics
+    /// Never: without a handshake there is no client.
+    #[must_use]
+    pub fn server(&self) -> &InitializeResult {
+        self.0.server.get().expect("the handshake is over")
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the server
+    /// behaves. Calls in flight end at once. A child has its input closed, and what that does not end is killed, together
+    /// with all that it has started. Closing twice is closing once.
+    ///
+    /// In a handler of this connection it does not wait.
+    pub fn close(&self) -> Later<Ending> {
+        self.0.handle.begin_close();
+        self.wait()
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    pub fn wait(&self) -> Later<Ending> {
+        let (ended, child, link) = (self.0.handle.wait(), self.0.child.clone(), self.link().clone());
+        Later::new(async move {
+            let reason = ended.await.unwrap_or(CloseReason::Local);
+            #[cfg(feature = "signals")]
+            signals::held().await;
+            let next_opening = link.run(|connection, _| connection.next_opening());
+            Ending::new(reason, child.and_then(|child| child.exit()), next_opening)
+        })
+    }
+}
+
+/// Connects, and once more if what is known then makes a difference.
+///
+/// # Errors
+/// Those of the last time.
+pub async fn connect_knowing<T, F: Future<Output = Result<T, Error>>>(
+    options: &Options,
+    connect: impl Fn(Options) -> F,
+) -> Result<T, Error> {
+    let mut options = options.clone();
+    loop {
+        match connect(options.clone()).await {
+            // There is no third time: what a second time comes to leaves nothing to try.
+            Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
+            connected => return connected,
+        }
+    }
+}
+
+impl Deref for Client {
+    type Target = Peer<ClientEnd>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0.peer
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("handle", &self.0.handle).finish_non_exhaustive()
+    }
+}
+
+#[cfg(feature = "signals")]
+impl signals::Closing for Inner {
+    fn begin_close(&self) {
+        self.handle.begin_close();
+    }
+
+    fn wait(&self) {
+        self.handle.wait().wait();
+    }
+
+    fn kill(&self) {
+        if let Some(child) = &self.child {
+            child.kill();
+        }
+    }
+}

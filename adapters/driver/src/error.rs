@@ -1,0 +1,113 @@
+//! What can go wrong with a connection as a whole.
+
+use std::{fmt, io};
+
+use mcp_proto::connection::{CloseReason, Opening, SendError};
+
+use super::Exit;
+use mcp_service::CallError;
+
+/// Why there is no connection, or no result.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The program could not be started.
+    Spawn {
+        /// Its name.
+        program: String,
+        /// What the system says.
+        error: io::Error,
+    },
+    /// There is no way to the peer: no socket, no descriptor, no thread.
+    Io(io::Error),
+    /// The handshake failed.
+    Handshake(Ending),
+    /// The connection has ended in another way than it should.
+    Closed(Ending),
+    /// A call has no result.
+    Call(CallError),
+    /// The server has ended too often, and is not started again for now. This is what it came to the last time.
+    GivenUp(Box<Error>),
+}
+
+/// How a connection has ended.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Ending {
+    /// Why.
+    pub reason: CloseReason,
+    /// How the process ended that was started for it, if one was.
+    pub exit: Option<Exit>,
+    /// How to begin if the server is reached once more, where that could change anything: it has left before it was of
+    /// any use. `Client::spawn` and the other ways to connect that can do so have tried that.
+    pub next_opening: Option<Opening>,
+}
+
+impl Ending {
+    /// An ending.
+    #[must_use]
+    pub const fn new(reason: CloseReason, exit: Option<Exit>, next_opening: Option<Opening>) -> Self {
+        Self { reason, exit, next_opening }
+    }
+
+    /// Whether that is how connections end when all goes well.
+    ///
+    /// # Errors
+    /// [`Error::Closed`], if not.
+    pub fn into_result(self) -> Result<(), Error> {
+        if self.reason.is_clean() { Ok(()) } else { Err(Error::Closed(self)) }
+    }
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason.fmt(f)?;
+        match &self.exit {
+            // It is what the reason tells.
+            Some(exit) if !matches!(self.reason, CloseReason::Lost(_)) => write!(f, " (the server ended with {exit})"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Spawn { program, error } => write!(f, "cannot start {program}: {error}"),
+            Self::Io(error) => error.fmt(f),
+            Self::Handshake(ending) => write!(f, "no session: {ending}"),
+            Self::Closed(ending) => write!(f, "the connection ended: {ending}"),
+            Self::Call(error) => error.fmt(f),
+            Self::GivenUp(error) => write!(f, "the server has ended too often: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Spawn { error, .. } | Self::Io(error) => Some(error),
+            Self::Handshake(ending) | Self::Closed(ending) => Some(&ending.reason),
+            Self::Call(error) => Some(error),
+            Self::GivenUp(error) => Some(&**error),
+        }
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<CallError> for Error {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        Self::Call(error.into())
+    }
+}

@@ -1,0 +1,103 @@
+//! What is written in answer to a request, or as one.
+
+use std::{
+    fmt, io,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+#[cfg(all(unix, feature = "net"))]
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+
+use super::Reply;
+use crate::Permit;
+
+/// The body of a request or of an answer: one text, or a stream that can last for days.
+///
+/// Dropping it before its end says that the client has hung up.
+pub struct Body(Content);
+
+enum Content {
+    Whole(Bytes),
+    Streamed(Reply),
+}
+
+impl Body {
+    pub(super) fn whole(bytes: Vec<u8>) -> Self {
+        Self(Content::Whole(bytes.into()))
+    }
+
+    /// A text of a request.
+    #[cfg(all(unix, feature = "net"))]
+    pub(super) fn shared(bytes: Arc<[u8]>) -> Self {
+        Self(Content::Whole(Bytes::from_owner(bytes)))
+    }
+
+    pub(super) const fn streamed(reply: Reply) -> Self {
+        Self(Content::Streamed(reply))
+    }
+}
+
+/// Bytes that are on their way to a client, and count as long as they are held.
+struct Counted {
+    data: Vec<u8>,
+    _permit: Permit,
+}
+
+impl AsRef<[u8]> for Counted {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    /// The client reads nothing, and has too much waiting for it.
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let data = match &mut self.0 {
+            Content::Whole(bytes) if bytes.is_empty() => return Poll::Ready(None),
+            Content::Whole(bytes) => Poll::Ready(Some(Ok(std::mem::take(bytes)))),
+            Content::Streamed(reply) => reply.poll_data(cx).map(|data| {
+                data.map(|data| {
+                    let data = data?;
+                    let permit = reply.permit(data.len())?;
+                    Ok(match permit {
+                        None => Bytes::from(data),
+                        Some(permit) => Bytes::from_owner(Counted { data, _permit: permit }),
+                    })
+                })
+            }),
+        };
+        data.map(|data| data.map(|data| data.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.0 {
+            Content::Whole(bytes) => bytes.is_empty(),
+            Content::Streamed(reply) => reply.is_ended(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Content::Streamed(reply) => {
+                reply.rest().map_or_else(SizeHint::default, |len| SizeHint::with_exact(len as u64))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Content::Whole(_) => "Body::Whole",
+            Content::Streamed(_) => "Body::Streamed",
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! A client over HTTP, on a runtime.
+
+use std::{collections::BTreeMap, fmt, future::Future, io, pin::Pin, sync::Arc, task::Context};
+
+use http::{Request, response::Parts};
+use mcp_proto::{
+    connection::{ClientEnd, Connection, Event},
+    http::client::{Action, Client, ExchangeId},
+    rpc::Timestamp,
+};
+
+use crate::{
+    Runtime,
+    carrier::Carrier,
+    desk::{Mover, Post},
+    hub::Hub,
+};
+
+/// Something that comes later, of something borrowed.
+type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// Makes requests.
+pub trait Requests: Send + Sync + 'static {
+    /// Makes one request, as it is, and tells what comes of it to `response` as it comes. Redirects are not followed, and
+    /// nothing is tried again. When the future is dropped, what carries the request is closed.
+    fn make(&self, request: Request<Arc<[u8]>>, response: Response) -> Soon<'static, ()>;
+}
+
+/// What proves to a server who asks.
+pub trait Credentials: Send + Sync + 'static {
+    /// Is asked before each request, and adds what proves it to the headers. The request goes to the origin that the client
+    /// was given, or nowhere.
+    ///
+    /// # Errors
+    /// If there is nothing to prove it with: the request fails.
+    fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> Soon<'a, io::Result<()>>;
+
+    /// A server was not content: 401, or 403 and more is wanted. `challenges` are the values of `WWW-Authenticate`. Whether
+    /// the request should be made again, now that there is something better to prove it with.
+    fn challenged<'a>(&'a self, status: u16, challenges: &'a [String]) -> Soon<'a, bool>;
+}
+
+/// Where what comes of one request is told. Dropped before its end, it says that the request was given up.
+pub struct Response {
+    hub: Arc<Hub<ClientEnd, Messenger>>,
+    exchange: ExchangeId,
+    over: bool,
+}
+
+impl Response {
+    /// The head has come.
+    pub fn head(&mut self, head: &Parts) {
+        self.hub.run(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
+    }
+
+    /// A piece of the body has come.
+    pub fn chunk(&mut self, chunk: &[u8]) {
+        self.hub.run(|messenger, now| messenger.client.handle_body(now, self.exchange, chunk));
+    }
+
+    /// It is complete.
+    pub fn end(mut self) {
+        self.over = true;
+        self.hub.run(|messenger, now| messenger.client.handle_end(now, self.exchange));
+    }
+
+    /// The request could not be made, or what carried its response has broken: what is known of that.
+    pub fn fail(mut self, why: impl Into<String>) {
+        self.give_up(why.into());
+    }
+
+    fn give_up(&mut self, why: String) {
+        self.over = true;
+        self.hub.run(|messenger, now| messenger.client.handle_failure(now, self.exchange, why));
+    }
+}
+
+impl Drop for Response {
+    fn drop(&mut self) {
+        if !self.over {
+            self.give_up("the request was given up".into());
+        }
+        self.hub.run(|messenger, _| messenger.over.push(self.exchange));
+    }
+}
+
+impl fmt::Debug for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Response").field("exchange", &self.exchange).finish_non_exhaustive()
+    }
+}
+
+/// A client, and the requests of it that are over.
+pub(crate) struct Messenger {
+    pub(crate) client: Client,
+    over: Vec<ExchangeId>,
+}
+
+impl Messenger {
+    pub(crate) const fn new(client: Client) -> Self {
+        Self { client, over: Vec::new() }
+    }
+}
+
+impl Carrier<ClientEnd> for Messenger {
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
+        self.client.connection(now)
+    }
+
+    fn view(&self) -> &Connection<ClientEnd> {
+        self.client.view()
+    }
+
+    fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.client.poll_event()
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.client.poll_timeout().map(|deadline| deadline.at)
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.client.handle_timeout(now);
+    }
+
+    fn has_output(&self) -> bool {
+        self.client.has_action() || !self.over.is_empty()
+    }
+}
+
+/// Has requests made.
+pub(crate) struct Errands<R: Runtime> {
+    runtime: R,
+    requests: Arc<dyn Requests>,
+    credentials: Option<Arc<dyn Credentials>>,
+    /// Each ends when it is dropped.
+    tasks: BTreeMap<ExchangeId, R::Task>,
+    /// Those who look for proofs, apart: what was refused may go on for a while.
+    proofs: BTreeMap<ExchangeId, R::Task>,
+}
+
+impl<R: Runtime> Errands<R> {
+    pub(crate) fn new(runtime: R, requests: Arc<dyn Requests>, credentials: Option<Arc<dyn Credentials>>) -> Self {
+        Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
+    }
+
+    fn request(&self, request: Request<Arc<[u8]>>, response: Response) -> R::Task {
+        let (requests, credentials) = (self.requests.clone(), self.credentials.clone());
+        self.runtime.spawn(async move {
+            let mut request = request;
+            if let Some(credentials) = credentials
+                && let Err(error) = credentials.authorize(&mut request).await
+            {
+                return response.fail(error.to_string());
+            }
+            requests.make(request, response).await;
+        })
+    }
+
+    fn prove(&self, proof: Proof, status: u16, challenges: Vec<String>) -> R::Task {
+        let credentials = self.credentials.clone();
+        self.runtime.spawn(async move {
+            let mut proof = proof;
+            proof.is_there = match credentials {
+                Some(credentials) => credentials.challenged(status, &challenges).await,
+                None => false,
+            };
+        })
+    }
+}
+
+/// Says when it is dropped whether something was proved.
+struct Proof {
+    hub: Arc<Hub<ClientEnd, Messenger>>,
+    exchange: ExchangeId,
+    is_there: bool,
+}
+
+impl Drop for Proof {
+    fn drop(&mut self) {
+        let (exchange, is_there) = (self.exchange, self.is_there);
+        self.hub.run(
+            |Messenger { client, .. }, now| {
+                if is_there { client.retry(now, exchange) } else { client.give_up(now, exchange) }
+            },
+        );
+    }
+}
+
+impl<R: Runtime> Mover<ClientEnd, Messenger> for Errands<R> {
+    fn write(&mut self, post: &Post<ClientEnd, Messenger>, _cx: &mut Context<'_>) -> bool {
+        let hub = &post.hub;
+        let mut moved = false;
+        loop {
+            let (action, over) =
+                hub.run(|messenger, _| (messenger.client.poll_action(), std::mem::take(&mut messenger.over)));
+            for exchange in over {
+                self.tasks.remove(&exchange);
+            }
+            let Some(action) = action else { return moved };
+            moved = true;
+            match action {
+                Action::Request { exchange, request } => {
+                    let response = Response { hub: hub.clone(), exchange, over: false };
+                    let task = self.request(request, response);
+                    self.tasks.insert(exchange, task);
+                }
+                Action::Abort(exchange) => drop((self.tasks.remove(&exchange), self.proofs.remove(&exchange))),
+                Action::Prove { exchange, status, challenges } => {
+                    let proof = Proof { hub: hub.clone(), exchange, is_there: false };
+                    let task = self.prove(proof, status, challenges);
+                    self.proofs.insert(exchange, task);
+                }
+            }
+        }
+    }
+}

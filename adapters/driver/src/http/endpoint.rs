@@ -1,0 +1,216 @@
+//! A service for libraries that hand in requests and take answers: hyper, and what stands on it.
+
+#[cfg(feature = "tower")]
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    time::Duration,
+};
+
+use bytes::Buf;
+use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
+use mcp_proto::http::{
+    Answer,
+    server::{Caller, Options as Endpoints},
+};
+
+use super::{Body, PeerAddr, Reply, Shared, Web};
+use crate::{
+    Options, Runtime,
+    runtime::{before, sleep},
+};
+use mcp_service::{Later, Service};
+
+/// A [`Service`] at an endpoint of HTTP: a request in, an answer out, with bodies as hyper knows them. With the feature
+/// `tower` it is a service of tower as well, for axum and whatever else routes requests.
+///
+/// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
+pub struct Endpoint<R: Runtime> {
+    web: Web<R>,
+    runtime: R,
+    pub(super) patience: Duration,
+}
+
+impl<R: Runtime> Endpoint<R> {
+    /// Puts a service behind an endpoint: under which names and paths it is reached, and how much it may hold.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn new(service: &Service, endpoint: Endpoints) -> io::Result<Self> {
+        Self::with(service, endpoint, &Options::default())
+    }
+
+    /// [`new`](Self::new) with options for how each session is run.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn with(service: &Service, endpoint: Endpoints, options: &Options) -> io::Result<Self> {
+        Ok(Self::on(service, endpoint, options, R::current()?))
+    }
+
+    /// [`with`](Self::with) a runtime.
+    #[must_use]
+    pub fn on(service: &Service, endpoint: Endpoints, options: &Options, runtime: R) -> Self {
+        Self::made(service, endpoint, options, runtime, None)
+    }
+
+    /// [`with`](Self::with) sessions that are shared: with other processes, behind a proxy that hands requests to any of
+    /// them.
+    ///
+    /// # Errors
+    /// If there is no runtime.
+    pub fn sharing(service: &Service, endpoint: Endpoints, options: &Options, shared: Shared) -> io::Result<Self> {
+        Ok(Self::made(service, endpoint, options, R::current()?, Some(shared)))
+    }
+
+    pub(super) fn made(
+        service: &Service,
+        endpoint: Endpoints,
+        options: &Options,
+        runtime: R,
+        shared: Option<Shared>,
+    ) -> Self {
+        let web = Web::new(service, endpoint, options, runtime.clone(), shared);
+        Self { web, runtime, patience: Duration::from_secs(30) }
+    }
+
+    /// How long the body of a request may take to come in, and before that its head where it is [served](super::serve)
+    /// here. Default 30 seconds.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Answers a request. The [`Caller`] in its extensions says which client sends it. Without one, the client is anonymous, and
+    /// clients are told apart by the [`PeerAddr`] in the extensions.
+    ///
+    /// Dropping the future, or the body of the answer before its end, says that the client has hung up.
+    pub async fn answer<B>(&self, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        self.answer_unless(sleep(&self.runtime, self.patience), request).await
+    }
+
+    /// [`answer`](Self::answer), if it does not get `late` before the body has come in.
+    pub(super) async fn answer_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        match self.open(late, request).await {
+            Ok((head, reply)) => Response::from_parts(head, Body::streamed(reply)),
+            Err(answer) => answer.map(Body::whole),
+        }
+    }
+
+    async fn open<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Result<(Parts, Reply), Box<Answer>>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        let (head, body) = request.into_parts();
+        let peer = head.extensions.get::<PeerAddr>().copied();
+        let (caller, peer) = match (head.extensions.get::<Caller>(), peer) {
+            (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
+            (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(*address), Some(PeerAddr(*address))),
+            (caller, _) => (caller.cloned().unwrap_or(Caller::Anybody), peer),
+        };
+        let mut body = pin!(body);
+        let take_in = async {
+            let mut intake = self.web.begin(&head, caller)?;
+            self.web.admit(&intake, peer).await?;
+            let read = async {
+                while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+                    let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
+                    let Ok(mut data) = frame.into_data() else { continue };
+                    while data.has_remaining() {
+                        let chunk = data.chunk();
+                        intake.feed(chunk)?;
+                        let read = chunk.len();
+                        data.advance(read);
+                    }
+                }
+                Ok(())
+            };
+            before(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
+            Ok(intake)
+        };
+        let taken = take_in.await.map_err(|mut answer: Box<Answer>| {
+            if !body.is_end_stream() {
+                // What is not read is in the way of the next request, which whoever is not told of that makes all the same.
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            answer
+        });
+        self.web.answer(taken?.end()?, peer).await
+    }
+
+    /// Ends every session, refuses what comes in, and waits until all that belongs to it is gone, which takes a bounded time
+    /// however clients behave. What was asked before is answered, if that does not take too long.
+    pub fn close(&self) -> Later<()> {
+        self.web.begin_close();
+        self.web.wait()
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.web.sessions()
+    }
+
+    /// Returns the runtime of its sessions.
+    pub const fn runtime(&self) -> &R {
+        &self.runtime
+    }
+}
+
+/// A refusal that has nothing to do with what was sent, but with how.
+fn refusal(status: StatusCode) -> Box<Answer> {
+    let mut answer = Answer::new(Vec::new());
+    *answer.status_mut() = status;
+    Box::new(answer)
+}
+
+#[cfg(feature = "tower")]
+impl<R, B> tower_service::Service<Request<B>> for Endpoint<R>
+where
+    R: Runtime,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: fmt::Display + Send,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let endpoint = self.clone();
+        Box::pin(async move { Ok(endpoint.answer(request).await) })
+    }
+}
+
+impl<R: Runtime> Clone for Endpoint<R> {
+    fn clone(&self) -> Self {
+        Self { web: self.web.clone(), runtime: self.runtime.clone(), patience: self.patience }
+    }
+}
+
+impl<R: Runtime> fmt::Debug for Endpoint<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("web", &self.web).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,162 @@
+//! The way to a server over HTTP.
+
+use std::{fmt, io, marker::PhantomData, sync::Arc};
+
+use mcp_proto::http::client::Options as Address;
+
+use super::{Net, Proxy, http1::Http1, route::Route};
+use crate::{
+    Client, Error, Options,
+    http::{Credentials, Requests, seed},
+};
+use mcp_service::Host;
+
+/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+pub struct Connector<N> {
+    address: Address,
+    options: Options,
+    requests: Option<Arc<dyn Requests>>,
+    credentials: Option<Arc<dyn Credentials>>,
+    route: Route,
+    net: PhantomData<fn() -> N>,
+}
+
+impl<N: Net> Connector<N> {
+    /// The way to a server at an address such as `http://localhost:8000/mcp`.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP.
+    pub fn new(url: &str) -> Result<Self, Error> {
+        let invalid = |error| Error::Io(io::Error::new(io::ErrorKind::InvalidInput, error));
+        Ok(Self::to(Address::new(url, seed()).map_err(invalid)?))
+    }
+
+    /// The same with more to choose: headers, limits, what to try. Whether there are
+    /// [credentials](Self::credentials) decides what becomes of a challenge.
+    #[must_use]
+    pub fn to(address: Address) -> Self {
+        let (options, route) = (Options::default(), Route::default());
+        Self { address, options, requests: None, credentials: None, route, net: PhantomData }
+    }
+
+    /// How the connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// What proves who asks.
+    #[must_use]
+    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+        self.credentials = Some(Arc::new(credentials));
+        self
+    }
+
+    /// Has a proxy between us and every server. What the environment says of proxies does not count.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.route.proxy = Some(proxy);
+        self
+    }
+
+    /// How servers at addresses of `https` are known, and what they are shown, instead of the certificates that this system
+    /// trusts, and none. Only HTTP/1.1 is spoken.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.route.tls = config.into();
+        self
+    }
+
+    /// Who makes the requests, instead of hyper: another library, something in memory. Proxies and
+    /// certificates are its own affair then.
+    #[must_use]
+    pub fn requests(mut self, requests: impl Requests) -> Self {
+        self.requests = Some(Arc::new(requests));
+        self
+    }
+
+    /// Connects, in the newest way that the server knows.
+    ///
+    /// # Errors
+    /// If there is no runtime, nobody listens there, or not a server that the host can talk to.
+    pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
+        let Self { mut address, options, requests, credentials, route, .. } = self;
+        address.proves = credentials.is_some();
+        let requests = requests.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
+        Ok(Client::over_http::<N>(address, requests, credentials, host, &options).await?.into())
+    }
+}
+
+impl<N> Clone for Connector<N> {
+    fn clone(&self) -> Self {
+        Self {
+            address: self.address.clone(),
+            options: self.options.clone(),
+            requests: self.requests.clone(),
+            credentials: self.credentials.clone(),
+            route: self.route.clone(),
+            net: PhantomData,
+        }
+    }
+}
+
+impl<N> fmt::Debug for Connector<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connector").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Command;
+    use mcp_service::Service;
+
+    /// Everything that a user hands a secret to, as it is shown.
+    #[test]
+    fn no_secret_is_shown() {
+        let mut address = Address::new("https://example.com/mcp?key=canary", 1).expect("an address");
+        address.headers.insert("x-key", "canary".parse().expect("a value"));
+        let proxy = Proxy::new("http://proxy.example:3128").expect("a proxy").basic("canary", "canary");
+        let connector = Connector::<()> {
+            address: address.clone(),
+            options: Options::default(),
+            requests: None,
+            credentials: None,
+            route: Route { proxy: Some(proxy.clone()), ..Route::default() },
+            net: PhantomData,
+        };
+        let command = Command::new("program").arg("--key=canary").env("KEY", "canary").env_remove("OTHER");
+        let key = *b"canarycanarycanarycanarycanary!!";
+        let builder = || Service::builder("test", "1").state_key(key);
+        let service = builder().build().expect("a good service");
+        let refused = |url: &str| Proxy::new(url).expect_err("no proxy");
+        let in_bytes = format!("{:?}", &key[..6]);
+        let in_bytes = in_bytes.trim_matches(['[', ']']);
+        let shown: [(&str, &dyn fmt::Debug); 9] = [
+            ("address", &address),
+            ("connector", &connector),
+            ("route", &connector.route),
+            ("proxy", &proxy),
+            ("refused proxy", &refused("http://name:canary@proxy.example/")),
+            ("no proxy", &refused("canary canary")),
+            ("command", &command),
+            ("builder", &builder()),
+            ("service", &service),
+        ];
+        for (what, value) in shown {
+            for text in [format!("{value:?}"), format!("{value:#?}")] {
+                let flat: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(!text.contains("canary") && !flat.contains(in_bytes), "{what}: {text}");
+                assert!(text.len() > 6, "{what}: {text}");
+            }
+        }
+        for url in ["http://name:canary@proxy.example/", "canary canary", "https://proxy.example/canary"] {
+            assert!(!refused(url).to_string().contains("canary"));
+        }
+        let shown = format!("{command:?}");
+        assert!(["program", "KEY", "OTHER"].iter().all(|name| shown.contains(name)), "{shown}");
+    }
+}

@@ -1,0 +1,216 @@
+//! A connection to a name.
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    io,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    pin::Pin,
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use super::Net;
+use crate::{Timer, runtime::aside};
+
+/// How long a connection may take before the next address is tried beside it (RFC 8305, section 5).
+const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Connects to whichever address of a host answers first.
+pub(super) async fn dial<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
+    race(runtime, addresses(runtime, host, port).await?).await
+}
+
+/// The addresses of a host, the two families taking turns (RFC 8305, section 4).
+async fn addresses<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok([SocketAddr::new(address, port)].into());
+    }
+    let name = (bare.to_owned(), port);
+    // That can take its time.
+    let found: Vec<_> = aside(runtime, move || name.to_socket_addrs().map(Iterator::collect)).await?;
+    Ok(in_turns(&found))
+}
+
+fn in_turns(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
+    let first = found.first().is_some_and(SocketAddr::is_ipv6);
+    let (one, other): (VecDeque<_>, VecDeque<_>) = found.iter().partition(|address| address.is_ipv6() == first);
+    let turns = one.len().max(other.len());
+    (0..turns).flat_map(|turn| [one.get(turn).copied(), other.get(turn).copied()]).flatten().collect()
+}
+
+/// Tries one address after the other, each with a head start before the next. The first connection wins; of errors the last
+/// is told.
+async fn race<N: Net>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
+    type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
+    let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();
+    let mut failed = None;
+    let (mut timer, mut next) = (runtime.timer(), Instant::now());
+    poll_fn(|cx| {
+        loop {
+            let mut index = 0;
+            while let Some(attempt) = attempts.get_mut(index) {
+                match attempt.as_mut().poll(cx) {
+                    Poll::Ready(Ok(stream)) => return Poll::Ready(Ok(stream)),
+                    Poll::Ready(Err(error)) => {
+                        failed = Some(error);
+                        drop(attempts.swap_remove(index));
+                        next = Instant::now();
+                    }
+                    Poll::Pending => index += 1,
+                }
+            }
+            if addresses.is_empty() && attempts.is_empty() {
+                return Poll::Ready(Err(failed.take().unwrap_or_else(|| io::ErrorKind::AddrNotAvailable.into())));
+            }
+            if addresses.is_empty() || timer.poll_until(next, cx).is_pending() {
+                return Poll::Pending;
+            }
+            if let Some(address) = addresses.pop_front() {
+                attempts.push(Box::pin(N::connect(address)));
+                next = Instant::now() + HEAD_START;
+            }
+        }
+    })
+    .await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::pending,
+        io::ErrorKind,
+        net::TcpListener,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use hyper::rt::{Read, ReadBufCursor, Write};
+
+    use super::*;
+    use crate::{Client, Runtime};
+
+    /// A runtime on which what a timer waits for comes at once, or never.
+    #[derive(Clone)]
+    struct Flight {
+        flies: bool,
+    }
+
+    /// A connection to an address of which nothing comes.
+    #[derive(Debug, PartialEq)]
+    struct Silent(SocketAddr);
+
+    struct Nobody;
+
+    impl From<Client> for Nobody {
+        fn from(_: Client) -> Self {
+            Self
+        }
+    }
+
+    impl Runtime for Flight {
+        type Task = ();
+        type Timer = Self;
+
+        fn current() -> io::Result<Self> {
+            Ok(Self { flies: true })
+        }
+
+        fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+            mcp_service::block_on(future);
+        }
+
+        fn detach((): ()) {}
+
+        fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
+            f();
+        }
+
+        fn timer(&self) -> Self {
+            self.clone()
+        }
+    }
+
+    impl Timer for Flight {
+        fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+            if self.flies || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+        }
+    }
+
+    impl Net for Flight {
+        type Stream = Silent;
+        type Socket = TcpListener;
+        type Client = Nobody;
+
+        /// Nobody is at 1, port 2 is refused, and all others answer.
+        async fn connect(address: SocketAddr) -> io::Result<Silent> {
+            match address.port() {
+                1 => pending().await,
+                2 => Err(ErrorKind::ConnectionRefused.into()),
+                _ => Ok(Silent(address)),
+            }
+        }
+
+        fn listen(&self, socket: TcpListener) -> io::Result<TcpListener> {
+            Ok(socket)
+        }
+
+        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(Silent, SocketAddr)>> {
+            Poll::Pending
+        }
+    }
+
+    impl Read for Silent {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Write for Silent {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// What a race between these ports of one host comes to: the port, the error, or nothing for now.
+    fn outcome(ports: &[u16], flies: bool) -> Option<Result<u16, ErrorKind>> {
+        let addresses = ports.iter().map(|port| SocketAddr::from(([127, 0, 0, 1], *port))).collect();
+        let flight = Flight { flies };
+        let mut race = pin!(race(&flight, addresses));
+        match race.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result.map(|stream| stream.0.port()).map_err(|error| error.kind())),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn the_first_to_answer_wins() {
+        assert_eq!(outcome(&[3, 4], true), Some(Ok(3)));
+        // One that is refused makes room for the next one at once, one that does not answer after a while.
+        assert_eq!(outcome(&[2, 3], false), Some(Ok(3)));
+        assert_eq!(outcome(&[1, 3], false), None);
+        assert_eq!(outcome(&[1, 3], true), Some(Ok(3)));
+        assert_eq!(outcome(&[1, 2, 1, 4], true), Some(Ok(4)));
+        assert_eq!(outcome(&[1, 2], true), None);
+        assert_eq!(outcome(&[2, 2], true), Some(Err(ErrorKind::ConnectionRefused)));
+        assert_eq!(outcome(&[], true), Some(Err(ErrorKind::AddrNotAvailable)));
+    }
+
+    #[test]
+    fn families_take_turns() {
+        let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
+        let found = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(address);
+        let turns: Vec<_> = in_turns(&found).iter().map(ToString::to_string).collect();
+        assert_eq!(turns, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]);
+        assert!(in_turns(&[]).is_empty());
+    }
+}

@@ -1,0 +1,145 @@
+//! Requests over HTTP/1.1.
+
+use std::{
+    error::Error,
+    future::{Future, poll_fn},
+    marker::PhantomData,
+    pin::{Pin, pin},
+    sync::Arc,
+};
+
+use http::{HeaderValue, Request, Uri, header, uri::Scheme};
+use http_body::Body as _;
+
+use super::{
+    Net,
+    pool::{Line, Origin, Pool},
+    proxy::Proxy,
+    route::Route,
+};
+use crate::http::{Body, Requests, Response};
+
+/// hyper: each request on a connection that was used before, or on a new one.
+pub(super) struct Http1<N> {
+    route: Arc<Route>,
+    pool: Arc<Pool>,
+    net: PhantomData<fn() -> N>,
+}
+
+impl<N: Net> Http1<N> {
+    pub(super) fn new(route: Route) -> Self {
+        Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
+    }
+}
+
+impl<N: Net> Requests for Http1<N> {
+    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let (route, pool) = (self.route.clone(), self.pool.clone());
+        Box::pin(async move {
+            match exchange::<N>(&route, &pool, request.map(Body::shared), &mut response).await {
+                Ok(()) => response.end(),
+                Err(why) => response.fail(why),
+            }
+        })
+    }
+}
+
+/// Makes a request, and tells what comes of it except for the end.
+async fn exchange<N: Net>(
+    route: &Route,
+    pool: &Arc<Pool>,
+    mut request: Request<Body>,
+    response: &mut Response,
+) -> Result<(), String> {
+    let runtime = N::current().map_err(|error| error.to_string())?;
+    let origin = Origin::of(request.uri());
+    prepare(&mut request, &origin, route.relay(&origin))?;
+    let (line, answer) = loop {
+        let used = pool.take(&origin);
+        let is_used = used.is_some();
+        let mut line = match used {
+            Some(line) => line,
+            None => route.open(&runtime, &origin).await?,
+        };
+        match line.sender.try_send_request(request).await {
+            Ok(answer) => break (line, answer),
+            Err(mut error) => match error.take_message() {
+                // It was closed before anything was said on it.
+                Some(unsent) if is_used => request = unsent,
+                _ => return Err(whole_story(&error.into_error())),
+            },
+        }
+    };
+    let (head, body) = answer.into_parts();
+    response.head(&head);
+    let mut body = pin!(body);
+    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+        if let Some(data) = frame.map_err(|error| whole_story(&error))?.data_ref() {
+            response.chunk(data);
+        }
+    }
+    keep(&runtime, pool, line);
+    Ok(())
+}
+
+/// Keeps a connection for the next request, which may well come of the end of this one.
+fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: Line) {
+    if line.sender.is_ready() {
+        return pool.keep(line);
+    }
+    // It is about to be.
+    let pool = Arc::downgrade(pool);
+    N::detach(runtime.spawn(async move {
+        if line.sender.ready().await.is_ok()
+            && let Some(pool) = pool.upgrade()
+        {
+            pool.keep(line);
+        }
+    }));
+}
+
+/// What HTTP/1.1 wants of a request: the name of the host, and a path; or to be told all of it, and who asks, where a proxy
+/// passes it on.
+fn prepare(request: &mut Request<Body>, origin: &Origin, relay: Option<&Proxy>) -> Result<(), String> {
+    if !request.headers().contains_key(header::HOST) {
+        let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
+        request.headers_mut().insert(header::HOST, host);
+    }
+    let Some(proxy) = relay else {
+        let path = request.uri().path_and_query().cloned();
+        *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
+        return Ok(());
+    };
+    if let Some(authorization) = &proxy.authorization {
+        request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
+    }
+    Ok(())
+}
+
+impl Origin {
+    fn of(uri: &Uri) -> Self {
+        let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
+        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
+        Self { is_secure, host, port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }) }
+    }
+
+    /// What is said of it in `Host`.
+    fn name(&self) -> String {
+        if self.port == if self.is_secure { 443 } else { 80 } {
+            self.host.clone()
+        } else {
+            format!("{}:{}", self.host, self.port)
+        }
+    }
+}
+
+/// An error, and what it came from.
+pub(super) fn whole_story(error: &dyn Error) -> String {
+    let mut story = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        story = format!("{story}: {error}");
+        source = error.source();
+    }
+    story
+}

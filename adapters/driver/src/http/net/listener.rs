@@ -1,0 +1,258 @@
+//! A server with a listener of its own.
+
+use std::{
+    fmt,
+    future::poll_fn,
+    io,
+    net::{IpAddr, SocketAddr, ToSocketAddrs},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use mcp_proto::http::{
+    Policy,
+    server::{Options as Endpoints, Paths},
+};
+
+use super::Net;
+#[cfg(feature = "tls")]
+use super::tls::Tls;
+use crate::{
+    Error, Holder, Options, Permit, Quota, Stopper, Watch,
+    bounds::WRITE,
+    http::{Endpoint, Shared, WriteTimeout, memory_limit, serve},
+    os::{self, SHORTAGE, is_fatal, is_passing, most_connections},
+    runtime::{aside, sleep, unless, within},
+};
+use mcp_service::Service;
+
+/// How long clients may take to read what was written before the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Listens on a TCP address, and serves whoever comes over HTTP/1.1. Encryption is mostly for a proxy in front.
+pub struct Listener<N: Net> {
+    socket: N::Socket,
+    address: SocketAddr,
+    stopped: Arc<Watch<bool>>,
+    connections: usize,
+    patience: Duration,
+    write: Duration,
+    endpoint: Endpoints,
+    options: Options,
+    shared: Option<Shared>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl<N: Net> Listener<N> {
+    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, for whoever comes over the loopback
+    /// interface.
+    ///
+    /// # Errors
+    /// If the address cannot be had, or there is no runtime.
+    pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
+        let runtime = N::current()?;
+        // Finding a name's addresses can take its time.
+        let socket = aside(&runtime, move || os::listen(address)).await?;
+        let mut endpoint = Endpoints::new(Policy::loopback());
+        endpoint.paths = Paths::at("/mcp");
+        Ok(Self {
+            address: socket.local_addr()?,
+            socket: runtime.listen(socket)?,
+            stopped: Arc::default(),
+            connections: 2048,
+            patience: Duration::from_secs(30),
+            write: WRITE,
+            endpoint,
+            options: Options::default(),
+            shared: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        })
+    }
+
+    /// Under which names and paths the server is reached, by which web pages, and how much it may hold.
+    #[must_use]
+    pub fn endpoint(mut self, endpoint: Endpoints) -> Self {
+        self.endpoint = endpoint;
+        self
+    }
+
+    /// Serves the transport of 2024-11-05 as well: its stream at `/sse`, its messages at `/message`.
+    #[must_use]
+    pub fn with_old_transport(mut self) -> Self {
+        self.endpoint.paths = self.endpoint.paths.with_old_transport("/sse", "/message");
+        self
+    }
+
+    /// How many connections there may be at once; further ones wait. Default 2,048, and never more than three quarters of the
+    /// descriptors of this process are enough for. A client has several: one for each stream, and one for what it asks.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left, and is hung up on then:
+    /// so one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer than 8, one address
+    /// may get all. An IPv6 network of 64 bits counts as one
+    /// address, and so does a proxy.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How long the head of a request may take to come in, and then its body. Default 30 seconds.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
+        self
+    }
+
+    /// How each session is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Has connections encrypted, with these certificates.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ServerConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// Where its sessions are known beside here: with it, any of several processes can answer any request. Default: each
+    /// process has sessions of its own.
+    #[must_use]
+    pub fn shared(mut self, shared: Shared) -> Self {
+        self.shared = Some(shared);
+        self
+    }
+
+    /// Returns the most bytes that the listener holds for all of its peers together while it serves this service. What is counted
+    /// is said at [`memory_limit`].
+    #[must_use]
+    pub fn memory_limit(&self, service: &Service) -> usize {
+        memory_limit(service, &self.endpoint.limits, &self.options, self.seats())
+    }
+
+    /// How many connections there are at most.
+    fn seats(&self) -> usize {
+        self.connections.max(1).min(most_connections(1))
+    }
+
+    /// The address.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What another task or thread calls to have [`serve`](Self::serve) return.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        let stopped = self.stopped.clone();
+        Box::new(move || stopped.change(|stopped| *stopped = true))
+    }
+
+    /// Serves whoever connects, until it is told to stop. Then it ends all sessions, as [`Endpoint::close`] does, and all
+    /// connections. Dropping the future ends the connections at once.
+    ///
+    /// # Errors
+    /// If the socket fails. A connection that fails is nobody else's concern.
+    pub async fn serve(self, service: &Service) -> Result<(), Error> {
+        let runtime = N::current()?;
+        let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
+        let endpoint = Endpoint::made(service, endpoint, &self.options, runtime.clone(), shared);
+        let endpoint = endpoint.patience(self.patience);
+        let seats = Quota::new(self.seats());
+        let hang_up = HangUp(Arc::default());
+        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
+        loop {
+            let accept = async {
+                // One that ends makes room for another one.
+                seats.until_free().await;
+                poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
+            };
+            match unless(stopped.as_mut(), accept).await {
+                Ok(()) => break,
+                Err(Ok((stream, address))) => {
+                    // An address that has its share is hung up on.
+                    if let Some(seat) = seats.take(&Holder::at(address.ip()), 1) {
+                        let served = (endpoint.clone(), seat, hang_up.0.clone());
+                        N::detach(self.attend(&runtime, (stream, address.ip()), served));
+                    }
+                }
+                Err(Err(error)) if is_passing(&error) => {}
+                Err(Err(error)) if is_fatal(&error) => return Err(error.into()),
+                Err(Err(_)) => sleep(&runtime, SHORTAGE).await,
+            }
+        }
+        drop(self.socket);
+        endpoint.close().await;
+        // Whoever reads nothing is not waited for.
+        within(&runtime, LAST_WORDS, seats.until_unused()).await;
+        drop(hang_up);
+        Ok(())
+    }
+
+    /// Has one connection served.
+    fn attend(
+        &self,
+        runtime: &N,
+        (stream, peer): (N::Stream, IpAddr),
+        (endpoint, seat, away): (Endpoint<N>, Permit, Arc<Watch<bool>>),
+    ) -> N::Task {
+        let stopped = self.stopped.clone();
+        let stream = WriteTimeout::new(stream, runtime, self.write);
+        #[cfg(feature = "tls")]
+        if let Some(config) = self.tls.clone() {
+            return runtime.spawn(async move {
+                if let Ok(stream) = Tls::server(config, stream) {
+                    let away = pin!(away.until(|away| away.then_some(())));
+                    let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+                    let _ = unless(served, away).await;
+                }
+                drop(seat);
+            });
+        }
+        // There is a task for each connection: what is pinned here, and what is not moved out of what it captures, is in it
+        // once.
+        runtime.spawn(async move {
+            let away = pin!(away.until(|away| away.then_some(())));
+            let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+            let _ = unless(served, away).await;
+            drop(seat);
+        })
+    }
+}
+
+impl<N: Net> fmt::Debug for Listener<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Ends all connections when it is dropped.
+struct HangUp(Arc<Watch<bool>>);
+
+impl Drop for HangUp {
+    fn drop(&mut self) {
+        self.0.change(|away| *away = true);
+    }
+}
+
+/// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to
+/// choose.
+///
+/// # Errors
+/// If the address cannot be had or the socket fails.
+pub async fn serve_http<N: Net>(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
+    Listener::<N>::bind(address).await?.serve(service).await
+}

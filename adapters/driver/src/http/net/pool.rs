@@ -1,0 +1,97 @@
+//! Connections that wait to be used again.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::{Arc, Mutex},
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use hyper::client::conn::http1::SendRequest;
+
+use super::Net;
+use crate::{Timer, http::Body, sync::lock};
+
+/// How long a connection is kept that nobody uses.
+const KEPT: Duration = Duration::from_secs(90);
+
+/// How many of them are kept.
+const MOST: usize = 32;
+
+/// Where connections lead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) is_secure: bool,
+    pub(super) host: String,
+    pub(super) port: u16,
+}
+
+/// A connection that one request at a time is sent on. Dropping it closes it.
+pub(super) struct Line {
+    pub(super) origin: Origin,
+    pub(super) sender: SendRequest<Body>,
+    idle: Arc<Idle>,
+}
+
+/// Since when nobody uses a connection.
+type Idle = Mutex<Option<Instant>>;
+
+/// Connections that wait to be used again, the last used last. Dropping it closes them.
+#[derive(Default)]
+pub(super) struct Pool(Mutex<Vec<Line>>);
+
+impl Pool {
+    /// A connection to this origin that can be used at once.
+    pub(super) fn take(&self, origin: &Origin) -> Option<Line> {
+        let mut lines = lock(&self.0);
+        lines.retain(|line| !line.sender.is_closed());
+        let index = lines.iter().rposition(|line| line.origin == *origin && line.sender.is_ready())?;
+        let line = lines.remove(index);
+        *lock(&line.idle) = None;
+        Some(line)
+    }
+
+    /// Keeps a connection.
+    pub(super) fn keep(&self, line: Line) {
+        *lock(&line.idle) = Some(Instant::now());
+        let mut lines = lock(&self.0);
+        lines.push(line);
+        let oldest = (lines.len() > MOST).then(|| lines.remove(0));
+        drop(lines);
+        drop(oldest);
+    }
+}
+
+impl Line {
+    /// A new connection, run by a task of its own until it ends, or has not been used for long.
+    pub(super) fn new<N: Net>(
+        runtime: &N,
+        origin: Origin,
+        sender: SendRequest<Body>,
+        connection: impl Future + Send + 'static,
+    ) -> Self {
+        let idle = Arc::<Idle>::default();
+        let (since, mut timer) = (idle.clone(), runtime.timer());
+        N::detach(runtime.spawn(async move {
+            let mut connection = pin!(connection);
+            poll_fn(|cx| {
+                if connection.as_mut().poll(cx).is_ready() {
+                    return Poll::Ready(());
+                }
+                loop {
+                    let idle = *lock(&since);
+                    let until = idle.unwrap_or_else(Instant::now) + KEPT;
+                    if timer.poll_until(until, cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if idle.is_some() {
+                        return Poll::Ready(());
+                    }
+                }
+            })
+            .await;
+        }));
+        Self { origin, sender, idle }
+    }
+}

@@ -1,0 +1,117 @@
+//! Connections that speak HTTP/1.1, on hyper.
+
+use std::{
+    convert::Infallible,
+    future::{Future, poll_fn},
+    net::IpAddr,
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use http::{Request, header};
+use hyper::{
+    body::Incoming,
+    rt::{Read, Sleep, Timer as HyperTimer, Write},
+    server::conn::http1,
+    service::service_fn,
+};
+
+use super::{Endpoint, PeerAddr, linger::Linger};
+use crate::{Runtime, Timer, Watch, sync::lock};
+
+/// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
+/// that are larger than an endpoint takes are refused there.
+const BUFFER: usize = 128 << 10;
+
+/// Serves one connection until it ends. When it is told to stop, that is when what was asked on it has been answered.
+///
+/// How a connection fails is nobody's concern: what it carried hears of it. A stream should have a
+/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the extensions
+/// of its requests.
+pub async fn serve<R: Runtime>(
+    io: impl Read + Write + Unpin,
+    peer: Option<IpAddr>,
+    endpoint: &Endpoint<R>,
+    stopped: &Watch<bool>,
+) {
+    let clock = Clock::new(endpoint.runtime());
+    let unread = AtomicBool::new(false);
+    let answer = service_fn(|mut request: Request<Incoming>| async {
+        if let Some(peer) = peer {
+            request.extensions_mut().insert(PeerAddr(peer));
+        }
+        let late = async { clock.pause(Instant::now() + endpoint.patience).await };
+        let response = endpoint.answer_unless(late, request).await;
+        // So it is when its body was not read.
+        unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
+        Ok::<_, Infallible>(response)
+    });
+    let mut connection = pin!(
+        http1::Builder::new()
+            .timer(clock.clone())
+            .header_read_timeout(endpoint.patience)
+            .max_buf_size(BUFFER)
+            .serve_connection(Linger::new(io, clock.clone(), stopped, &unread), answer)
+    );
+    let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
+    let mut stopping = false;
+    let _ = poll_fn(|cx| {
+        if !stopping && stopped.as_mut().poll(cx).is_ready() {
+            stopping = true;
+            connection.as_mut().graceful_shutdown();
+        }
+        connection.as_mut().poll(cx)
+    })
+    .await;
+}
+
+/// The time on one connection. It waits for one thing at a time, and all of that with one timer of the runtime: what it waits
+/// for is over long before it is late, mostly, and a timer that goes on running for the next one costs nothing.
+struct Clock<T>(Arc<Mutex<T>>);
+
+impl<T: Timer> Clock<T> {
+    fn new(runtime: &impl Runtime<Timer = T>) -> Self {
+        Self(Arc::new(Mutex::new(runtime.timer())))
+    }
+
+    fn pause(&self, until: Instant) -> Pause<T> {
+        Pause { timer: self.0.clone(), until }
+    }
+}
+
+impl<T> Clone for Clock<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Timer> HyperTimer for Clock<T> {
+    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
+        self.sleep_until(Instant::now() + duration)
+    }
+
+    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
+        Box::pin(self.pause(deadline))
+    }
+}
+
+struct Pause<T> {
+    /// The task of the connection alone is under the lock; it is there because hyper wants to share this.
+    timer: Arc<Mutex<T>>,
+    until: Instant,
+}
+
+impl<T: Timer> Future for Pause<T> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        lock(&self.timer).poll_until(self.until, cx)
+    }
+}
+
+impl<T: Timer> Sleep for Pause<T> {}

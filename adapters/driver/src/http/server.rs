@@ -1,0 +1,491 @@
+//! A service behind an endpoint.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::Future,
+    io,
+    sync::{Arc, Mutex, Weak},
+    task::{Context, Waker},
+    time::Instant,
+};
+
+use http::{HeaderValue, StatusCode, header, request::Parts};
+use mcp_proto::{
+    connection::{Event, ServerEnd},
+    http::{
+        Answer, SessionId,
+        server::{Caller, Endpoint, Intake, Options as Endpoints, Request, Session},
+    },
+    rpc::Timestamp,
+};
+
+use super::{
+    PeerAddr, Reply, Shared,
+    share::{Others, Share},
+    shares::{Held, Shares, holder},
+    store,
+    visit::{Room, Visit},
+};
+use crate::{
+    Holder, Options, Runtime, Watch,
+    carrier::Carrier,
+    desk::{Desk, Post},
+    hub::Hub,
+    sync::lock,
+};
+use mcp_service::{Application, Later, Service, driver_api::Random};
+
+/// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is
+/// dropped, it begins to [close](Self::begin_close).
+///
+/// An adapter, for each request: [`begin`](Self::begin) with its head, [`feed`](Intake::feed) it the body,
+/// [`end`](Intake::end) it, and [`open`](Self::open) what comes of that. Each of these may refuse it with an answer, and
+/// the rest of it need not be read then.
+pub struct Web<R: Runtime>(Arc<Front<R>>);
+
+/// Closes when it is dropped.
+struct Front<R: Runtime> {
+    house: Arc<House>,
+    service: Service,
+    options: Options,
+    random: Random,
+    runtime: R,
+    share: Option<Arc<Share>>,
+    /// What all clients share.
+    shares: Arc<Shares>,
+}
+
+/// What there is, for those who work in it.
+struct House {
+    door: Mutex<Endpoint<Arc<Room>>>,
+    rooms: Watch<Rooms>,
+    epoch: Instant,
+}
+
+/// The sessions that are not over, and the requests that stand alone and were not done at once.
+#[derive(Default)]
+struct Rooms {
+    closing: bool,
+    next: u64,
+    all: BTreeMap<u64, Weak<Room>>,
+}
+
+impl<R: Runtime> Web<R> {
+    /// Puts a service behind an endpoint. `options` say how each of its sessions is run; what is `shared`, if anything, is
+    /// where its sessions are known beside here.
+    #[must_use]
+    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Shared>) -> Self {
+        let share = shared.map(|shared| {
+            let (share, writing) = Share::new(shared, &endpoint.limits);
+            // It ends when nobody sends any more, and has written down then what was sent.
+            R::detach(runtime.spawn(writing));
+            Arc::new(share)
+        });
+        let shares = Shares::new(options);
+        let mut door = Endpoint::new(service.config(), endpoint);
+        if share.is_some() {
+            door.share();
+        }
+        let house = House { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
+        Self(Arc::new(Front {
+            house: Arc::new(house),
+            service: service.clone(),
+            options: options.clone(),
+            random: Random::default(),
+            runtime,
+            share,
+            shares,
+        }))
+    }
+
+    /// A request has come in: its head, and who sends it.
+    ///
+    /// # Errors
+    /// The answer, if it is refused.
+    pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
+        let house = &self.0.house;
+        if house.rooms.look(|rooms| rooms.closing) {
+            return Err(unavailable());
+        }
+        lock(&house.door).begin(head, caller)
+    }
+
+    /// Looks for the session of a request where it may be if it is not here, and has it go on here. To be called before the
+    /// body is read. A client that is no principal is told apart by its address, here as in [`answer`](Self::answer).
+    ///
+    /// # Errors
+    /// The answer, if there is no such session, or it cannot be found out.
+    pub async fn admit(&self, intake: &Intake, peer: Option<PeerAddr>) -> Result<(), Box<Answer>> {
+        let (Some(share), Some(id)) = (&self.0.share, intake.session()) else { return Ok(()) };
+        self.0.admit(share, id, (intake, peer)).await
+    }
+
+    /// Brings a request to whom it is for, and waits for the head of the answer. Clients that are no principals are told apart
+    /// by their addresses. What the request has changed is written
+    /// down where others have to know of it.
+    ///
+    /// # Errors
+    /// The answer, if it is refused.
+    pub async fn answer(
+        &self,
+        mut request: Request,
+        peer: Option<PeerAddr>,
+    ) -> Result<(http::response::Parts, Reply), Box<Answer>> {
+        let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
+        // What is said in it was handed on.
+        request.drop_body();
+        let head = reply.head().await;
+        if let Some(share) = &self.0.share {
+            let noted = match request.ends() {
+                Some(id) => share.store.sessions.end(id.as_str()).await,
+                None => share.note(&reply.room, request.principal().map(|it| &**it)).await,
+            };
+            if let Err(error) = noted {
+                self.0.give_back(&reply.room);
+                return Err(not_noted(&error));
+            }
+        }
+        Ok((head, reply))
+    }
+
+    /// Brings a request to whom it is for.
+    ///
+    /// # Errors
+    /// The answer, if it is refused.
+    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<Reply, Box<Answer>> {
+        let mut reply = self.bring(&mut request, peer, false)?;
+        reply.leave();
+        Ok(reply)
+    }
+
+    /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
+    fn bring(&self, request: &mut Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
+        let front = &*self.0;
+        let holder = holder(request.principal(), peer);
+        // Answers, cancellations and the like come in whatever their client holds.
+        if request.id().is_some() && !front.shares.unread.has_room(&holder, 1) {
+            return Err(busy());
+        }
+        let (house, now) = (&front.house, front.house.now());
+        let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
+        let mut is_new = false;
+        let (room, given_up) = {
+            let mut door = lock(&house.door);
+            let room = door.route(now, request, random, |session| {
+                is_new = true;
+                front.room(session, &holder)
+            });
+            (room, given_up(&mut door))
+        };
+        give_up(given_up);
+        let room = room?;
+        let reply =
+            if is_new { front.begin(room, now, request, at_once) } else { front.visit(room, now, request, at_once) };
+        Ok(reply?.counted(front.shares.unread.clone(), holder))
+    }
+
+    /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
+    /// for a while.
+    pub fn begin_close(&self) {
+        self.0.house.close();
+    }
+
+    /// Waits until it has been closed and all that belongs to it is gone, which takes a bounded time however clients behave.
+    pub fn wait(&self) -> Later<()> {
+        let house = self.0.house.clone();
+        Later::new(async move {
+            house.rooms.until(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
+        })
+    }
+
+    /// How many sessions there are.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        lock(&self.0.house.door).len()
+    }
+}
+
+impl<R: Runtime> Front<R> {
+    fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
+        self.share.iter().for_each(|share| share.watch(&mut session, holder));
+        let visit = Visit::new(session, Held::new(self.shares.clone(), holder.clone()));
+        Hub::since(self.house.epoch, visit, &self.options)
+    }
+
+    /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
+    fn give_back(&self, room: &Arc<Room>) {
+        let state = lock(&room.state);
+        let begun = state.carrier.settled.is_none();
+        let Some(id) = state.carrier.session.id().filter(|_| begun).cloned() else { return };
+        drop(state);
+        let forgotten = lock(&self.house.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
+        forgotten.inspect(|room| room.run(|visit, now| visit.session.close(now)));
+    }
+
+    /// Finds a session that may have been begun elsewhere.
+    async fn admit(
+        &self,
+        share: &Share,
+        id: &SessionId,
+        (intake, peer): (&Intake, Option<PeerAddr>),
+    ) -> Result<(), Box<Answer>> {
+        let (house, principal) = (&*self.house, intake.principal());
+        let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
+        let Some(fields) = found else {
+            // If it was here, it was ended elsewhere.
+            let ended = lock(&house.door).forget(id);
+            ended.inspect(|room| room.run(|visit, now| visit.session.close(now)));
+            return Err(intake.lost());
+        };
+        let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
+        let Some((_, standing)) = known else { return Err(intake.lost()) };
+        let here = lock(&house.door).find(id, principal.map(|it| &**it));
+        if let Some(room) = here {
+            let goes_on = room.run(|visit, now| {
+                visit.catch_up(now, &standing);
+                !visit.session.is_closed()
+            });
+            if goes_on {
+                return Ok(());
+            }
+            // It has ended here alone, for lack of use: it begins anew, as one that has come from elsewhere.
+            lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
+        }
+        let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
+        let holder = holder(principal, peer);
+        let make = |session| self.room(session, &holder);
+        let (adopted, given_up) = {
+            let mut door = lock(&house.door);
+            let adopted = door.adopt(house.now(), (id, part), principal, &standing, make);
+            (adopted, given_up(&mut door))
+        };
+        give_up(given_up);
+        let (room, is_new) = adopted?;
+        if is_new {
+            room.run(|visit, _| visit.settled = visit.session.settled());
+            self.run(self.desk(&room), &room);
+        }
+        Ok(())
+    }
+
+    fn desk(&self, room: &Arc<Room>) -> Desk<ServerEnd, Visit, R> {
+        let application: Arc<dyn Application<ServerEnd>> = Arc::new(self.service.session());
+        lock(&room.state).carrier.application = Some(Arc::downgrade(&application));
+        Desk::new(room.clone(), application, self.runtime.clone())
+    }
+
+    /// Begins a session with its first request.
+    fn begin(
+        &self,
+        room: Arc<Room>,
+        now: Timestamp,
+        request: &mut Request,
+        at_once: bool,
+    ) -> Result<Reply, Box<Answer>> {
+        let desk = self.desk(&room);
+        let mut state = lock(&room.state);
+        let opened = state.carrier.session.open(now, request);
+        drop(state);
+        let opened = opened.map(|(exchange, event)| {
+            event.into_iter().for_each(|event| desk.post.hand_out(event));
+            exchange
+        });
+        self.run(desk, &room);
+        Ok(Reply::new(room, opened?, at_once))
+    }
+
+    /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
+    /// that it is answered, as far as that can be done at once: so there is no change of tasks.
+    fn visit(
+        &self,
+        room: Arc<Room>,
+        now: Timestamp,
+        request: &mut Request,
+        at_once: bool,
+    ) -> Result<Reply, Box<Answer>> {
+        let mut state = lock(&room.state);
+        let (exchange, event) = match state.carrier.session.open(now, request) {
+            Ok(opened) => opened,
+            Err(refused) => {
+                room.settle(state);
+                return Err(refused);
+            }
+        };
+        let application = state.carrier.application.as_ref().and_then(Weak::upgrade);
+        let is_free = state.events.is_empty() && !state.handing;
+        match (event, application) {
+            (Some(event), Some(application)) if is_free => {
+                state.handing = true;
+                state.visitors += 1;
+                drop(state);
+                let reply = Reply::new(room.clone(), exchange, at_once).of_visitor();
+                Post::new(room, application).attend(&self.runtime, event);
+                Ok(reply)
+            }
+            (event, _) => {
+                state.events.extend(event.map(Event::into_owned));
+                room.settle(state);
+                Ok(Reply::new(room, exchange, at_once))
+            }
+        }
+    }
+
+    /// Runs a session. Most requests that stand alone are done at once, and take no task.
+    fn run(&self, desk: Desk<ServerEnd, Visit, R>, room: &Arc<Room>) {
+        let id = lock(&room.state).carrier.session.id().cloned();
+        let others = Others::new(self.share.as_ref(), id.as_ref(), room.now());
+        let known = id.map(|id| (id, Arc::downgrade(room)));
+        let place = Place { house: self.house.clone(), known, number: None };
+        let mut stay = Box::pin(stay(desk, others));
+        if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+            let place = place.taken(room);
+            let stay = async move {
+                stay.await;
+                drop(place);
+            };
+            R::detach(self.runtime.spawn(stay));
+        }
+    }
+}
+
+/// Takes the sessions that have given way to new ones. They are ended outside of the lock.
+fn given_up(door: &mut Endpoint<Arc<Room>>) -> Vec<Arc<Room>> {
+    std::iter::from_fn(|| door.poll_given_up()).collect()
+}
+
+fn give_up(rooms: Vec<Arc<Room>>) {
+    for room in rooms {
+        room.run(|visit, now| visit.session.give_up(now));
+    }
+}
+
+/// Runs a session to its end.
+///
+/// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
+#[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
+fn stay<R: Runtime>(
+    mut desk: Desk<ServerEnd, Visit, R>,
+    mut others: Others,
+) -> impl Future<Output = ()> + Send + 'static {
+    async move {
+        desk.until_closed(&mut others).await;
+        // The core ends this within its limit. The connection that writes the response takes the rest from there.
+        desk.until(&mut others, None, |desk, _, _| {
+            let now = desk.post.hub.now();
+            lock(&desk.post.hub.state).carrier.connection(now).is_drained()
+        })
+        .await;
+        desk.end_jobs(&mut others).await;
+    }
+}
+
+impl House {
+    fn now(&self) -> Timestamp {
+        Timestamp::after_zero(self.epoch.elapsed())
+    }
+
+    fn close(&self) {
+        let all: Vec<_> = self.rooms.change(|rooms| {
+            rooms.closing = true;
+            rooms.all.values().filter_map(Weak::upgrade).collect()
+        });
+        for room in all {
+            room.run(|visit, now| visit.session.close(now));
+        }
+    }
+}
+
+/// The place of a session in its house, which it gives up when it is over.
+struct Place {
+    house: Arc<House>,
+    /// By which name it is known there, and which it is.
+    known: Option<(SessionId, Weak<Room>)>,
+    number: Option<u64>,
+}
+
+impl Place {
+    fn taken(mut self, room: &Arc<Room>) -> Self {
+        let closing = self.house.rooms.change(|rooms| {
+            rooms.next += 1;
+            rooms.all.insert(rooms.next, Arc::downgrade(room));
+            self.number = Some(rooms.next);
+            rooms.closing
+        });
+        if closing {
+            // It has come in while all others were closed.
+            room.run(|visit, now| visit.session.close(now));
+        }
+        self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let forgotten = self.known.as_ref().and_then(|(id, room)| {
+            lock(&self.house.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
+        });
+        drop(forgotten);
+        if let Some(number) = self.number {
+            self.house.rooms.change(|rooms| rooms.all.remove(&number));
+        }
+    }
+}
+
+/// 503: the server is about to leave, or has nothing to make ids of.
+fn unavailable() -> Box<Answer> {
+    let mut answer = Answer::new(Vec::new());
+    *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    answer.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
+    Box::new(answer)
+}
+
+/// 503: this client has as much waiting to be written as it may have. It may try again later.
+fn busy() -> Box<Answer> {
+    again_later("This client has too much unread")
+}
+
+fn again_later(why: &str) -> Box<Answer> {
+    let mut answer = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    answer
+}
+
+/// What a request has changed is not known to others, so it is not answered.
+fn not_noted(error: &io::Error) -> Box<Answer> {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => {
+            refusal(StatusCode::PAYLOAD_TOO_LARGE, "What the client says of itself is too large")
+        }
+        io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),
+        _ => unavailable(),
+    }
+}
+
+/// An error that names no request.
+fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
+    let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
+    let mut answer = Answer::new(error.into());
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Box::new(answer)
+}
+
+impl<R: Runtime> Drop for Front<R> {
+    fn drop(&mut self) {
+        self.house.close();
+    }
+}
+
+impl<R: Runtime> Clone for Web<R> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<R: Runtime> fmt::Debug for Web<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (sessions, running) = (self.sessions(), self.0.house.rooms.look(|rooms| rooms.all.len()));
+        f.debug_struct("Web").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,191 @@
+//! Many clients at once.
+
+use std::{
+    fmt, fs,
+    future::{Future, poll_fn},
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    pin::pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use super::{
+    Error, Holder, Medium, Options, Permit, Quota, Runtime, Server, Stopper, Transport, Watch,
+    bounds::{MESSAGE, WRITE},
+    functions::Functions,
+    os::{SHORTAGE, is_fatal, is_passing, most_connections},
+    runtime::sleep,
+};
+use mcp_service::Service;
+
+/// A socket that clients connect to.
+pub trait Socket {
+    /// What connections to it run over.
+    type Transport: Medium;
+
+    /// Accepts a connection; and whose it is, so that one peer cannot take the seats of all others.
+    ///
+    /// # Errors
+    /// What the system says. An error that is not [fatal](is_fatal) does not end the listener.
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Transport, Holder)>>;
+
+    /// The address, if it is one of TCP.
+    fn local_addr(&self) -> Option<SocketAddr>;
+}
+
+/// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
+///
+/// An adapter brings the socket, and the ways to have one.
+pub struct Listener<S> {
+    socket: S,
+    file: Option<SocketFile>,
+    stopped: Arc<Watch<bool>>,
+    connections: usize,
+    message: Duration,
+    write: Duration,
+    options: Options,
+}
+
+impl<S: Socket> Listener<S> {
+    /// Serves at a socket.
+    pub fn new(socket: S) -> Self {
+        Self {
+            socket,
+            file: None,
+            stopped: Arc::default(),
+            connections: 64,
+            message: MESSAGE,
+            write: WRITE,
+            options: Options::default(),
+        }
+    }
+
+    /// The path of the socket, which is removed in the end.
+    #[must_use]
+    pub fn at(mut self, path: &Path) -> Self {
+        self.file = Some(SocketFile(path.to_owned()));
+        self
+    }
+
+    /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
+    /// the descriptors of this process are enough for.
+    ///
+    /// A peer address gets connections as long as it has fewer than seven times as many as are left: so one address gets at
+    /// most 56 of 64, a second one 7, and a third one 1. Of fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address. On a Unix
+    /// domain socket there are no addresses, and no shares.
+    #[must_use]
+    pub fn connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How long a client may take until its first message has come, and for each message that it has begun, before its connection
+    /// ends. Default 30 seconds. While the server pauses reading, the time does not pass.
+    #[must_use]
+    pub fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.message = timeout;
+        self
+    }
+
+    /// How long a client may read nothing of what waits to be written to it, before its connection ends. Default 30 seconds.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write = timeout;
+        self
+    }
+
+    /// How each connection is run.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The address, if it is one of TCP.
+    #[must_use]
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// What another task or thread calls to have [`serve`](Self::serve) return.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        let stopped = self.stopped.clone();
+        Box::new(move || stopped.change(|stopped| *stopped = true))
+    }
+
+    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
+    /// Dropping the future begins to do so, too.
+    ///
+    /// # Errors
+    /// If the socket fails. A connection that fails is nobody else's concern.
+    pub async fn serve(self, service: &Service) -> Result<(), Error> {
+        let mut servers: Vec<(Server, Permit)> = Vec::new();
+        let seats = Quota::new(self.connections.min(most_connections(1)));
+        let functions = Functions::new(self.options.functions, self.options.function_wait);
+        let mut stopped = pin!(self.stopped.until(|stopped| stopped.then_some(())));
+        loop {
+            let accepted = poll_fn(|cx| match stopped.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => self.socket.poll_accept(cx).map(Some),
+            });
+            let (transport, holder) = match accepted.await {
+                None => break,
+                Some(Ok(accepted)) => accepted,
+                Some(Err(error)) if is_passing(&error) => continue,
+                Some(Err(error)) if is_fatal(&error) => return Err(error.into()),
+                Some(Err(_)) => {
+                    sleep(&<S::Transport as Medium>::Runtime::current()?, SHORTAGE).await;
+                    continue;
+                }
+            };
+            servers.retain(|(server, _)| !server.handle.is_over());
+            if let Some(seat) = seats.take(&holder, 1) {
+                let functions = (functions.clone(), holder);
+                let transport = Accepted { transport, message: self.message, write: self.write, functions };
+                servers.push((Server::start(service, transport, &self.options)?, seat));
+            }
+        }
+        servers.iter().for_each(|(server, _)| server.handle.begin_close());
+        for (server, _) in &servers {
+            server.wait().await;
+        }
+        Ok(())
+    }
+}
+
+/// A transport that was accepted, and how long its peer may take.
+struct Accepted<M> {
+    transport: M,
+    message: Duration,
+    write: Duration,
+    functions: (Arc<Functions>, Holder),
+}
+
+impl<M: Medium> Medium for Accepted<M> {
+    type Runtime = M::Runtime;
+
+    fn into_transport(self) -> Transport {
+        let Self { transport, message, write, functions: (functions, holder) } = self;
+        transport.into_transport().message_timeout(message).write_timeout(write).functions(functions, holder)
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Listener<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Listener").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// The file of a Unix domain socket. It is removed when this is dropped.
+#[derive(Debug)]
+pub struct SocketFile(pub PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}

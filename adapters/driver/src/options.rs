@@ -1,0 +1,89 @@
+//! How a connection is run.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{ClientEnd, Opening},
+    protocol::ProtocolVersion,
+};
+
+use mcp_service::{Peer, Subscriptions, driver_api::JobLimits};
+
+/// What a connection may take to run. How much the connection itself may hold is in its
+/// [`Limits`](mcp_proto::connection::Limits).
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Functions that run at the same time, each on a thread of its own; at least one. Where there is no runtime for them,
+    /// asynchronous handlers count as well. Default 32: enough for handlers that wait for each other's slow friends, few
+    /// enough for a small machine.
+    pub handlers: usize,
+    /// Asynchronous handlers that run at the same time, on the runtime; at least one. Default 1,024: they take no thread,
+    /// but what they hold.
+    pub async_handlers: usize,
+    /// Functions that run at the same time for all sessions of an endpoint of HTTP, or, on a runtime, for all connections of a
+    /// listener; at least one. A client gets a
+    /// [part](super::Quota). As long as it has that, its other functions wait. If four times as many as this number wait, more
+    /// are answered with an error. Requests that no function answers are not concerned. Default 384: less than the threads
+    /// that runtimes have for functions, which is 512 on tokio and 500 on smol.
+    pub functions: usize,
+    /// How long a function waits to begin where [`functions`](Self::functions) run already. Its request is answered with an
+    /// error after that. Default 60 seconds.
+    pub function_wait: Duration,
+    /// Bytes that wait to be written or for a stream, and of the params of `initialize`, for all sessions of an endpoint of
+    /// HTTP. A client gets a [part](super::Quota). While it holds that, its requests are refused with 503, and a session that
+    /// takes more ends: its answers break off. A quarter of this comes on top for messages that are kept to be sent again. Those
+    /// for which there is no room are not kept. Default 256 MiB.
+    pub unwritten: usize,
+    /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
+    /// a connection takes [in all](mcp_proto::connection::Limits::requests).
+    pub waiting: usize,
+    /// Bytes of notifications that wait for their handlers; what comes on top is dropped, the newest first. Default 16 MiB.
+    pub backlog: usize,
+    /// What is known of the server (clients): the [era](mcp_proto::protocol::ProtocolVersion::era) that it was of the
+    /// last time saves the question. Default: nothing.
+    pub opening: Opening,
+    /// What to listen to as soon as there is a connection (clients, 2026-07-28): what was listened to on an earlier one to
+    /// the same server. Default: nothing.
+    pub subscriptions: Option<Subscriptions>,
+}
+
+impl Options {
+    /// Returns the limits of the jobs of a connection.
+    #[must_use]
+    pub const fn job_limits(&self) -> JobLimits {
+        JobLimits {
+            handlers: self.handlers,
+            async_handlers: self.async_handlers,
+            waiting: self.waiting,
+            backlog: self.backlog,
+        }
+    }
+
+    /// The same for the next connection to a server: with the era that it was of, and what was listened to there.
+    #[must_use]
+    pub fn after(&self, last: &Peer<ClientEnd>) -> Self {
+        let era = last.version().map(ProtocolVersion::era);
+        Self {
+            opening: era.map_or(self.opening, Opening::known),
+            subscriptions: Some(last.subscriptions().clone()),
+            ..self.clone()
+        }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let JobLimits { handlers, async_handlers, waiting, backlog } = JobLimits::default();
+        Self {
+            handlers,
+            async_handlers,
+            functions: 384,
+            function_wait: Duration::from_secs(60),
+            unwritten: 256 << 20,
+            waiting,
+            backlog,
+            opening: Opening::unknown(),
+            subscriptions: None,
+        }
+    }
+}

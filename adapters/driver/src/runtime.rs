@@ -1,0 +1,116 @@
+//! What a driver needs of the runtime that it is for.
+
+#[cfg(all(unix, feature = "net"))]
+use std::sync::{Arc, Mutex};
+use std::{
+    future::{Future, poll_fn},
+    io,
+    pin::pin,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+#[cfg(all(unix, feature = "net"))]
+use crate::{Watch, sync::lock};
+
+/// A runtime: tasks, threads that may block, and time.
+pub trait Runtime: Clone + Send + Sync + 'static {
+    /// A task that runs. Dropping it ends the task, soon.
+    type Task: Send;
+    /// Something to wait for a moment with.
+    type Timer: Timer;
+
+    /// The runtime that there is for whoever asks.
+    ///
+    /// # Errors
+    /// If there is none.
+    fn current() -> io::Result<Self>;
+
+    /// Runs a future.
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;
+
+    /// Lets a task run to its end.
+    fn detach(task: Self::Task);
+
+    /// Runs a function on a thread that may block.
+    fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static);
+
+    /// Something to wait with.
+    fn timer(&self) -> Self::Timer;
+}
+
+/// Something to wait for a moment with.
+pub trait Timer: Send + Unpin + 'static {
+    /// Ready as soon as it is `at`, or a little later. Each call may name another time, and the last one counts.
+    fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()>;
+}
+
+/// Waits for so long.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
+    let (at, mut timer) = (Instant::now() + time, runtime.timer());
+    poll_fn(|cx| timer.poll_until(at, cx)).await;
+}
+
+/// What a future comes to, unless that takes longer.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    before(sleep(runtime, time), future).await
+}
+
+/// What a future comes to, unless it gets `late` before.
+#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
+pub(super) async fn before<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut late) = (pin!(future), pin!(late));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Some(value)),
+        Poll::Pending => late.as_mut().poll(cx).map(|()| None),
+    })
+    .await
+}
+
+/// Returns the result of a future, or the result of another one as an error if that is ready first.
+#[cfg(all(unix, feature = "net"))]
+pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Result<T, U> {
+    let (mut future, mut other) = (pin!(future), pin!(other));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending => other.as_mut().poll(cx).map(Err),
+    })
+    .await
+}
+
+/// What a function comes to that may block.
+#[cfg(all(unix, feature = "net"))]
+pub(super) async fn aside<R: Runtime, T: Send + 'static>(
+    runtime: &R,
+    f: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let errand = Arc::new(Aside { result: Mutex::new(None), over: Watch::default() });
+    let done = Done(errand.clone());
+    runtime.spawn_blocking(move || {
+        let result = f();
+        *lock(&done.0.result) = Some(result);
+    });
+    errand.over.until(|over| over.then_some(())).await;
+    let result = lock(&errand.result).take();
+    result.unwrap_or_else(|| Err(io::Error::other("there is no thread for it")))
+}
+
+/// What a function comes to on a thread.
+#[cfg(all(unix, feature = "net"))]
+struct Aside<T> {
+    result: Mutex<Option<io::Result<T>>>,
+    over: Watch<bool>,
+}
+
+/// Says when it is dropped that a function is over, whether it ran or not.
+#[cfg(all(unix, feature = "net"))]
+struct Done<T>(Arc<Aside<T>>);
+
+#[cfg(all(unix, feature = "net"))]
+impl<T> Drop for Done<T> {
+    fn drop(&mut self) {
+        self.0.over.change(|over| *over = true);
+    }
+}

@@ -1,0 +1,70 @@
+//! A connection to a client.
+
+use std::{ops::Deref, sync::Arc};
+
+use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
+
+use super::{Ending, Error, Handle, Medium, Options};
+use mcp_service::{Later, Peer, Service};
+
+/// Serves a client over any transport, until either side ends it.
+///
+/// # Errors
+/// If it cannot begin, or ends in another way than by being closed.
+pub async fn serve(service: &Service, transport: impl Medium) -> Result<(), Error> {
+    serve_with(service, transport, &Options::default()).await
+}
+
+/// [`serve`] with options.
+///
+/// # Errors
+/// As [`serve`].
+pub async fn serve_with(service: &Service, transport: impl Medium, options: &Options) -> Result<(), Error> {
+    let session = Arc::new(service.session());
+    let handle = Handle::start_here(|now| Connection::new(service.config(), now), session, transport, options)?;
+    Ending::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
+}
+
+/// A connection to a client that runs as a task of its own.
+///
+/// It is a [`Peer`], so the client can be told and asked things from outside of handlers. Dropping it begins to close the
+/// connection.
+#[derive(Debug)]
+pub struct Server {
+    peer: Peer<ServerEnd>,
+    pub(super) handle: Handle<ServerEnd>,
+}
+
+impl Server {
+    /// Serves a client over any transport.
+    ///
+    /// # Errors
+    /// If there is nothing to run it on: outside of a runtime of tokio.
+    pub fn start(service: &Service, transport: impl Medium, options: &Options) -> Result<Self, Error> {
+        let session = Arc::new(service.session());
+        let calls = session.calls().clone();
+        let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;
+        Ok(Self { peer: Peer::new(handle.link(), calls), handle })
+    }
+
+    /// Ends the connection and waits until all that belongs to it is gone, which takes a bounded time however the
+    /// client behaves; why it ended. What was asked before is answered, if that does not take too long. In a handler of
+    /// this connection it does not wait.
+    pub fn close(&self) -> Later<CloseReason> {
+        self.handle.begin_close();
+        self.wait()
+    }
+
+    /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
+    pub fn wait(&self) -> Later<CloseReason> {
+        self.handle.wait().map(|reason| reason.unwrap_or(CloseReason::Local))
+    }
+}
+
+impl Deref for Server {
+    type Target = Peer<ServerEnd>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.peer
+    }
+}

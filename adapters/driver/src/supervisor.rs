@@ -1,0 +1,106 @@
+//! A server that is started again when it has ended.
+
+use std::{
+    fmt,
+    future::Future,
+    ops::Deref,
+    sync::Mutex,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::connection::ClientEnd;
+
+use super::{Ending, Error, Restart, Restarts};
+use crate::sync::lock;
+use mcp_service::{Peer, driver_api::Queue};
+
+/// Has a server started when it is wanted and does not run, as often as a policy allows. `C` is a client of it.
+///
+/// An adapter brings the ways to start it and to wait.
+pub struct Supervisor<C> {
+    state: Mutex<State<C>>,
+    /// Those who want a client while one is started for somebody else.
+    queue: Queue,
+}
+
+struct State<C> {
+    restarts: Restarts,
+    client: Option<C>,
+    /// Somebody starts the server.
+    busy: bool,
+}
+
+impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
+    /// Nothing is started yet.
+    #[must_use]
+    pub fn new(policy: Restart) -> Self {
+        let state = State { restarts: Restarts::new(policy), client: None, busy: false };
+        Self { state: Mutex::new(state), queue: Queue::default() }
+    }
+
+    /// A client of a server that runs: the last one, unless its connection is not open any more, or else a new one.
+    ///
+    /// # Errors
+    /// Why it could not be started in the first place; or [`Error::GivenUp`].
+    pub async fn client<F: Future<Output = Result<C, Error>>, S: Future<Output = ()>>(
+        &self,
+        start: impl Fn() -> F,
+        sleep: impl Fn(Duration) -> S,
+    ) -> Result<C, Error> {
+        let (last, turn) = self.queue.in_turn(|| self.take_turn()).await;
+        let mut why = match last {
+            None => {
+                let client = start().await?;
+                return Ok(turn.keep(client));
+            }
+            Some(client) if client.is_open() => return Ok(client),
+            Some(client) => Error::Closed(Ending::new(client.closed().await, None, None)),
+        };
+        loop {
+            let now = Instant::now();
+            let Some(at) = lock(&self.state).restarts.next(now) else { return Err(Error::GivenUp(Box::new(why))) };
+            sleep(at.saturating_duration_since(now)).await;
+            match start().await {
+                Ok(client) => return Ok(turn.keep(client)),
+                Err(error) => why = error,
+            }
+        }
+    }
+
+    /// The last client.
+    pub fn last(&self) -> Option<C> {
+        lock(&self.state).client.clone()
+    }
+
+    fn take_turn(&self) -> Option<(Option<C>, Turn<'_, C>)> {
+        let mut state = lock(&self.state);
+        if std::mem::replace(&mut state.busy, true) {
+            return None;
+        }
+        Some((state.client.clone(), Turn(self)))
+    }
+}
+
+/// The right to start the server.
+struct Turn<'a, C>(&'a Supervisor<C>);
+
+impl<C: Clone> Turn<'_, C> {
+    fn keep(&self, client: C) -> C {
+        let before = lock(&self.0.state).client.replace(client.clone());
+        drop(before);
+        client
+    }
+}
+
+impl<C> Drop for Turn<'_, C> {
+    fn drop(&mut self) {
+        lock(&self.0.state).busy = false;
+        self.0.queue.wake_first();
+    }
+}
+
+impl<C> fmt::Debug for Supervisor<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Supervisor").field("restarts", &lock(&self.state).restarts).finish_non_exhaustive()
+    }
+}

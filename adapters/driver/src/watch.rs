@@ -1,0 +1,63 @@
+//! A value that threads and tasks wait for.
+
+use std::{
+    fmt,
+    sync::{Condvar, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::sync::lock;
+use mcp_service::driver_api::Queue;
+
+/// A value that changes, and whoever waits for that: threads up to a time, tasks as long as they like.
+#[derive(Default)]
+pub struct Watch<T> {
+    value: Mutex<T>,
+    threads: Condvar,
+    tasks: Queue,
+}
+
+impl<T> Watch<T> {
+    /// A value.
+    pub fn new(value: T) -> Self {
+        Self { value: Mutex::new(value), threads: Condvar::new(), tasks: Queue::default() }
+    }
+
+    /// Looks at the value.
+    pub fn look<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        f(&lock(&self.value))
+    }
+
+    /// Changes the value. Everybody who waits looks at it.
+    pub fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        let result = f(&mut lock(&self.value));
+        self.threads.notify_all();
+        self.tasks.wake_all();
+        result
+    }
+
+    /// Blocks until `condition` holds, but no longer than `patience`; whether it does.
+    pub fn wait_until(&self, patience: Duration, condition: impl Fn(&T) -> bool) -> bool {
+        let until = Instant::now() + patience;
+        let mut value = lock(&self.value);
+        while !condition(&value) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            value = self.threads.wait_timeout(value, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Waits until `find` finds something.
+    pub async fn until<R>(&self, mut find: impl FnMut(&T) -> Option<R>) -> R {
+        self.tasks.until(|| find(&lock(&self.value))).await
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Watch<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Watch").field(&*lock(&self.value)).finish()
+    }
+}
