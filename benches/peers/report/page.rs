@@ -97,7 +97,32 @@ pub(crate) fn write(results: &Results) -> String {
         web(results),
         memory(results),
     ];
-    sections.join("\n")
+    wrap(&sections.join("\n"))
+}
+
+/// Breaks lines of text that are longer than Markdown of this repository may be. Tables stay as they are.
+fn wrap(page: &str) -> String {
+    const WIDTH: usize = 100;
+    let mut wrapped = String::new();
+    for line in page.lines() {
+        let indent = if line.starts_with("- ") || line.starts_with("  ") { "  " } else { "" };
+        let mut column = 0;
+        for (index, word) in line.split(' ').enumerate() {
+            let length = word.chars().count();
+            if index > 0 && !line.starts_with('|') && column + 1 + length > WIDTH {
+                wrapped.push('\n');
+                wrapped.push_str(indent);
+                column = indent.len();
+            } else if index > 0 {
+                wrapped.push(' ');
+                column += 1;
+            }
+            wrapped.push_str(word);
+            column += length;
+        }
+        wrapped.push('\n');
+    }
+    wrapped
 }
 
 fn aims(results: &Results) -> String {

@@ -1,0 +1,125 @@
+//! The prose of the repository: words that documentation does without, and the width of Markdown.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use mcp_tests::workspace::{self, Source};
+
+/// Pronouns that stand where the name of a component belongs. Each line with one of them counts once.
+const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
+
+/// How many lines each folder has: exactly these. A line that is reworded is subtracted here in the same change, so the numbers
+/// only shrink. All of them together are to become five at most.
+const KNOWN: [(&str, usize); 13] = [
+    ("core", 163),
+    ("adapters/service", 190),
+    ("adapters/driver", 63),
+    ("adapters/blocking", 71),
+    ("adapters/smol", 15),
+    ("adapters/tokio", 22),
+    ("adapters/examples", 9),
+    ("adapters/tests", 26),
+    ("tests", 187),
+    ("fuzz", 6),
+    ("benches", 8),
+    ("docs", 0),
+    (".", 13),
+];
+
+/// The widest line of Markdown outside of tables and code blocks, in characters.
+const WIDEST: usize = 100;
+
+/// Reads the files of a folder, or those that lie in the root itself.
+fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
+    let root = workspace::root();
+    if folder != "." {
+        return workspace::sources(&root, &[folder], extensions).expect("readable sources");
+    }
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&root).expect("a readable folder") {
+        let path = entry.expect("a readable entry").path();
+        let is_wanted = path.extension().and_then(|end| end.to_str()).is_some_and(|end| extensions.contains(&end));
+        if is_wanted && path.is_file() {
+            let text = fs::read_to_string(&path).expect("a readable file");
+            found.push(Source { path: path.file_name().expect("a name").into(), text });
+        }
+    }
+    found
+}
+
+/// Returns the lines with a pronoun, as `path:line: text`.
+fn pronouns(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate().filter(|(_, line)| {
+        let line = line.to_lowercase();
+        line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| PRONOUNS.contains(&word))
+    });
+    lines.map(|(at, line)| format!("{}:{}: {}", source.path.display(), at + 1, line.trim())).collect()
+}
+
+/// Returns the lines of Markdown that are too wide, as `path:line: width`.
+fn wide(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_code = false;
+    for (at, line) in source.text.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            is_code = !is_code;
+        }
+        let width = line.chars().count();
+        // One word cannot be broken: an address, for example.
+        let is_one_word = line.split_whitespace().count() <= 1;
+        if width > WIDEST && !is_code && !is_one_word && !line.starts_with('|') {
+            found.push(format!("{}:{}: {width} columns", source.path.display(), at + 1));
+        }
+    }
+    found
+}
+
+fn report(found: &[String]) {
+    let list = found.iter().fold(String::new(), |mut list, line| {
+        let _ = write!(list, "\n  {line}");
+        list
+    });
+    assert!(found.is_empty(), "{list}");
+}
+
+#[test]
+fn lines_with_pronouns_are_the_known_number() {
+    let mut found = Vec::new();
+    for (folder, known) in KNOWN {
+        let sources = files(folder, &["rs", "md", "toml"]);
+        let lines: Vec<String> =
+            sources.iter().filter(|source| !source.path.ends_with(file!())).flat_map(pronouns).collect();
+        if lines.len() != known {
+            found.push(format!("{folder}: {} lines with {PRONOUNS:?}, and {known} in the table", lines.len()));
+            // All of them are found with `git grep -iwE`.
+            found.extend(lines.into_iter().take(10));
+        }
+    }
+    report(&found);
+}
+
+#[test]
+fn markdown_is_narrow() {
+    let mut pages = files(".", &["md"]);
+    for (folder, _) in KNOWN.iter().filter(|(folder, _)| *folder != ".") {
+        pages.extend(files(folder, &["md"]));
+    }
+    assert!(pages.len() > 10, "only {} pages found", pages.len());
+    report(&pages.iter().flat_map(wide).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_pronoun_and_a_wide_line_are_found() {
+    let source = |text: &str| Source { path: "page.md".into(), text: text.to_owned() };
+    for text in ["/// Whoever asks.", "a nobody", "// of somebody's", "NOBODY"] {
+        assert_eq!(pronouns(&source(text)).len(), 1, "{text}");
+    }
+    for text in ["who ever", "everybody", "is_nobody()", "whoeverness"] {
+        assert_eq!(pronouns(&source(text)), [""; 0], "{text}");
+    }
+    let words = "word ".repeat(21);
+    assert_eq!(wide(&source(&format!("\n{words}"))), ["page.md:2: 105 columns"]);
+    for text in [format!("```\n{words}\n```"), format!("|{words}|"), "w".repeat(101), "word ".repeat(20)] {
+        assert_eq!(wide(&source(&text)), [""; 0], "{text}");
+    }
+}
