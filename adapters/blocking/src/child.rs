@@ -11,14 +11,12 @@ use std::{
 
 use mcp_driver::{
     Exit, FdReader, FdWriter, Process, Rung, Stderr,
-    bounds::LAST_WORDS,
-    os::{Group, Latch},
+    tuning::LAST_WORDS,
+    unix::fd::{Group, Latch},
 };
 
-use crate::{
-    Command, Source, Stopper, Transport,
-    threads::{lock, spawn},
-};
+use crate::{Command, Source, Stopper, Transport};
+use mcp_driver::unix::thread::{lock, spawn};
 
 /// Bytes that are read of standard error at once.
 const CHUNK: usize = 8 * 1024;

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Watch, bounds, weight};
+use mcp_driver::{Watch, tuning, weight};
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
@@ -17,8 +17,8 @@ use crate::{
     Options, Transport,
     crew::{Brought, Crew},
     state::{Stage, State},
-    threads::{lock, wait},
 };
+use mcp_driver::unix::thread::{lock, wait};
 
 /// How much is held back at most, in bytes.
 const HELD: usize = 16 * 1024;
@@ -56,7 +56,7 @@ impl<E: 'static> Driver<E> {
 
     /// When something is to be done next.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
-        let due = state.connection.poll_timeout().map_or(bounds::NEVER, |deadline| deadline.at);
+        let due = state.connection.poll_timeout().map_or(tuning::NEVER, |deadline| deadline.at);
         let due = state.message_until.map_or(due, |message| message.min(due));
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
@@ -158,7 +158,7 @@ impl<E: 'static> Driver<E> {
         if let Some(job) = self.application.handle(link, event) {
             turn.push((job, weight));
         }
-        if turn.len() == bounds::BROUGHT || end.is_some() {
+        if turn.len() == tuning::BROUGHT || end.is_some() {
             self.crew.push(turn, true);
         }
         if end.is_some() {

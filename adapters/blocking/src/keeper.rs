@@ -3,16 +3,11 @@
 
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
-use mcp_driver::{Sniffer, bounds};
+use mcp_driver::{Sniffer, tuning};
 use mcp_service::Link;
 
-use crate::{
-    Stopper,
-    driver::Driver,
-    reader::Reader,
-    threads::{lock, spawn, wait, wait_for},
-    transport::Input,
-};
+use crate::{Stopper, driver::Driver, reader::Reader, transport::Input};
+use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 impl<E: Send + 'static> Driver<E> {
     /// Runs the connection to its end.
@@ -36,12 +31,12 @@ impl<E: Send + 'static> Driver<E> {
         if let Some(stop) = &stop_source {
             stop();
         }
-        let patience = if stop_source.is_some() { bounds::LAST_JOBS } else { Duration::ZERO };
+        let patience = if stop_source.is_some() { tuning::LAST_JOBS } else { Duration::ZERO };
         let reader_left = self.stage.wait_until(patience, |stage| stage.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.crew.dismiss(bounds::LAST_JOBS, !reader_left);
+        self.crew.dismiss(tuning::LAST_JOBS, !reader_left);
         self.stage.change(|stage| stage.over = true);
     }
 
@@ -82,7 +77,7 @@ impl<E: Send + 'static> Driver<E> {
             } else {
                 state.asleep = Some(due);
                 state = match due {
-                    bounds::NEVER => wait(&self.clock, state),
+                    tuning::NEVER => wait(&self.clock, state),
                     due => wait_for(&self.clock, state, due.saturating_since(now)).0,
                 };
                 state.asleep = None;

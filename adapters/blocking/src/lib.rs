@@ -99,8 +99,6 @@ pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{MessageSink, MessageSource, Sink, Source, Transport};
 
-use mcp_driver::threads;
-
 // What the types of this crate are made of, so that one dependency is enough.
 pub use mcp_driver;
 pub use mcp_proto;

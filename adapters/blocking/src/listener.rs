@@ -14,8 +14,8 @@ use std::{
 
 use mcp_driver::{
     Holder, Permit, Quota, SocketFile,
-    bounds::{MESSAGE, WRITE},
-    os::{Latch, keep_alive, most_connections},
+    tuning::{MESSAGE, WRITE},
+    unix::fd::{Latch, keep_alive, most_connections},
 };
 use mcp_service::Service;
 

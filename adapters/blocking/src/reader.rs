@@ -2,11 +2,12 @@
 
 use std::{io, mem, sync::Arc};
 
-use mcp_driver::{Lines, Sniffer, bounds::CHUNK};
+use mcp_driver::{Lines, Sniffer, tuning::CHUNK};
 use mcp_proto::codec::Frame;
 use mcp_service::Link;
 
-use crate::{driver::Driver, threads::lock, transport::Input};
+use crate::{driver::Driver, transport::Input};
+use mcp_driver::unix::thread::lock;
 
 /// What is read from, and what of it was not taken in yet.
 pub(crate) struct Reader<E: Send + 'static> {

@@ -10,9 +10,9 @@ use std::{
 
 use mcp_driver::{
     FdReader, FdWriter, Sink as _, Sniffer, Source as _,
-    bounds::LINGER,
     memory::{Inlet, Outlet, pipe},
-    os::{share_stdio, take_stdio},
+    tuning::LINGER,
+    unix::fd::{share_stdio, take_stdio},
 };
 use mcp_service::block_on;
 

@@ -2,9 +2,10 @@
 
 use std::{io, mem};
 
-use mcp_driver::bounds::LAST_READ;
+use mcp_driver::tuning::LAST_READ;
 
-use crate::{Sink, driver::Driver, threads::wait};
+use crate::{Sink, driver::Driver};
+use mcp_driver::unix::thread::wait;
 
 impl<E: 'static> Driver<E> {
     /// Writes whenever somebody else would have had to wait, and closes the sink in the end.

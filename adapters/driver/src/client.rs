@@ -13,12 +13,13 @@ use mcp_proto::{
 };
 
 #[cfg(feature = "signals")]
-use super::signals;
-use super::{Child, Ending, Error, Handle, Medium, Options};
-#[cfg(feature = "http")]
-use super::{
-    Runtime,
-    http::{Credentials, Requests},
+use crate::process::signals;
+use crate::{
+    error::{Ending, Error},
+    handle::Handle,
+    options::Options,
+    process::child::Child,
+    stream::transport::Medium,
 };
 use mcp_service::{Calls, Host, Later, Peer};
 
@@ -77,27 +78,8 @@ impl Client {
         Self::begin(Handle::start(connection, session, transport, options)?, calls, child).await
     }
 
-    /// Connects over HTTP.
-    ///
-    /// # Errors
-    /// If there is no server that the host can talk to.
-    #[cfg(feature = "http")]
-    pub async fn over_http<R: Runtime>(
-        address: mcp_proto::http::client::Options,
-        requests: Arc<dyn Requests>,
-        credentials: Option<Arc<dyn Credentials>>,
-        host: &Host,
-        options: &Options,
-    ) -> Result<Self, Error> {
-        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
-        let calls = session.calls().clone();
-        let client = |now| mcp_proto::http::client::Client::knowing(host.config(), address, options.opening, now);
-        let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
-        Self::begin(handle, calls, None).await
-    }
-
     /// Waits for the handshake.
-    async fn begin(
+    pub(super) async fn begin(
         handle: Handle<ClientEnd>,
         calls: Arc<Calls<ClientEnd>>,
         child: Option<Child>,

@@ -4,7 +4,7 @@ use std::{fmt, io};
 
 use mcp_proto::connection::{CloseReason, Opening, SendError};
 
-use super::Exit;
+use crate::process::state::Exit;
 use mcp_service::CallError;
 
 /// Why there is no connection, or no result.

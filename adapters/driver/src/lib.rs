@@ -15,68 +15,53 @@
 //! - `tower`: endpoints as services of tower.
 //! - `signals`: ends the children of this process when it receives a signal.
 
-pub mod bounds;
-mod carrier;
-#[cfg(all(unix, feature = "os"))]
-mod child;
 #[cfg(all(unix, feature = "os"))]
 mod client;
-mod command;
-mod conversation;
-mod desk;
 mod error;
-#[cfg(all(unix, feature = "os"))]
-mod fd;
-mod functions;
+mod event_loop;
 mod handle;
 #[cfg(feature = "http")]
 pub mod http;
-mod hub;
-mod io;
-mod lines;
+mod limits;
 #[cfg(all(unix, feature = "os"))]
 mod listener;
-pub mod memory;
 mod options;
-#[cfg(all(unix, feature = "os"))]
-pub mod os;
-mod output;
 mod process;
-mod quota;
-mod restart;
 mod runtime;
 mod server;
-#[cfg(all(unix, feature = "signals"))]
-pub mod signals;
+mod stop;
+mod stream;
 mod supervisor;
 mod sync;
-pub mod threads;
+pub mod tuning;
+pub mod unix;
 mod watch;
-mod wire;
 
-#[cfg(all(unix, feature = "os"))]
-pub use child::Child;
 #[cfg(all(unix, feature = "os"))]
 pub use client::{Client, connect_knowing};
-pub use command::Command;
-pub use mcp_service::driver_api::{Duty, Holder, Jobs, Queue, Slot, on_wait, weight};
-
-/// Calls something off. May be called more than once.
-pub type Stopper = Box<dyn Fn() + Send>;
 pub use error::{Ending, Error};
-#[cfg(all(unix, feature = "os"))]
-pub use fd::{FdReader, FdWriter};
-pub use handle::{Handle, Medium, Transport};
-pub use io::{Messages, Sink, Source};
-pub use lines::{Lines, Sniffer};
+pub use handle::Handle;
+pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
+pub use mcp_service::driver_api::{Duty, Holder, Jobs, Queue, Slot, on_wait, weight};
 pub use options::Options;
-pub use output::Output;
-pub use process::{Exit, Ladder, Process, Rung, Stderr};
-pub use quota::{Permit, Quota};
-pub use restart::{Restart, Restarts};
+#[cfg(all(unix, feature = "os"))]
+pub use process::child::Child;
+pub use process::command::Command;
+pub use process::restart::{Restart, Restarts};
+#[cfg(all(unix, feature = "signals"))]
+pub use process::signals;
+pub use process::state::{Exit, Ladder, Process, Rung, Stderr};
 pub use runtime::{Runtime, Timer};
 pub use server::{Server, serve, serve_with};
+pub use stop::Stopper;
+pub use stream::io::{Messages, Sink, Source};
+pub use stream::line_reader::{Lines, Sniffer};
+pub use stream::memory;
+pub use stream::transport::{Medium, Transport};
+pub use stream::write_buffer::Output;
 pub use supervisor::Supervisor;
+#[cfg(all(unix, feature = "os"))]
+pub use unix::blocking_fd::{FdReader, FdWriter};
 pub use watch::Watch;

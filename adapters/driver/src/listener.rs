@@ -12,14 +12,23 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    Error, Holder, Medium, Options, Permit, Quota, Runtime, Server, Stopper, Transport, Watch,
-    bounds::{MESSAGE, WRITE},
-    functions::Functions,
-    os::{SHORTAGE, is_fatal, is_passing, most_connections},
-    runtime::sleep,
+use crate::{
+    error::Error,
+    limits::{
+        functions::Functions,
+        quota::{Permit, Quota},
+    },
+    options::Options,
+    runtime::{Runtime, sleep},
+    server::Server,
+    stop::Stopper,
+    stream::transport::{Medium, Transport},
+    tuning::{MESSAGE, WRITE},
+    unix::fd::{SHORTAGE, is_fatal, is_passing, most_connections},
+    watch::Watch,
 };
 use mcp_service::Service;
+use mcp_service::driver_api::Holder;
 
 /// A socket that clients connect to.
 pub trait Socket {

@@ -11,7 +11,7 @@ use std::{
 };
 
 #[cfg(all(unix, feature = "net"))]
-use crate::{Watch, sync::lock};
+use crate::{sync::lock, watch::Watch};
 
 /// A runtime: tasks, threads that may block, and time.
 pub trait Runtime: Clone + Send + Sync + 'static {

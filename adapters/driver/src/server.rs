@@ -4,7 +4,12 @@ use std::{ops::Deref, sync::Arc};
 
 use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 
-use super::{Ending, Error, Handle, Medium, Options};
+use crate::{
+    error::{Ending, Error},
+    handle::Handle,
+    options::Options,
+    stream::transport::Medium,
+};
 use mcp_service::{Later, Peer, Service};
 
 /// Serves a client over any transport, until either side ends it.

@@ -10,8 +10,11 @@ use std::{
 
 use mcp_proto::connection::ClientEnd;
 
-use super::{Ending, Error, Restart, Restarts};
 use crate::sync::lock;
+use crate::{
+    error::{Ending, Error},
+    process::restart::{Restart, Restarts},
+};
 use mcp_service::{Peer, driver_api::Queue};
 
 /// Has a server started when it is wanted and does not run, as often as a policy allows. `C` is a client of it.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_io::Async;
-use mcp_driver::{Child, Runtime, bounds::LAST_WORDS};
+use mcp_driver::{Child, Runtime, tuning::LAST_WORDS};
 
 use crate::{Command, Transport, driver::Smol, io::Stream};
 

@@ -11,7 +11,7 @@ use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 use mcp_driver::{
     Sink, Source,
-    os::{Reader, Writer, end_output},
+    unix::fd::{Reader, Writer, end_output},
 };
 
 /// A stream of smol, for either direction.

@@ -12,7 +12,7 @@ use std::{
 use async_io::Async;
 use mcp_driver::{
     Holder,
-    os::{is_passing, keep_alive},
+    unix::fd::{is_passing, keep_alive},
 };
 use mcp_service::Service;
 

@@ -13,8 +13,8 @@ use futures_io::{AsyncRead, AsyncWrite};
 
 use mcp_driver::{
     Medium, Messages, Sink, Source,
-    bounds::LINGER,
-    os::{share_stdio, take_stdio},
+    tuning::LINGER,
+    unix::fd::{share_stdio, take_stdio},
 };
 
 use crate::{

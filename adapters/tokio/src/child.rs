@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, process, sync::Arc};
 
-use mcp_driver::{Child, Process, Runtime, bounds::LAST_WORDS, threads};
+use mcp_driver::{Child, Process, Runtime, tuning::LAST_WORDS, unix::thread};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 #[cfg(target_os = "linux")]
@@ -57,6 +57,6 @@ fn watch(mut started: process::Child, process: Arc<Process>, runtime: &Tokio) ->
         })));
     }
     let _ = runtime;
-    threads::spawn("mcp-child", move || process.ended(started.wait().ok()))?;
+    thread::spawn("mcp-child", move || process.ended(started.wait().ok()))?;
     Ok(None)
 }

@@ -37,7 +37,7 @@ pub use mcp_driver::http::{
 };
 use mcp_driver::{
     http::{self, Net},
-    os::keep_alive,
+    unix::fd::keep_alive,
 };
 pub use mcp_proto::http::{
     Limits, Policy,

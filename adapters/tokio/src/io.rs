@@ -9,7 +9,7 @@ use std::{
 
 use mcp_driver::{
     Sink, Source,
-    os::{Reader, Writer},
+    unix::fd::{Reader, Writer},
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
 

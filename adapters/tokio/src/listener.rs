@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_driver::{Holder, os::keep_alive};
+use mcp_driver::{Holder, unix::fd::keep_alive};
 use mcp_service::Service;
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 

@@ -4,8 +4,8 @@ use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
 use mcp_driver::{
     Medium, Messages, Runtime, Sink, Source,
-    bounds::LINGER,
-    os::{share_stdio, take_stdio},
+    tuning::LINGER,
+    unix::fd::{share_stdio, take_stdio},
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, Interest},

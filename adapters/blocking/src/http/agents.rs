@@ -17,7 +17,7 @@ use mcp_driver::{
 use ureq::{Agent, Body, config::Config};
 
 use super::{CHUNK, threads::Threads};
-use crate::threads::lock;
+use mcp_driver::unix::thread::lock;
 
 /// How long a connection may take to come about, where nobody has said. A request that is given up meanwhile cannot be
 /// called off, and its thread stays so long.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_driver::{Runtime, bounds::LAST_JOBS};
+use mcp_driver::{Runtime, tuning::LAST_JOBS};
 use mcp_proto::{
     connection::{ClientEnd, CloseReason},
     http,
@@ -10,7 +10,8 @@ use mcp_proto::{
 use mcp_service::Host;
 
 use super::{Connector, threads::Threads};
-use crate::{Client, Error, Handle, handle::End, threads::lock};
+use crate::{Client, Error, Handle, handle::End};
+use mcp_driver::unix::thread::lock;
 
 impl Client {
     /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable

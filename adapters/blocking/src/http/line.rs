@@ -26,7 +26,7 @@ use super::{
     CHUNK,
     threads::{Function, Pool},
 };
-use crate::threads::lock;
+use mcp_driver::unix::thread::lock;
 
 /// The socket of a connection, and how a thread waits for it and for others: mostly in a read, which only the end of the
 /// connection calls off; while others can have something to say, in `poll(2)`, with a pipe by which they wake it.

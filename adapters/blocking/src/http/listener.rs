@@ -9,9 +9,9 @@ use std::{
 
 use mcp_driver::{
     Holder, Quota, Runtime, Watch,
-    bounds::{LAST_JOBS, WRITE},
     http::{self, WriteTimeout},
-    os::{self, Latch, SHORTAGE, keep_alive, most_connections},
+    tuning::{LAST_JOBS, WRITE},
+    unix::fd::{self, Latch, SHORTAGE, keep_alive, most_connections},
 };
 use mcp_proto::http::{
     Policy,
@@ -54,7 +54,7 @@ impl Listener {
     /// # Errors
     /// If the address cannot be had.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let socket = os::listen(address)?;
+        let socket = fd::listen(address)?;
         let mut endpoint = Options::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {

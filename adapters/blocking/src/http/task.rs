@@ -20,7 +20,7 @@ use super::{
     line::Line,
     threads::{Function, Pool},
 };
-use crate::threads::lock;
+use mcp_driver::unix::thread::lock;
 
 /// It waits for something.
 const ASLEEP: u8 = 0;

@@ -26,7 +26,7 @@ use super::{
     line::Line,
     task::{Alarm, Running, Task, keep_function},
 };
-use crate::threads::{lock, spawn, wait, wait_for};
+use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 /// How long a thread without work stays.
 const KEEP: Duration = Duration::from_secs(10);

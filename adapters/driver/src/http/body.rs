@@ -12,8 +12,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use super::Reply;
-use crate::Permit;
+use crate::http::response_body::Reply;
+use crate::limits::quota::Permit;
 
 /// The body of a request or of an answer: one text, or a stream that can last for days.
 ///

@@ -10,10 +10,12 @@ use mcp_proto::{
 };
 
 use crate::{
-    Runtime,
-    carrier::Carrier,
-    desk::{Mover, Post},
-    hub::Hub,
+    event_loop::{
+        binding::Carrier,
+        run_loop::{Mover, Post},
+        shared::Hub,
+    },
+    runtime::Runtime,
 };
 
 /// Something that comes later, of something borrowed.
@@ -214,4 +216,10 @@ impl<R: Runtime> Mover<ClientEnd, Messenger> for Errands<R> {
             }
         }
     }
+}
+
+/// Random bits, for what should differ between clients and need not be a secret.
+#[must_use]
+pub fn seed() -> u64 {
+    mcp_service::driver_api::Random::default().seed()
 }

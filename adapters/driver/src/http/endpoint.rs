@@ -21,10 +21,10 @@ use mcp_proto::http::{
     server::{Caller, Options as Endpoints},
 };
 
-use super::{Body, PeerAddr, Reply, Shared, Web};
+use crate::http::{body::Body, peer_addr::PeerAddr, response_body::Reply, server::Web, store::Shared};
 use crate::{
-    Options, Runtime,
-    runtime::{before, sleep},
+    options::Options,
+    runtime::{Runtime, before, sleep},
 };
 use mcp_service::{Later, Service};
 

@@ -3,7 +3,7 @@
 //! - [`Web`] is a service behind an endpoint. An adapter shows it the heads and bodies of requests, and writes what comes of
 //!   them: a [`Reply`], or an answer that refuses them. Those on hyper have that in an `Endpoint`, and a function that serves
 //!   a connection (feature `hyper`).
-//! - [`Handle::over_http`](super::Handle::over_http) is a client. An adapter brings something that makes
+//! - [`Handle::over_http`](crate::Handle::over_http) is a client. An adapter brings something that makes
 //!   [`Requests`], and tells what comes of each of them to its [`Response`].
 //! - What is the same on all runtimes that have sockets is in a `Listener` and a `Connector`; all that they ask for is what
 //!   `Net` says (feature `net`).
@@ -29,7 +29,7 @@
 //! reads nothing costs no more than its session may hold, and its connection ends when it has read nothing of what waits for
 //! it for some time (`Listener::write_timeout`).
 //!
-//! What all clients share is a [`Quota`](super::Quota): a client gets a part as long as it has less than seven times of what
+//! What all clients share is a [`Quota`](crate::Quota): a client gets a part as long as it has less than seven times of what
 //! is left. So a single one gets at most seven eighths, and a second one at most seven eighths of
 //! the rest. That is no protection against many clients: a few of them together take all but little.
 //!
@@ -49,27 +49,26 @@
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
 //! [`Limits`]: mcp_proto::http::Limits
 
-use std::net::IpAddr;
-
 #[cfg(feature = "hyper")]
 mod body;
 mod client;
+mod client_shares;
+mod connect;
 #[cfg(feature = "hyper")]
 mod endpoint;
-mod footprint;
 #[cfg(feature = "hyper")]
-mod linger;
-mod memory;
+mod lingering_close;
+mod memory_limit;
 #[cfg(all(unix, feature = "net"))]
 mod net;
-mod reply;
+mod peer_addr;
+mod replication;
+mod response_body;
 #[cfg(feature = "hyper")]
 mod serve;
 mod server;
-mod share;
-mod shares;
+mod session;
 mod store;
-mod visit;
 #[cfg(feature = "hyper")]
 mod write_timeout;
 
@@ -86,23 +85,11 @@ pub use serve::serve;
 #[cfg(feature = "hyper")]
 pub use write_timeout::WriteTimeout;
 
-pub use client::{Credentials, Requests, Response};
-pub use footprint::memory_limit;
+pub use client::{Credentials, Requests, Response, seed};
 pub use mcp_proto::http::server::Passage;
-pub use memory::MemoryStore;
-pub use reply::Reply;
+pub use memory_limit::memory_limit;
+pub use peer_addr::PeerAddr;
+pub use response_body::Reply;
 pub use server::Web;
+pub use store::memory::MemoryStore;
 pub use store::{Bounds, Events, Fields, Sessions, Shared, StoreLimits, StoreUsage};
-
-/// The address of the client that sends a request: put into the extensions of the request, it tells clients apart that no
-/// [`Caller`](mcp_proto::http::server::Caller) does. A listener does so; where an `Endpoint` is in a server of yours, that server should.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PeerAddr(pub IpAddr);
-
-/// Random bits, for what should differ between clients and need not be a secret.
-#[must_use]
-pub fn seed() -> u64 {
-    mcp_service::driver_api::Random::default().seed()
-}
-
-pub(super) use client::{Errands, Messenger};

@@ -21,8 +21,12 @@ use hyper::{
     service::service_fn,
 };
 
-use super::{Endpoint, PeerAddr, linger::Linger};
-use crate::{Runtime, Timer, Watch, sync::lock};
+use crate::http::{endpoint::Endpoint, lingering_close::Linger, peer_addr::PeerAddr};
+use crate::{
+    runtime::{Runtime, Timer},
+    sync::lock,
+    watch::Watch,
+};
 
 /// How much is read ahead of one connection, or written behind it: the largest head, and room for what comes with it. Heads
 /// that are larger than an endpoint takes are refused there.

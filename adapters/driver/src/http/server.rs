@@ -20,20 +20,26 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::{
-    PeerAddr, Reply, Shared,
-    share::{Others, Share},
-    shares::{Held, Shares, holder},
-    store,
-    visit::{Room, Visit},
+use crate::http::{
+    client_shares::{Held, Shares, holder},
+    peer_addr::PeerAddr,
+    replication::{Others, Share},
+    response_body::Reply,
+    session::{Room, Visit},
+    store::{self, Shared},
 };
 use crate::{
-    Holder, Options, Runtime, Watch,
-    carrier::Carrier,
-    desk::{Desk, Post},
-    hub::Hub,
+    event_loop::{
+        binding::Carrier,
+        run_loop::{Desk, Post},
+        shared::Hub,
+    },
+    options::Options,
+    runtime::Runtime,
     sync::lock,
+    watch::Watch,
 };
+use mcp_service::driver_api::Holder;
 use mcp_service::{Application, Later, Service, driver_api::Random};
 
 /// A service behind an endpoint of HTTP, and the sessions that it has there. It is cheap to clone; when the last clone is

@@ -9,7 +9,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 
-use crate::{Runtime, Timer};
+use crate::runtime::{Runtime, Timer};
 
 /// A stream whose writes fail when none of them makes progress for some time.
 ///

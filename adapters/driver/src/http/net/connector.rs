@@ -4,10 +4,12 @@ use std::{fmt, io, marker::PhantomData, sync::Arc};
 
 use mcp_proto::http::client::Options as Address;
 
-use super::{Net, Proxy, http1::Http1, route::Route};
+use crate::http::net::{connect::Route, http1::Http1, net_runtime::Net, proxy::Proxy};
 use crate::{
-    Client, Error, Options,
-    http::{Credentials, Requests, seed},
+    client::Client,
+    error::Error,
+    http::client::{Credentials, Requests, seed},
+    options::Options,
 };
 use mcp_service::Host;
 
@@ -111,7 +113,7 @@ impl<N> fmt::Debug for Connector<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Command;
+    use crate::process::command::Command;
     use mcp_service::Service;
 
     /// Everything that a user hands a secret to, as it is shown.

@@ -10,8 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::Net;
-use crate::{Timer, runtime::aside};
+use crate::http::net::net_runtime::Net;
+use crate::runtime::{Timer, aside};
 
 /// How long a connection may take before the next address is tried beside it (RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
@@ -89,7 +89,7 @@ mod tests {
     use hyper::rt::{Read, ReadBufCursor, Write};
 
     use super::*;
-    use crate::{Client, Runtime};
+    use crate::{client::Client, runtime::Runtime};
 
     /// A runtime on which what a timer waits for comes at once, or never.
     #[derive(Clone)]

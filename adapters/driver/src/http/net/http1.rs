@@ -1,7 +1,6 @@
 //! Requests over HTTP/1.1.
 
 use std::{
-    error::Error,
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::{Pin, pin},
@@ -11,13 +10,17 @@ use std::{
 use http::{HeaderValue, Request, Uri, header, uri::Scheme};
 use http_body::Body as _;
 
-use super::{
-    Net,
+use crate::http::net::{
+    connect::Route,
+    error::whole_story,
+    net_runtime::Net,
     pool::{Line, Origin, Pool},
     proxy::Proxy,
-    route::Route,
 };
-use crate::http::{Body, Requests, Response};
+use crate::http::{
+    body::Body,
+    client::{Requests, Response},
+};
 
 /// hyper: each request on a connection that was used before, or on a new one.
 pub(super) struct Http1<N> {
@@ -131,15 +134,4 @@ impl Origin {
             format!("{}:{}", self.host, self.port)
         }
     }
-}
-
-/// An error, and what it came from.
-pub(super) fn whole_story(error: &dyn Error) -> String {
-    let mut story = error.to_string();
-    let mut source = error.source();
-    while let Some(error) = source {
-        story = format!("{story}: {error}");
-        source = error.source();
-    }
-    story
 }

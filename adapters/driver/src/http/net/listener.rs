@@ -15,17 +15,22 @@ use mcp_proto::http::{
     server::{Options as Endpoints, Paths},
 };
 
-use super::Net;
+use crate::http::net::net_runtime::Net;
 #[cfg(feature = "tls")]
-use super::tls::Tls;
+use crate::http::net::tls::Tls;
 use crate::{
-    Error, Holder, Options, Permit, Quota, Stopper, Watch,
-    bounds::WRITE,
-    http::{Endpoint, Shared, WriteTimeout, memory_limit, serve},
-    os::{self, SHORTAGE, is_fatal, is_passing, most_connections},
+    error::Error,
+    http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Shared, write_timeout::WriteTimeout},
+    limits::quota::{Permit, Quota},
+    options::Options,
     runtime::{aside, sleep, unless, within},
+    stop::Stopper,
+    tuning::WRITE,
+    unix::fd::{self, SHORTAGE, is_fatal, is_passing, most_connections},
+    watch::Watch,
 };
 use mcp_service::Service;
+use mcp_service::driver_api::Holder;
 
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -54,7 +59,7 @@ impl<N: Net> Listener<N> {
     pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
         let runtime = N::current()?;
         // Finding a name's addresses can take its time.
-        let socket = aside(&runtime, move || os::listen(address)).await?;
+        let socket = aside(&runtime, move || fd::listen(address)).await?;
         let mut endpoint = Endpoints::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {

@@ -10,8 +10,8 @@ use std::{
 
 use hyper::client::conn::http1::SendRequest;
 
-use super::Net;
-use crate::{Timer, http::Body, sync::lock};
+use crate::http::net::net_runtime::Net;
+use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long a connection is kept that nobody uses.
 const KEPT: Duration = Duration::from_secs(90);

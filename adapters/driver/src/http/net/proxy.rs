@@ -10,8 +10,8 @@ use hyper::{
 };
 use mcp_proto::codec::encode_base64;
 
-use super::{Net, http1::whole_story, pool::Origin};
-use crate::{Error, http::Body};
+use crate::http::net::{error::whole_story, net_runtime::Net, pool::Origin};
+use crate::{error::Error, http::body::Body};
 
 /// A proxy of HTTP: it passes on what is asked of servers without encryption, and connects to those with it (`CONNECT`), where
 /// it sees nothing but their names.

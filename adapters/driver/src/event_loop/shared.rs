@@ -1,0 +1,236 @@
+//! One connection on a runtime, as its driver, its handlers and its handles see it.
+
+use std::{
+    collections::VecDeque,
+    marker::PhantomData,
+    mem,
+    sync::{Arc, Mutex, MutexGuard},
+    task::Waker,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{CloseReason, Connection, Event},
+    rpc::Timestamp,
+};
+
+use crate::sync::lock;
+use crate::{
+    event_loop::binding::{Carrier, Piped},
+    options::Options,
+    tuning::NEVER,
+    watch::Watch,
+};
+use mcp_service::driver_api::{Duty, Holder, Jobs, Slot};
+use mcp_service::{Link, Lobby, Running};
+
+/// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
+pub(crate) struct Hub<E, C = Piped<E>> {
+    pub(crate) state: Mutex<State<C>>,
+    pub(crate) jobs: Mutex<Work>,
+    pub(crate) lobby: Lobby,
+    pub(crate) duty: Duty,
+    pub(crate) stage: Watch<Stage>,
+    epoch: Instant,
+    end: PhantomData<fn() -> E>,
+}
+
+/// What is under the lock of the connection.
+pub(crate) struct State<C> {
+    pub(crate) carrier: C,
+    /// What was not handed out yet.
+    pub(crate) events: VecDeque<Event<'static>>,
+    /// The driver, while it sleeps.
+    pub(crate) asleep: Option<Asleep>,
+    /// Somebody hands out events. They are handed out in order, so nobody else does meanwhile.
+    pub(crate) handing: bool,
+    /// How many bring something that they see to themselves before they leave. The driver need not look meanwhile when it
+    /// has to wake up.
+    pub(crate) visitors: u32,
+}
+
+/// A driver that sleeps.
+pub(crate) struct Asleep {
+    pub(crate) waker: Waker,
+    pub(crate) until: Timestamp,
+    /// Whether it could write if there was something to write.
+    pub(crate) can_write: bool,
+    /// Whether it does not read because of what the connection holds.
+    pub(crate) is_paused: bool,
+}
+
+/// Jobs, and the tasks that have ended.
+#[derive(Default)]
+pub(crate) struct Work {
+    pub(crate) jobs: Jobs,
+    pub(crate) ended: Vec<u64>,
+    /// What visitors have begun and could not end. The driver goes on with it.
+    pub(crate) left: Vec<Left>,
+    /// The driver waits for the last jobs to end.
+    pub(crate) leaving: bool,
+    /// The driver is gone, and goes on with nothing.
+    pub(crate) gone: bool,
+}
+
+/// A job that has begun and waits for something.
+pub(crate) struct Left {
+    pub(crate) future: Running,
+    pub(crate) slot: Slot,
+    pub(crate) outlives: bool,
+}
+
+impl Work {
+    /// Whether the driver has something to begin or to go on with.
+    pub(crate) fn has_next(&self) -> bool {
+        self.jobs.has_next() || !self.left.is_empty()
+    }
+
+    /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
+    #[cfg(feature = "http")]
+    #[must_use = "dropping it answers a request"]
+    pub(crate) fn leave(&mut self, left: Left) -> Option<Left> {
+        if self.gone {
+            return Some(left);
+        }
+        self.left.push(left);
+        None
+    }
+
+    /// There is no driver any more. What was left to it is to be dropped outside of any lock.
+    #[must_use = "dropping it answers requests"]
+    pub(crate) fn close(&mut self) -> Vec<Left> {
+        self.gone = true;
+        mem::take(&mut self.left)
+    }
+}
+
+/// How far a connection is on its way to the end.
+#[derive(Debug, Default)]
+pub(crate) struct Stage {
+    /// Why it ended, once the application knows.
+    pub(crate) closed: Option<CloseReason>,
+    /// Nothing is left of it.
+    pub(crate) over: bool,
+}
+
+impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+    /// A connection that begins with the clock.
+    pub(crate) fn new(carrier: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
+        Self::since(Instant::now(), carrier(Timestamp::ZERO), options)
+    }
+
+    /// A connection whose clock has run for a while.
+    pub(crate) fn since(epoch: Instant, carrier: C, options: &Options) -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None, handing: false, visitors: 0 }),
+            jobs: Mutex::new(Work { jobs: Jobs::new(options.job_limits()), ..Work::default() }),
+            lobby: Lobby::new(),
+            duty: Duty::default(),
+            stage: Watch::default(),
+            epoch,
+            end: PhantomData,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        Timestamp::after_zero(self.epoch.elapsed())
+    }
+
+    /// When that is on the clock of the runtime.
+    pub(crate) fn instant(&self, at: Timestamp) -> Instant {
+        self.epoch + Duration::from_nanos(at.as_nanos())
+    }
+
+    /// When something is to be done next.
+    pub(crate) fn due(&self, carrier: &C) -> Timestamp {
+        let due = carrier.due().unwrap_or(NEVER);
+        self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
+    }
+
+    /// A job has ended, or was given up.
+    pub(crate) fn ended(&self, slot: Slot, task: Option<u64>) {
+        let matters = {
+            let mut work = lock(&self.jobs);
+            work.jobs.ended(slot);
+            work.ended.extend(task);
+            task.is_some() || work.leaving || work.jobs.has_next()
+        };
+        if matters {
+            self.wake();
+        }
+    }
+
+    /// Wakes the driver.
+    pub(crate) fn wake(&self) {
+        let asleep = lock(&self.state).asleep.take();
+        if let Some(asleep) = asleep {
+            asleep.waker.wake();
+        }
+    }
+}
+
+impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+    /// Does something with what carries the connection, and sees to what comes of it.
+    pub(crate) fn run<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
+        let mut state = lock(&self.state);
+        let now = self.now();
+        let result = f(&mut state.carrier, now);
+        self.settle(state);
+        result
+    }
+
+    /// Sees to what has come of whatever was done.
+    pub(crate) fn settle(&self, mut state: MutexGuard<'_, State<C>>) {
+        state.collect();
+        let woken = state.carrier.woken();
+        let State { carrier, events, asleep, visitors, .. } = &mut *state;
+        let asleep = asleep.take_if(|it| {
+            let is_early = || *visitors == 0 && self.due(carrier) < it.until;
+            let wakes = !events.is_empty() || it.can_write && carrier.has_output() || is_early();
+            wakes || it.is_paused && carrier.wants_input(self.now())
+        });
+        let vacancies = self.lobby.vacancies(state.carrier.view());
+        drop(state);
+        self.lobby.announce(vacancies);
+        woken.into_iter().for_each(Waker::wake);
+        if let Some(asleep) = asleep {
+            asleep.waker.wake();
+        }
+    }
+}
+
+impl<C> State<C> {
+    /// Takes the events that there are.
+    pub(crate) fn collect<E>(&mut self)
+    where
+        C: Carrier<E>,
+    {
+        while let Some(event) = self.carrier.poll_event() {
+            self.events.push_back(event);
+        }
+    }
+}
+
+impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
+    fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        self.run(|carrier, now| f(carrier.connection(now), now));
+    }
+
+    fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
+        let mut state = lock(&self.state);
+        f(state.carrier.timeless(|| self.now()));
+        self.settle(state);
+    }
+
+    fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
+        f(lock(&self.state).carrier.view());
+    }
+
+    fn lobby(&self) -> &Lobby {
+        &self.lobby
+    }
+
+    fn holder(&self) -> Holder {
+        lock(&self.state).carrier.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
+    }
+}

@@ -1,0 +1,257 @@
+//! What the clients of an endpoint share, and what a session holds of it.
+
+use std::sync::Arc;
+
+use mcp_proto::{connection::Principal, http::server::Session, rpc::Timestamp};
+
+use crate::http::peer_addr::PeerAddr;
+use crate::{
+    limits::{functions::Functions, quota::Quota},
+    options::Options,
+};
+use mcp_service::driver_api::Holder;
+
+/// Less than this is not counted one by one: most sessions hold nothing most of the time.
+const COUNTED: usize = 4 << 10;
+
+/// The part of [`Options::unwritten`] that there is on top for messages that are kept to be sent again.
+pub(super) const REPLAY_PART: usize = 4;
+
+/// Capacities of an endpoint, of each of which a client gets a share.
+pub(super) struct Shares {
+    pub(super) functions: Arc<Functions>,
+    /// Bytes that wait to be written or for a stream, and of the params of `initialize`.
+    pub(super) unread: Arc<Quota>,
+    /// Bytes that are kept to be sent again. What there is no room for is not kept.
+    replay: Arc<Quota>,
+}
+
+impl Shares {
+    pub(super) fn new(options: &Options) -> Arc<Self> {
+        Arc::new(Self {
+            functions: Functions::new(options.functions, options.function_wait),
+            unread: Quota::new(options.unwritten),
+            replay: Quota::new(options.unwritten / REPLAY_PART),
+        })
+    }
+}
+
+/// Returns whose a request is: clients that are no principals are told apart by their addresses.
+pub(super) fn holder(principal: Option<&Arc<Principal>>, peer: Option<PeerAddr>) -> Holder {
+    match (principal, peer) {
+        (Some(principal), _) => Holder::Principal(principal.id.as_str().into()),
+        (None, Some(PeerAddr(address))) => Holder::at(address),
+        (None, None) => Holder::Unknown,
+    }
+}
+
+/// What a session holds for its client. All of it is given back when this is dropped.
+pub(super) struct Held {
+    shares: Arc<Shares>,
+    holder: Holder,
+    unread: usize,
+    replay: usize,
+    excess: Excess,
+}
+
+/// Whether a session holds more than its client may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Excess {
+    No,
+    /// It was ended, and its driver does not know.
+    Yes,
+    /// It was ended, and its driver knows.
+    Told,
+}
+
+impl Held {
+    pub(super) const fn new(shares: Arc<Shares>, holder: Holder) -> Self {
+        Self { shares, holder, unread: 0, replay: 0, excess: Excess::No }
+    }
+
+    /// Returns the functions of all sessions, and whose those of this session are.
+    pub(super) fn functions(&self) -> (&Arc<Functions>, &Holder) {
+        (&self.shares.functions, &self.holder)
+    }
+
+    /// Counts what the session holds. Ends the session if that is more than its client may hold, and drops messages that are kept
+    /// to be sent again if there is no room for them.
+    pub(super) fn recount(&mut self, session: &mut Session) {
+        let Self { shares, holder, unread, replay, excess } = self;
+        let steps = |bytes: usize| bytes / COUNTED * COUNTED;
+        if !shares.unread.change(holder, unread, steps(session.held_bytes())) {
+            // At once: until its driver has its turn, a handler could add as much as the connection takes.
+            session.abort(Timestamp::ZERO, "it holds more than its client may hold");
+            shares.unread.change(holder, unread, steps(session.held_bytes()));
+            *excess = if *excess == Excess::No { Excess::Yes } else { *excess };
+        }
+        if !shares.replay.change(holder, replay, steps(session.usage().replay_bytes)) {
+            session.forget_replay();
+            shares.replay.change(holder, replay, steps(session.usage().replay_bytes));
+        }
+    }
+
+    /// Whether the session was ended, and its driver does not know.
+    pub(super) fn is_too_much(&self) -> bool {
+        self.excess == Excess::Yes
+    }
+
+    /// The driver knows.
+    pub(super) fn told(&mut self) {
+        if self.is_too_much() {
+            self.excess = Excess::Told;
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let Self { shares, holder, unread, replay, .. } = self;
+        shares.unread.change(holder, unread, 0);
+        shares.replay.change(holder, replay, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::{
+        connection::{Event, ServerConfig},
+        http::{
+            Policy,
+            server::{Caller, Endpoint, ExchangeId, Options as Endpoints, Output},
+        },
+        rpc::ReplyKey,
+        wire::{Json, RawJson},
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+    use mcp_service::Service;
+
+    const KIB: usize = 1 << 10;
+    const NOW: Timestamp = Timestamp::ZERO;
+
+    /// An endpoint, and the session that was begun last.
+    struct Site {
+        endpoint: Endpoint<usize>,
+        begun: Option<Session>,
+        shares: Arc<Shares>,
+    }
+
+    impl Site {
+        fn new(unwritten: usize) -> Self {
+            let config: ServerConfig = Service::builder("x", "1")
+                .tool(mcp_service::Tool::new_async("t", async || "x"))
+                .build()
+                .expect("a service")
+                .config();
+            let options = Options { unwritten, ..Options::default() };
+            let endpoint = Endpoint::new(config, Endpoints::new(Policy::loopback()));
+            Self { endpoint, begun: None, shares: Shares::new(&options) }
+        }
+
+        fn held(&self) -> Held {
+            Held::new(self.shares.clone(), Holder::Principal("one".into()))
+        }
+
+        /// A request of a session, or the first one of a new session.
+        fn open(&mut self, session: Option<&mut Session>, message: &Value) -> (ExchangeId, Option<ReplyKey>) {
+            let mut head =
+                http::Request::post("/").header("host", "localhost").header("content-type", "application/json");
+            head = head.header("accept", "application/json, text/event-stream");
+            let id = session.as_ref().and_then(|session| session.id()).map(|id| id.as_str().to_owned());
+            let head = id.into_iter().fold(head, |head, id| head.header("mcp-session-id", id));
+            let head = head.body(()).expect("a request").into_parts().0;
+            let mut intake = self.endpoint.begin(&head, Caller::Anybody).expect("it is fine");
+            intake.feed(message.to_string().as_bytes()).expect("there is room");
+            let mut request = intake.end().expect("it is fine");
+            let (begun, random) = (&mut self.begun, [u8::try_from(self.endpoint.len()).expect("few"); 24]);
+            let make = |session| {
+                *begun = Some(session);
+                0
+            };
+            self.endpoint.route(NOW, &request, random, make).expect("there is room");
+            let session = session.or(self.begun.as_mut()).expect("there is one");
+            let (exchange, event) = session.open(NOW, &mut request).expect("there is room");
+            (exchange, if let Some(Event::Request { key, .. }) = event { Some(key) } else { None })
+        }
+
+        fn session(&mut self) -> Session {
+            let info = json!({"name": "x", "version": "1"});
+            let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+            let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+            let (exchange, _) = self.open(None, &initialize);
+            let mut session = self.begun.take().expect("it was begun");
+            read(&mut session, exchange);
+            session
+        }
+
+        /// A call in a session, and an answer of so many bytes to it, behind a message about its progress.
+        fn answer(&mut self, session: &mut Session, bytes: usize) -> ExchangeId {
+            let params = json!({"name": "t", "_meta": {"progressToken": 1}});
+            let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+            let (exchange, key) = self.open(Some(session), &call);
+            let (key, conn) = (key.expect("it is asked"), session.connection(NOW));
+            conn.progress(key, 1.0, None, None).expect("there is room");
+            let result = Json::new(&json!({"content": [], "x": "x".repeat(bytes)})).expect("JSON");
+            conn.respond_raw(key, &RawJson::from(&result)).expect("an answer is owed");
+            exchange
+        }
+    }
+
+    /// Reads an answer to its end. Returns how many bytes it has.
+    fn read(session: &mut Session, exchange: ExchangeId) -> usize {
+        let mut body = Vec::new();
+        while let Some(output) = session.poll_output(exchange, &mut body) {
+            assert!(!matches!(output, Output::Abort));
+        }
+        body.len()
+    }
+
+    /// A session that holds more than its client may hold is ended, and drops that, before anything is added to it.
+    #[test]
+    fn a_session_that_holds_too_much_ends_at_once() {
+        let mut site = Site::new(64 * KIB);
+        let (mut first, mut second) = (site.session(), site.session());
+        let mut held = [site.held(), site.held()];
+        site.answer(&mut first, 32 * KIB);
+        held[0].recount(&mut first);
+        site.answer(&mut second, 16 * KIB);
+        held[1].recount(&mut second);
+        let before = site.shares.unread.taken();
+        assert!(before >= 48 * KIB && !held[0].is_too_much() && !held[1].is_too_much(), "{before}");
+        // More than seven eighths.
+        site.answer(&mut second, 16 * KIB);
+        held[1].recount(&mut second);
+        assert!(held[1].is_too_much() && !held[0].is_too_much());
+        assert!(second.is_closed() && second.held_bytes() < 4 * KIB, "{} bytes are left", second.held_bytes());
+        assert_eq!(site.shares.unread.taken(), 32 * KIB);
+        held[1].told();
+        held[1].recount(&mut second);
+        assert!(!held[1].is_too_much(), "its driver is told once");
+        drop(held);
+        assert_eq!(site.shares.unread.taken(), 0);
+    }
+
+    /// A client that reads everything is neither refused nor ended for what is kept in case it asks for it again.
+    #[test]
+    fn messages_that_are_kept_to_be_sent_again_end_and_refuse_nothing() {
+        let mut site = Site::new(64 * KIB);
+        let mut sessions: Vec<_> = (0..16).map(|_| (site.session(), site.held())).collect();
+        let holder = sessions[0].1.holder.clone();
+        let mut kept = 0;
+        for (session, held) in &mut sessions {
+            let exchange = site.answer(session, 12 * KIB);
+            held.recount(session);
+            assert!(read(session, exchange) > 12 * KIB);
+            held.recount(session);
+            assert!(!held.is_too_much() && site.shares.unread.has_room(&holder, 1));
+            kept += session.usage().replay_bytes;
+            assert!(kept <= 16 * KIB, "{kept} bytes are kept, and a quarter of 64 KiB is the capacity");
+        }
+        assert!(kept >= 12 * KIB, "what there is room for is kept: {kept}");
+        assert_eq!(site.shares.unread.taken(), 0);
+        drop(sessions);
+        assert_eq!(site.shares.replay.taken(), 0);
+    }
+}

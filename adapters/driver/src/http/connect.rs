@@ -1,0 +1,65 @@
+//! Clients over HTTP.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ClientEnd,
+    http::client::{Client as HttpConnection, Options as Address},
+    rpc::Timestamp,
+};
+use mcp_service::{Application, Host};
+
+use crate::http::client::{Credentials, Errands, Messenger, Requests};
+#[cfg(all(unix, feature = "os"))]
+use crate::{client::Client, error::Error};
+use crate::{
+    event_loop::{run_loop::Desk, shared::Hub},
+    handle::Handle,
+    options::Options,
+    runtime::Runtime,
+    sync::lock,
+};
+
+impl Handle<ClientEnd> {
+    /// Runs a client over HTTP.
+    pub fn over_http<R: Runtime>(
+        client: impl FnOnce(Timestamp) -> HttpConnection,
+        application: Arc<dyn Application<ClientEnd>>,
+        requests: Arc<dyn Requests>,
+        credentials: Option<Arc<dyn Credentials>>,
+        options: &Options,
+        runtime: &R,
+    ) -> Self {
+        let hub = Hub::new(|now| Messenger::new(client(now)), options);
+        let mut desk = Desk::new(hub.clone(), application, runtime.clone());
+        let mut errands = Errands::new(runtime.clone(), requests, credentials);
+        R::detach(runtime.spawn(async move {
+            desk.until_closed(&mut errands).await;
+            // The core sees to it that this takes no longer than its limit says.
+            desk.until(&mut errands, None, |desk, _, _| lock(&desk.post.hub.state).carrier.client.is_over()).await;
+            desk.end_jobs(&mut errands).await;
+        }));
+        Self::of(hub)
+    }
+}
+
+#[cfg(all(unix, feature = "os"))]
+impl Client {
+    /// Connects over HTTP.
+    ///
+    /// # Errors
+    /// If there is no server that the host can talk to.
+    pub async fn over_http<R: Runtime>(
+        address: Address,
+        requests: Arc<dyn Requests>,
+        credentials: Option<Arc<dyn Credentials>>,
+        host: &Host,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
+        let calls = session.calls().clone();
+        let client = |now| HttpConnection::knowing(host.config(), address, options.opening, now);
+        let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
+        Self::begin(handle, calls, None).await
+    }
+}

@@ -1,0 +1,179 @@
+//! The end of a connection: what was written last is to be heard.
+
+use std::{
+    io,
+    pin::Pin,
+    sync::atomic::{AtomicBool, Ordering},
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
+
+use crate::watch::Watch;
+
+/// How long what a client still sends is read and thrown away.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How many bytes of it: what can be on its way when a head was refused, or a client hangs up.
+const MOST: usize = 256 << 10;
+
+/// How many bytes of it, if those are of a body that was refused before it was read: clients send it all before they listen.
+const MOST_BODY: usize = 16 << 20;
+
+/// How many bytes are gathered before they are written.
+const SMALL: usize = 2 << 10;
+
+/// A stream that is not hung up while its client is still sending.
+///
+/// Whoever is refused while the body is on its way has not read the answer yet. If the stream was closed now, the system would
+/// answer the rest of the body with a reset, and a reset takes with it what was not read. So the end is said first, and
+/// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes. A server that stops
+/// does not wait for that: most of its clients are quiet.
+pub(super) struct Linger<'a, T, M> {
+    stream: T,
+    timer: M,
+    stopped: &'a Watch<bool>,
+    /// The body of the last request was not read to its end.
+    unread: &'a AtomicBool,
+    over: Option<Pin<Box<dyn Sleep>>>,
+    left: usize,
+}
+
+impl<'a, T, M> Linger<'a, T, M> {
+    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>, unread: &'a AtomicBool) -> Self {
+        Self { stream, timer, stopped, unread, over: None, left: MOST }
+    }
+}
+
+impl<T: Read + Unpin, M: Unpin> Read for Linger<'_, T, M> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let stream = Pin::new(&mut self.stream);
+        // A small answer is put behind its head here, which takes less than having the system gather them.
+        let (mut whole, mut len) = ([0; SMALL], 0);
+        for buf in bufs {
+            let Some(place) = whole.get_mut(len..len + buf.len()) else { return stream.poll_write_vectored(cx, bufs) };
+            place.copy_from_slice(buf);
+            len += buf.len();
+        }
+        stream.poll_write(cx, &whole[..len])
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Self { stream, timer, stopped, unread, over, left } = &mut *self;
+        let over = match over {
+            Some(over) => over,
+            None => {
+                ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
+                if stopped.look(|stopped| *stopped) {
+                    return Poll::Ready(Ok(()));
+                }
+                if unread.load(Ordering::Relaxed) {
+                    *left = MOST_BODY;
+                }
+                over.insert(timer.sleep(PATIENCE))
+            }
+        };
+        let mut bytes = [0; 4096];
+        while over.as_mut().poll(cx).is_pending() && *left > 0 {
+            let mut buf = ReadBuf::new(&mut bytes);
+            match ready!(Pin::new(&mut *stream).poll_read(cx, buf.unfilled())) {
+                Ok(()) if !buf.filled().is_empty() => *left = left.saturating_sub(buf.filled().len()),
+                Ok(()) | Err(_) => break,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::Future, sync::atomic::AtomicUsize, task::Waker, time::Instant};
+
+    use super::*;
+
+    /// The end of it can be said; its client says nothing more.
+    #[derive(Default)]
+    struct Quiet {
+        reads: AtomicUsize,
+        is_shut: bool,
+    }
+
+    impl Read for Quiet {
+        fn poll_read(self: Pin<&mut Self>, _cx: &mut Context<'_>, _buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            Poll::Pending
+        }
+    }
+
+    impl Write for Quiet {
+        fn poll_write(self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.is_shut = true;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    /// A time that never comes.
+    struct Never;
+
+    impl Future for Never {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    impl Sleep for Never {}
+
+    impl Timer for Never {
+        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+
+        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+    }
+
+    #[test]
+    fn a_server_that_stops_does_not_wait_for_clients() {
+        for stops in [false, true] {
+            let (stopped, unread) = (Watch::new(stops), AtomicBool::new(false));
+            let mut linger = Linger::new(Quiet::default(), Never, &stopped, &unread);
+            let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+            assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));
+            assert_eq!(linger.stream.reads.load(Ordering::Relaxed), usize::from(!stops));
+        }
+    }
+}

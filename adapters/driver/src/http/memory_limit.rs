@@ -1,0 +1,80 @@
+//! The most bytes that an endpoint holds for its peers.
+
+use mcp_proto::http::Limits;
+
+use crate::http::client_shares::REPLAY_PART;
+use crate::options::Options;
+use mcp_service::Service;
+
+/// An idle session has 4 KiB. The rest is buffers and tables that it keeps for a second after a request, and bytes that are too
+/// few to be counted in [`Options::unwritten`].
+const SESSION: usize = 16 << 10;
+
+/// A request of 2026-07-28, which is a connection of its own, beside what [`Limits::request_bytes`] counts.
+const REQUEST: usize = 8 << 10;
+
+/// A task beside what it weighs.
+const TASK: usize = 4 << 10;
+
+/// A connection: hyper reads at most 128 KiB ahead and keeps at most 128 KiB to write. The rest is its task and one exchange.
+const CONNECTION: usize = (256 << 10) + (48 << 10);
+
+/// Returns the most bytes that an endpoint with these limits holds for all of its peers together, in requests from the
+/// allocator. With the defaults that is about 3.75 GiB with 2,048 connections; a server that has less lowers the limits below.
+///
+/// It adds up
+/// - [`unwritten`](Options::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
+///   until those are more than the unread ones. It counts bytes that wait to be written, messages that are kept to be sent
+///   again, messages that wait for a stream, and the params of `initialize`;
+/// - [`request_bytes`](Limits::request_bytes) three times: the body, the arguments that wait for their handler, and the decoded
+///   arguments. It also counts the tables that a request is in;
+/// - [`body_bytes`](Limits::body_bytes) twice: the buffers of bodies that are being read grow by doubling;
+/// - 16 KiB for each of [`sessions`](Limits::sessions), and 8 KiB for each of [`requests`](Limits::requests);
+/// - [`max_shared_bytes`](mcp_service::TaskPolicy::max_shared_bytes) twice, and 4 KiB for each of
+///   [`max_shared_tasks`](mcp_service::TaskPolicy::max_shared_tasks);
+/// - 304 KiB for each of these `connections`. Connections that are encrypted take some 64 KiB more each;
+/// - and ten messages of the [largest size](mcp_proto::connection::Limits::frame_bytes), which are on the way from one of these to
+///   another: one for each thread that moves messages.
+///
+/// It does not count
+/// - memory of handlers: their futures, what they allocate, decoded arguments beyond the length of their text, and results that
+///   they have not handed over;
+/// - tasks within a session of 2025-11-25, which are bounded for each session ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs
+///   that a session has subscribed to ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests
+///   that handlers send to clients;
+/// - a [shared store](super::Shared), and messages that wait to be written there;
+/// - stacks of threads, and the buffers that the system has for sockets.
+///
+/// It assumes one request at a time on each connection, as with HTTP/1.1. Where a server of yours has HTTP/2 in front of an
+/// `Endpoint`, `connections` is the number of streams.
+#[must_use]
+pub fn memory_limit(service: &Service, limits: &Limits, options: &Options, connections: usize) -> usize {
+    let (tasks, messages) = (service.task_policy(), service.config().settings.limits.frame_bytes);
+    [
+        (options.unwritten.saturating_add(options.unwritten / REPLAY_PART), 4),
+        (limits.request_bytes, 3),
+        (limits.body_bytes, 2),
+        (limits.sessions, SESSION),
+        (limits.requests, REQUEST),
+        (tasks.max_shared_bytes, 2),
+        (tasks.max_shared_tasks, TASK),
+        (connections, CONNECTION),
+        (messages, 10),
+    ]
+    .into_iter()
+    .fold(0_usize, |sum, (amount, each)| sum.saturating_add(amount.saturating_mul(each)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_below_four_gibibytes() {
+        let service = Service::builder("x", "1").build().expect("a service");
+        let limit = memory_limit(&service, &Limits::default(), &Options::default(), 2048);
+        assert!((3 << 30..4 << 30).contains(&limit), "{limit}");
+        let options = Options { unwritten: usize::MAX, ..Options::default() };
+        assert_eq!(memory_limit(&service, &Limits::default(), &options, 0), usize::MAX);
+    }
+}

@@ -1,0 +1,37 @@
+//! What a runtime needs for HTTP.
+
+use std::{
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    task::{Context, Poll},
+};
+
+use hyper::rt::{Read, Write};
+
+use crate::{client::Client, runtime::Runtime};
+
+/// A runtime with sockets of TCP.
+pub trait Net: Runtime {
+    /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces, and
+    /// somebody waits for each of them.
+    type Stream: Read + Write + Send + Unpin + 'static;
+    /// What connections are accepted from.
+    type Socket: fmt::Debug + Send + Sync + 'static;
+    /// A client, as the adapter calls it.
+    type Client: From<Client>;
+
+    /// Connects to an address.
+    fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
+
+    /// Takes over a socket that listens and does not block.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket>;
+
+    /// Accepts a connection, and says who is at its other end.
+    ///
+    /// # Errors
+    /// What the system says. An error that is not [fatal](crate::os::is_fatal) does not end the listener.
+    fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>>;
+}

@@ -1,0 +1,424 @@
+//! What it takes to share sessions: what was sent is written down, and who comes from elsewhere is recognised.
+
+use std::{
+    collections::{BTreeMap, VecDeque, btree_map::Entry},
+    io, mem,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{Principal, ServerEnd, Standing},
+    http::{
+        Limits, MemoryReplay, Replay, SessionId,
+        server::{ExchangeId, Passage, Session},
+    },
+    rpc::Timestamp,
+};
+
+use crate::http::{
+    session::{Room, Settled, Visit},
+    store::{self, Bounds, Fields, Shared},
+};
+use crate::{
+    event_loop::run_loop::{Mover, Post},
+    limits::quota::{Permit, Quota},
+    sync::lock,
+    watch::Watch,
+};
+use mcp_service::driver_api::Holder;
+use mcp_service::{Later, Link, driver_api::Queue};
+
+/// Bytes that wait to be written down, of which one client has at most seven eighths. Messages beyond that are not written
+/// down: a client that comes back for them to another process finds that they are missing.
+const UNWRITTEN: usize = 16 << 20;
+
+/// How many times a session that is in use is asked for while it would live without that.
+const TOUCHES: u32 = 3;
+
+/// After how long it is asked for at the latest: of sessions that give way, it is the last.
+const TOUCH: Duration = Duration::from_secs(60);
+
+/// Sessions that are shared.
+pub(super) struct Share {
+    pub(super) store: Shared,
+    /// How long sessions live that nobody uses, and how long those whose clients have not come back.
+    pub(super) life: Duration,
+    abandoned: Duration,
+    limits: Limits,
+    scribe: Arc<Scribe>,
+    /// The sessions of which something is being written down.
+    noting: Mutex<BTreeMap<SessionId, Noted>>,
+}
+
+impl Share {
+    /// And what has to run for it.
+    pub(super) fn new(store: Shared, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let bounds = Bounds { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
+        let writing = write(scribe.clone(), store.clone(), bounds);
+        let (life, abandoned) = (limits.idle, limits.abandoned);
+        (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Mutex::default() }, writing)
+    }
+
+    /// Has a session that begins, or goes on here, write down what it sends.
+    pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
+        let Some(id) = session.id() else { return };
+        let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
+        let here = MemoryReplay::new(replay, replay_bytes, replay_time);
+        let (scribe, holder) = (self.scribe.clone(), holder.clone());
+        let kept = Kept { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
+        session.share();
+        session.set_replay(Box::new(kept));
+    }
+
+    /// After how long a session that is in use is asked for again.
+    fn touch(&self) -> Duration {
+        (self.life / TOUCHES).min(TOUCH)
+    }
+
+    /// Writes down what has changed of a session, before the answer leaves that has changed it.
+    pub(super) async fn note(&self, room: &Room, principal: Option<&Principal>) -> io::Result<()> {
+        let Some(id) = lock(&room.state).carrier.session.id().cloned() else { return Ok(()) };
+        // One after the other: what is written last holds.
+        let _turn = self.turn(&id).await;
+        let Some((settled, change)) = lock(&room.state).carrier.change(principal) else { return Ok(()) };
+        match change {
+            Change::Begun(fields) => {
+                let holder = Link::holder(room);
+                self.store.sessions.begin(id.as_str(), &holder, fields, self.abandoned).await?;
+            }
+            Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
+        }
+        lock(&room.state).carrier.settled = Some(settled);
+        Ok(())
+    }
+
+    /// Waits until nothing else of this session is being written down.
+    async fn turn<'a>(&'a self, id: &'a SessionId) -> Turn<'a> {
+        let queue = {
+            let mut noting = lock(&self.noting);
+            let noted = noting.entry(id.clone()).or_default();
+            noted.users += 1;
+            noted.queue.clone()
+        };
+        let mut turn = Turn { noting: &self.noting, id, queue, is_taken: false };
+        let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
+        turn.queue.in_turn(|| take().then_some(())).await;
+        turn.is_taken = true;
+        turn
+    }
+}
+
+/// A session of which something is being written down.
+#[derive(Default)]
+struct Noted {
+    /// How many write down something, or wait until they may.
+    users: usize,
+    is_taken: bool,
+    queue: Arc<Queue>,
+}
+
+/// A place among those that write down something of a session. Once it is taken, nothing else of it is written down.
+struct Turn<'a> {
+    noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
+    id: &'a SessionId,
+    queue: Arc<Queue>,
+    is_taken: bool,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Entry::Occupied(mut noted) = lock(self.noting).entry(self.id.clone()) {
+            noted.get_mut().users -= 1;
+            noted.get_mut().is_taken &= !self.is_taken;
+            if noted.get().users == 0 {
+                noted.remove();
+            }
+        }
+        if self.is_taken {
+            self.queue.wake_first();
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.scribe.lines.change(|lines| lines.closed = true);
+    }
+}
+
+/// What has changed of a session.
+enum Change {
+    Begun(Fields),
+    Settings(Fields),
+}
+
+impl Visit {
+    /// What is to be written down, and what will have been then.
+    fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
+        let settled = self.session.settled()?;
+        let change = match self.settled {
+            Some(before) if before == settled => return None,
+            Some(_) => Change::Settings(store::settings(settled.0, settled.1)),
+            None => Change::Begun(store::fields(principal.map(|it| &*it.id), &self.session.standing()?)),
+        };
+        Some((settled, change))
+    }
+
+    /// Goes on as it stands elsewhere; unless something has changed here that is not written down yet.
+    pub(super) fn catch_up(&mut self, now: Timestamp, standing: &Standing) {
+        if self.settled == self.session.settled() {
+            self.session.catch_up(now, standing);
+            self.settled = self.session.settled();
+        }
+    }
+}
+
+/// What was sent and is not written down yet.
+#[derive(Debug)]
+struct Scribe {
+    lines: Watch<Lines>,
+    quota: Arc<Quota>,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    waiting: VecDeque<Line>,
+    closed: bool,
+}
+
+#[derive(Debug)]
+struct Line {
+    id: Arc<str>,
+    stream: u64,
+    seq: u64,
+    /// `None`: nothing follows on the message with this number.
+    message: Option<Vec<u8>>,
+    /// What it takes of what may wait.
+    permit: Permit,
+}
+
+impl Scribe {
+    fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
+        let Some(permit) = self.quota.take(holder, size_of::<Line>() + message.map_or(0, <[u8]>::len)) else { return };
+        let line = Line { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
+        self.lines.change(|lines| lines.waiting.push_back(line));
+    }
+}
+
+/// Writes down what was sent, in order, until nobody sends any more.
+async fn write(scribe: Arc<Scribe>, store: Shared, bounds: Bounds) {
+    loop {
+        scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
+        let (waiting, closed) = scribe.lines.change(|lines| (mem::take(&mut lines.waiting), lines.closed));
+        if closed && waiting.is_empty() {
+            return;
+        }
+        for line in waiting {
+            let Line { id, stream, seq, message, permit } = line;
+            // A client that comes back for a message which could not be written down finds that it is missing.
+            let _ = match message {
+                Some(message) => store.events.keep(&id, stream, seq, message, bounds).await,
+                None => store.events.done(&id, stream, seq, bounds).await,
+            };
+            drop(permit);
+        }
+    }
+}
+
+/// What a session has sent: kept here, and written down for others.
+#[derive(Debug)]
+struct Kept {
+    id: Arc<str>,
+    here: MemoryReplay,
+    scribe: Arc<Scribe>,
+    holder: Holder,
+    /// The last message of each stream that is neither done nor forgotten.
+    latest: BTreeMap<u64, u64>,
+}
+
+impl Replay for Kept {
+    fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
+        self.here.keep(now, stream, seq, message);
+        self.latest.insert(stream, seq);
+        self.scribe.note(&self.holder, &self.id, (stream, seq), Some(message));
+    }
+
+    fn done(&mut self, stream: u64) {
+        let last = self.latest.remove(&stream).unwrap_or(0);
+        self.scribe.note(&self.holder, &self.id, (stream, last), None);
+    }
+
+    fn forget(&mut self, stream: u64) {
+        self.latest.remove(&stream);
+    }
+
+    fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
+        self.here.after(stream, seq, each);
+    }
+
+    fn has(&self, stream: u64) -> bool {
+        self.here.has(stream)
+    }
+
+    fn received(&mut self, stream: u64, seq: u64) {
+        self.here.received(stream, seq);
+    }
+
+    fn expiry(&self) -> Option<Timestamp> {
+        self.here.expiry()
+    }
+
+    fn expire(&mut self, now: Timestamp) {
+        self.here.expire(now);
+    }
+
+    fn usage(&self) -> (usize, usize) {
+        self.here.usage()
+    }
+}
+
+/// Others move the messages. Of a session that is shared, what it wants of those who share it is brought here.
+#[derive(Default)]
+pub(super) struct Others {
+    shared: Option<Box<Sharer>>,
+}
+
+struct Sharer {
+    share: Arc<Share>,
+    id: SessionId,
+    following: Vec<(ExchangeId, Later<io::Result<Passage>>)>,
+    /// Says that the session is in use, at times.
+    touching: Option<Later<io::Result<Option<Fields>>>>,
+    touch_at: Timestamp,
+}
+
+impl Others {
+    pub(super) fn new(share: Option<&Arc<Share>>, id: Option<&SessionId>, now: Timestamp) -> Self {
+        let shared = share.zip(id).map(|(share, id)| {
+            let (share, id, touch_at) = (share.clone(), id.clone(), now + share.touch());
+            Box::new(Sharer { share, id, following: Vec::new(), touching: None, touch_at })
+        });
+        Self { shared }
+    }
+}
+
+impl Mover<ServerEnd, Visit> for Others {
+    fn read(&mut self, post: &Post<ServerEnd, Visit>, _now: Timestamp, cx: &mut Context<'_>) -> bool {
+        self.shared.as_mut().is_some_and(|shared| {
+            let fetched = shared.fetch(post, cx);
+            shared.touch(post, cx) || fetched
+        })
+    }
+}
+
+impl Sharer {
+    /// Looks for what was sent elsewhere.
+    fn fetch(&mut self, post: &Post<ServerEnd, Visit>, cx: &mut Context<'_>) -> bool {
+        let hub = &post.hub;
+        let mut moved = false;
+        loop {
+            let fetch = lock(&hub.state).carrier.session.poll_fetch();
+            let Some(fetch) = fetch else { break };
+            moved = true;
+            let found = self.share.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
+            self.following.push((fetch.exchange, found));
+        }
+        self.following.retain_mut(|(exchange, found)| {
+            let Poll::Ready(found) = Pin::new(found).poll(cx) else {
+                return lock(&hub.state).carrier.session.follows(*exchange);
+            };
+            moved = true;
+            hub.run(|visit, now| visit.session.handle_fetched(now, *exchange, found.as_ref().ok()));
+            false
+        });
+        moved
+    }
+
+    /// A session with open streams is in use, though nobody asks for anything.
+    fn touch(&mut self, post: &Post<ServerEnd, Visit>, cx: &mut Context<'_>) -> bool {
+        let hub = &post.hub;
+        let now = hub.now();
+        if self.touching.is_none() && self.touch_at <= now && lock(&hub.state).carrier.session.usage().exchanges > 0 {
+            self.touch_at = now + self.share.touch();
+            self.touching = Some(self.share.store.sessions.find(self.id.as_str(), self.share.life));
+        }
+        let Some(Poll::Ready(found)) = self.touching.as_mut().map(|touching| Pin::new(touching).poll(cx)) else {
+            return false;
+        };
+        self.touching = None;
+        if matches!(found, Ok(None)) {
+            // It was ended elsewhere.
+            hub.run(|visit, now| visit.session.close(now));
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Wake, Waker},
+    };
+
+    use super::*;
+    use crate::http::store::memory::MemoryStore;
+
+    #[test]
+    fn streams_that_are_over_or_forgotten_leave_nothing() {
+        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let here = MemoryReplay::new(1, 1, Duration::ZERO);
+        let (id, holder) = ("a".into(), Holder::Unknown);
+        let mut kept = Kept { id, here, scribe, holder, latest: BTreeMap::new() };
+        for stream in 1..100 {
+            kept.keep(Timestamp::ZERO, stream, 1, b"x");
+            if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
+        }
+        assert_eq!(kept.latest.len(), 0);
+    }
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
+        let (share, _writing) = Share::new(Shared::new(MemoryStore::default()), &Limits::default());
+        let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
+        let woken = Arc::<Woken>::default();
+        let waker = Waker::from(woken.clone());
+        let mut cx = Context::from_waker(&waker);
+        let Poll::Ready(first) = pin!(share.turn(&one)).poll(&mut cx) else { panic!("it is free") };
+        let mut second = Box::pin(share.turn(&one));
+        let mut third = Box::pin(share.turn(&one));
+        assert!(second.as_mut().poll(&mut cx).is_pending() && third.as_mut().poll(&mut cx).is_pending());
+        for _ in 0..100 {
+            let Poll::Ready(turn) = pin!(share.turn(&other)).poll(&mut cx) else { panic!("it is free") };
+            drop(turn);
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+        // They have their turns in the order in which they came, and one that does not wait any more holds up nobody.
+        drop(first);
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+        assert!(third.as_mut().poll(&mut cx).is_pending());
+        let Poll::Ready(turn) = second.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        let mut fourth = Box::pin(share.turn(&one));
+        assert!(fourth.as_mut().poll(&mut cx).is_pending());
+        drop(third);
+        drop(turn);
+        let Poll::Ready(turn) = fourth.as_mut().poll(&mut cx) else { panic!("it is its turn") };
+        drop(turn);
+        assert!(lock(&share.noting).is_empty());
+    }
+}

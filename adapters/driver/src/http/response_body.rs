@@ -1,0 +1,180 @@
+//! What is written in answer to a request.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    io, mem,
+    sync::Arc,
+    task::{Context, Poll, ready},
+};
+
+use http::response::Parts;
+use mcp_proto::http::server::{ExchangeId, Output};
+
+use crate::http::session::Room;
+#[cfg(feature = "hyper")]
+use crate::limits::quota::Permit;
+use crate::limits::quota::Quota;
+use mcp_service::driver_api::Holder;
+
+/// Fewer bytes are not counted: what a connection holds of those is bounded.
+#[cfg(feature = "hyper")]
+const COUNTED: usize = 4 << 10;
+
+/// What is written in answer to a request: a head, pieces of a body, and an end. Pieces leave as they come, and are not
+/// collected: a stream can last for days.
+///
+/// Dropping it before its end says that the client has hung up.
+#[must_use = "somebody waits for it"]
+pub struct Reply {
+    pub(super) room: Arc<Room>,
+    exchange: ExchangeId,
+    /// Whoever waits for it has brought the request, and is among the visitors still.
+    visits: bool,
+    ended: bool,
+    /// The body breaks off.
+    aborted: bool,
+    /// What there is of the body is taken with the head.
+    at_once: bool,
+    /// The beginning of the body, if it was.
+    data: Vec<u8>,
+    /// What all that is written for clients is counted in, and whose this is.
+    counted: Option<(Arc<Quota>, Holder)>,
+}
+
+impl Reply {
+    /// Where nothing is to be done between head and body, they are taken `at_once`.
+    pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
+        Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
+    }
+
+    /// Counted, as part of what a client may hold.
+    pub(super) fn counted(mut self, quota: Arc<Quota>, holder: Holder) -> Self {
+        self.counted = Some((quota, holder));
+        self
+    }
+
+    /// Counts so many bytes that are on their way to the client, until the permit is dropped.
+    ///
+    /// # Errors
+    /// If they are more than this client may hold.
+    #[cfg(feature = "hyper")]
+    pub(super) fn permit(&self, bytes: usize) -> io::Result<Option<Permit>> {
+        let Some((quota, holder)) = self.counted.as_ref().filter(|_| bytes >= COUNTED) else { return Ok(None) };
+        let permit = quota.take(holder, bytes);
+        permit.map(Some).ok_or_else(|| io::Error::other("this client has too much that it does not read"))
+    }
+
+    /// Of a visitor, who leaves by asking for it.
+    pub(super) const fn of_visitor(mut self) -> Self {
+        self.visits = true;
+        self
+    }
+
+    /// Whoever has it may take its time.
+    pub(super) fn leave(&mut self) {
+        if self.visits {
+            self.room.settle(self.room.enter(&mut self.visits));
+        }
+    }
+
+    /// The status and the headers.
+    pub fn head(&mut self) -> impl Future<Output = Parts> + Send {
+        poll_fn(|cx| self.poll_head(cx))
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Parts> {
+        let mut data = Vec::new();
+        match self.poll(cx, &mut data) {
+            Poll::Ready(Output::Head(head)) => {
+                self.data = data;
+                Poll::Ready(head)
+            }
+            // The core says the head first.
+            Poll::Ready(Output::Data(_) | Output::End | Output::Abort) | Poll::Pending => Poll::Pending,
+        }
+    }
+
+    /// The next piece of the body; `None` is its end.
+    ///
+    /// # Errors
+    /// If the body breaks off: the connection is to be closed without an end of the body.
+    pub fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Vec<u8>>>> {
+        if !self.data.is_empty() {
+            return Poll::Ready(Some(Ok(mem::take(&mut self.data))));
+        }
+        if self.aborted {
+            return Poll::Ready(Some(Err(io::Error::other("the client has read nothing for too long"))));
+        }
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let mut data = Vec::new();
+        match ready!(self.poll(cx, &mut data)) {
+            Output::End => Poll::Ready(None),
+            Output::Abort => self.poll_data(cx),
+            Output::Head(_) | Output::Data(_) => Poll::Ready(Some(Ok(data))),
+        }
+    }
+
+    /// Whether nothing follows.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        self.ended && self.data.is_empty()
+    }
+
+    /// How many bytes follow, if that is known.
+    #[must_use]
+    pub fn rest(&self) -> Option<usize> {
+        self.ended.then_some(self.data.len())
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
+        let mut state = self.room.enter(&mut self.visits);
+        let session = &mut state.carrier.session;
+        let output = session.poll_output(self.exchange, out);
+        let has_data = match output {
+            Some(Output::Head(_)) if self.at_once => {
+                let next = session.poll_output(self.exchange, out);
+                (self.ended, self.aborted) = last(next.as_ref());
+                matches!(next, Some(Output::Data(_)))
+            }
+            Some(Output::Data(_)) => true,
+            _ => false,
+        };
+        // Whoever has been told the length may not ask for the end. Nothing else is waited for: whoever fills the queue while
+        // it is emptied could go on for ever.
+        if has_data && session.is_at_end(self.exchange) {
+            (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
+        }
+        let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
+        self.room.settle(state);
+        drop(before);
+        let (ended, aborted) = last(output.as_ref());
+        (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
+        output.map_or(Poll::Pending, Poll::Ready)
+    }
+}
+
+/// Whether an output is the last one: the end of the body, and a body that breaks off.
+const fn last(output: Option<&Output>) -> (bool, bool) {
+    (matches!(output, Some(Output::End)), matches!(output, Some(Output::Abort)))
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.ended && !self.aborted {
+            let mut state = self.room.enter(&mut self.visits);
+            state.carrier.session.handle_gone(self.room.now(), self.exchange);
+            let waker = state.carrier.leave(self.exchange);
+            self.room.settle(state);
+            drop(waker);
+        }
+    }
+}
+
+impl fmt::Debug for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reply").field("exchange", &self.exchange).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}

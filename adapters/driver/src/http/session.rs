@@ -1,0 +1,127 @@
+//! One session of a server, or one request that stands alone.
+
+use std::{
+    collections::BTreeMap,
+    mem,
+    sync::{Arc, MutexGuard, Weak},
+    task::Waker,
+};
+
+use mcp_proto::{
+    connection::{Connection, Event, ServerEnd},
+    http::server::{ExchangeId, Session},
+    rpc::Timestamp,
+    schema::LoggingLevel,
+};
+
+use crate::http::client_shares::Held;
+use crate::{
+    event_loop::{
+        binding::Carrier,
+        shared::{Hub, State},
+    },
+    limits::functions::Functions,
+    sync::lock,
+};
+use mcp_service::Application;
+use mcp_service::driver_api::Holder;
+
+/// What of a session was written down last.
+pub(super) type Settled = (bool, Option<LoggingLevel>);
+
+/// A session, and those who write what it says.
+pub(super) struct Visit {
+    pub(super) session: Session,
+    readers: BTreeMap<ExchangeId, Waker>,
+    /// What runs on it, while it is run.
+    pub(super) application: Option<Weak<dyn Application<ServerEnd>>>,
+    /// What of it was written down last, where others have to know.
+    pub(super) settled: Option<Settled>,
+    /// What of it counts as part of what its client may hold.
+    held: Held,
+}
+
+/// A session and its lock.
+pub(super) type Room = Hub<ServerEnd, Visit>;
+
+impl Visit {
+    pub(super) const fn new(session: Session, held: Held) -> Self {
+        Self { session, readers: BTreeMap::new(), application: None, settled: None, held }
+    }
+
+    /// Whoever writes an exchange waits for something to write. Hands back who waited before.
+    #[must_use = "it may hold the last of a task"]
+    pub(super) fn wait(&mut self, exchange: ExchangeId, waker: &Waker) -> Option<Waker> {
+        self.readers.insert(exchange, waker.clone())
+    }
+
+    /// Nobody writes an exchange any more.
+    #[must_use = "it may hold the last of a task"]
+    pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
+        let before = self.readers.remove(&exchange);
+        self.shrink();
+        before
+    }
+
+    /// Gives back the room of an empty table.
+    fn shrink(&mut self) {
+        if self.readers.is_empty() {
+            self.readers = BTreeMap::new();
+        }
+    }
+}
+
+impl Room {
+    /// What is under the lock, to be [settled](Self::settle). A visitor has left with this.
+    pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<Visit>> {
+        let mut state = lock(&self.state);
+        state.visitors -= u32::from(mem::take(visits));
+        state
+    }
+}
+
+impl Carrier<ServerEnd> for Visit {
+    fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
+        self.session.connection(now)
+    }
+
+    fn view(&self) -> &Connection<ServerEnd> {
+        self.session.view()
+    }
+
+    fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.session.poll_event()
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        if self.held.is_too_much() {
+            return Some(Timestamp::ZERO);
+        }
+        self.session.poll_timeout().map(|deadline| deadline.at)
+    }
+
+    fn handle_timeout(&mut self, now: Timestamp) {
+        self.held.told();
+        self.session.handle_timeout(now);
+    }
+
+    fn has_output(&self) -> bool {
+        self.session.has_fetch()
+    }
+
+    fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
+        Some(self.held.functions())
+    }
+
+    fn woken(&mut self) -> Vec<Waker> {
+        self.held.recount(&mut self.session);
+        let mut woken = Vec::new();
+        while let Some(exchange) = self.session.poll_ready() {
+            woken.extend(self.readers.remove(&exchange));
+        }
+        if !woken.is_empty() {
+            self.shrink();
+        }
+        woken
+    }
+}

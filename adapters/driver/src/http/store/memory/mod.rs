@@ -1,0 +1,127 @@
+//! Sessions that several endpoints of one process share.
+
+mod table;
+
+use std::{
+    fmt, io,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use mcp_proto::http::server::Passage;
+
+use self::table::Table;
+use crate::http::store::{Bounds, Events, Fields, Sessions, StoreLimits, StoreUsage};
+use crate::sync::lock;
+use mcp_service::driver_api::Holder;
+use mcp_service::{Later, driver_api::Queue};
+
+/// Sessions in the memory of this process: for endpoints that share them within it, and for tests of what is shared. It is
+/// cheap to clone, and all clones are one.
+#[derive(Clone, Default)]
+pub struct MemoryStore(Arc<Mutex<Table>>);
+
+impl MemoryStore {
+    /// Creates a store that holds at most so much.
+    #[must_use]
+    pub fn new(limits: StoreLimits) -> Self {
+        Self(Arc::new(Mutex::new(Table::new(limits))))
+    }
+
+    /// Returns how much it holds.
+    #[must_use]
+    pub fn usage(&self) -> StoreUsage {
+        lock(&self.0).usage()
+    }
+
+    /// How many sessions there are. Some of them may be past their time.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.usage().sessions
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut Table, Instant) -> T) -> T {
+        let now = Instant::now();
+        let mut table = lock(&self.0);
+        let result = f(&mut table, now);
+        let woken = table.take_woken();
+        drop(table);
+        woken.iter().for_each(|queue| queue.wake_all());
+        result
+    }
+}
+
+/// Follows a stream, until this is dropped.
+struct Follower {
+    store: MemoryStore,
+    id: String,
+    stream: u64,
+    queue: Arc<Queue>,
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        lock(&self.store.0).unfollow(&self.id, self.stream);
+    }
+}
+
+impl Sessions for MemoryStore {
+    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+        Later::ready(self.with(|table, now| table.begin(now, id, holder, fields, life)))
+    }
+
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+        Later::ready(Ok(self.with(|table, now| table.find(now, id, life))))
+    }
+
+    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+        Later::ready(self.with(|table, now| table.change(now, id, fields)))
+    }
+
+    fn enter(&self, id: &str) -> Later<io::Result<u32>> {
+        let part = self.with(|table, now| table.enter(now, id));
+        Later::ready(part.ok_or_else(|| io::ErrorKind::NotFound.into()))
+    }
+
+    fn end(&self, id: &str) -> Later<io::Result<()>> {
+        self.with(|table, _| table.end(id));
+        Later::ready(Ok(()))
+    }
+}
+
+impl Events for MemoryStore {
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Bounds) -> Later<io::Result<()>> {
+        Later::ready(self.with(|table, now| table.keep(now, id, (stream, seq), Some(message), within)))
+    }
+
+    fn done(&self, id: &str, stream: u64, last: u64, within: Bounds) -> Later<io::Result<()>> {
+        Later::ready(self.with(|table, now| table.keep(now, id, (stream, last), None, within)))
+    }
+
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<Passage>> {
+        let (store, id) = (self.clone(), id.to_owned());
+        Later::new(async move {
+            let queue = lock(&store.0).follow(&id, stream);
+            let follower = Follower { store, id, stream, queue };
+            let find = || {
+                let mut table = lock(&follower.store.0);
+                let passage = table.passage(Instant::now(), &follower.id, stream, after);
+                let is_something = passage.as_ref().map_or(true, |it| it.done || !it.messages.is_empty());
+                (is_something || !wait).then_some(passage)
+            };
+            follower.queue.until(find).await
+        })
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryStore").field("usage", &self.usage()).finish()
+    }
+}

@@ -1,0 +1,367 @@
+//! The sessions of a store in memory, and which of them give way.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    io, mem,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::http::server::Passage;
+
+use crate::http::store::{Bounds, Fields, StoreLimits, StoreUsage};
+use mcp_service::driver_api::Holder;
+use mcp_service::driver_api::Queue;
+
+/// Steps that are taken at most to make room for one session or one message.
+const STEPS: usize = 512;
+
+/// The number that the end of a stream has in the log of its session.
+const END: u64 = u64::MAX;
+
+/// Sessions, and what is needed to bound them.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    limits: StoreLimits,
+    sessions: BTreeMap<Arc<str>, Entry>,
+    /// The sessions by the time at which they end.
+    ends: BTreeSet<(Instant, Arc<str>)>,
+    holders: BTreeMap<Holder, Held>,
+    /// The holders by their bytes.
+    heaviest: BTreeSet<(usize, Holder)>,
+    bytes: usize,
+    /// Counts uses and messages, which puts them in an order.
+    turn: u64,
+    /// The streams that are followed, of each session.
+    followed: BTreeMap<Arc<str>, BTreeMap<u64, Followed>>,
+    /// The followers to be woken, outside of the lock.
+    woken: Vec<Arc<Queue>>,
+}
+
+#[derive(Debug, Default)]
+struct Followed {
+    followers: usize,
+    queue: Arc<Queue>,
+}
+
+/// What one client has.
+#[derive(Debug, Default)]
+struct Held {
+    bytes: usize,
+    /// Sessions in the order in which they give way: those whose clients have not come back, then those used longest ago.
+    used: BTreeSet<(bool, u64, Arc<str>)>,
+    /// Sessions of which messages are kept, by the turn of the last message.
+    kept: BTreeSet<(u64, Arc<str>)>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    fields: Fields,
+    holder: Holder,
+    until: Instant,
+    parts: u32,
+    /// Whether its client has come back, and the turn of the last use.
+    used: (bool, u64),
+    /// The turn of the last message.
+    kept: u64,
+    streams: BTreeMap<u64, Stream>,
+    /// The messages and ends of all streams, the oldest first, and until when each is kept.
+    log: VecDeque<(u64, u64, Instant)>,
+    /// Bytes of the fields, and of the messages.
+    field_bytes: usize,
+    message_bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Stream {
+    messages: VecDeque<(u64, Vec<u8>)>,
+    /// The number of the last message, if nothing follows on it.
+    done: Option<u64>,
+}
+
+impl Entry {
+    fn weight(&self) -> usize {
+        StoreLimits::SESSION + self.field_bytes + self.kept_weight()
+    }
+
+    fn kept_weight(&self) -> usize {
+        self.message_bytes + self.log.len() * StoreLimits::MESSAGE
+    }
+
+    /// Forgets the messages that were kept for their time.
+    fn forget_old(&mut self, now: Instant) {
+        while self.log.front().is_some_and(|(_, _, until)| *until <= now) {
+            self.forget_first();
+        }
+    }
+
+    /// Forgets the oldest message.
+    fn forget_first(&mut self) {
+        let Some((id, seq, _)) = self.log.pop_front() else { return };
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if seq == END {
+            stream.done = None;
+        } else if let Some((_, message)) = stream.messages.pop_front() {
+            self.message_bytes -= message.len();
+        }
+        if stream.messages.is_empty() && stream.done.is_none() {
+            self.streams.remove(&id);
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn new(limits: StoreLimits) -> Self {
+        Self { limits, ..Self::default() }
+    }
+
+    pub(super) fn usage(&self) -> StoreUsage {
+        StoreUsage { sessions: self.sessions.len(), bytes: self.bytes }
+    }
+
+    /// One more follows a stream, and waits there until it is woken.
+    pub(super) fn follow(&mut self, id: &str, stream: u64) -> Arc<Queue> {
+        let followed = self.followed.entry(id.into()).or_default().entry(stream).or_default();
+        followed.followers += 1;
+        followed.queue.clone()
+    }
+
+    /// One less follows a stream.
+    pub(super) fn unfollow(&mut self, id: &str, stream: u64) {
+        let Some(streams) = self.followed.get_mut(id) else { return };
+        if let Some(followed) = streams.get_mut(&stream) {
+            followed.followers -= 1;
+            if followed.followers == 0 {
+                streams.remove(&stream);
+            }
+        }
+        if streams.is_empty() {
+            self.followed.remove(id);
+        }
+    }
+
+    pub(super) fn take_woken(&mut self) -> Vec<Arc<Queue>> {
+        mem::take(&mut self.woken)
+    }
+
+    /// Ends sessions that were not used for their time to live.
+    fn sweep(&mut self, now: Instant) {
+        while let Some((until, id)) = self.ends.first().cloned()
+            && until <= now
+        {
+            self.end(&id);
+        }
+    }
+
+    pub(super) fn begin(
+        &mut self,
+        now: Instant,
+        id: &str,
+        holder: &Holder,
+        fields: Fields,
+        life: Duration,
+    ) -> io::Result<()> {
+        let weight = self.limits.weigh(&fields)?;
+        self.sweep(now);
+        self.end(id);
+        if !self.make_room(holder, weight, true) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        self.turn += 1;
+        let (id, until, used): (Arc<str>, _, _) = (id.into(), now + life, (false, self.turn));
+        let entry = Entry {
+            field_bytes: weight - StoreLimits::SESSION,
+            fields,
+            holder: holder.clone(),
+            until,
+            parts: 0,
+            used,
+            kept: 0,
+            streams: BTreeMap::new(),
+            log: VecDeque::new(),
+            message_bytes: 0,
+        };
+        self.ends.insert((until, id.clone()));
+        self.holders.entry(holder.clone()).or_default().used.insert((used.0, used.1, id.clone()));
+        self.sessions.insert(id, entry);
+        self.recount(holder, 0, weight);
+        Ok(())
+    }
+
+    /// Finds a session that is used.
+    pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<Fields> {
+        self.sweep(now);
+        let (id, entry) = self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))?;
+        self.turn += 1;
+        let before = mem::replace(&mut entry.used, (true, self.turn));
+        self.ends.remove(&(entry.until, id.clone()));
+        entry.until = now + life;
+        self.ends.insert((entry.until, id.clone()));
+        if let Some(held) = self.holders.get_mut(&entry.holder) {
+            held.used.remove(&(before.0, before.1, id.clone()));
+            held.used.insert((true, self.turn, id));
+        }
+        Some(entry.fields.clone())
+    }
+
+    pub(super) fn change(&mut self, now: Instant, id: &str, fields: Fields) -> io::Result<()> {
+        self.sweep(now);
+        let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
+        let mut changed = entry.fields.clone();
+        changed.extend(fields);
+        let field_bytes = self.limits.weigh(&changed)? - StoreLimits::SESSION;
+        let before = entry.weight();
+        (entry.fields, entry.field_bytes) = (changed, field_bytes);
+        let (holder, after) = (entry.holder.clone(), entry.weight());
+        self.recount(&holder, before, after);
+        Ok(())
+    }
+
+    pub(super) fn enter(&mut self, now: Instant, id: &str) -> Option<u32> {
+        self.sweep(now);
+        let entry = self.sessions.get_mut(id)?;
+        entry.parts += 1;
+        Some(entry.parts)
+    }
+
+    /// Ends a session.
+    pub(super) fn end(&mut self, id: &str) {
+        let Some((id, entry)) = self.sessions.remove_entry(id) else { return };
+        let followed = self.followed.get(&id).into_iter().flat_map(BTreeMap::values);
+        self.woken.extend(followed.map(|followed| followed.queue.clone()));
+        self.ends.remove(&(entry.until, id.clone()));
+        if let Some(held) = self.holders.get_mut(&entry.holder) {
+            held.used.remove(&(entry.used.0, entry.used.1, id.clone()));
+            held.kept.remove(&(entry.kept, id));
+        }
+        self.recount(&entry.holder, entry.weight(), 0);
+    }
+
+    /// Keeps a message of a session, or the end of a stream (`None`) behind the message with this number.
+    pub(super) fn keep(
+        &mut self,
+        now: Instant,
+        id: &str,
+        (stream, seq): (u64, u64),
+        message: Option<Vec<u8>>,
+        within: Bounds,
+    ) -> io::Result<()> {
+        self.sweep(now);
+        let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
+        let more = message.as_ref().map_or(0, Vec::len);
+        let (before, holder) = (entry.weight(), entry.holder.clone());
+        // The oldest of this session go first.
+        entry.forget_old(now);
+        while entry.log.len() >= within.most.max(1)
+            || !entry.log.is_empty() && entry.message_bytes.saturating_add(more) > within.bytes
+        {
+            entry.forget_first();
+        }
+        let after = entry.weight();
+        self.recount(&holder, before, after);
+        if !self.make_room(&holder, more.saturating_add(StoreLimits::MESSAGE), false) {
+            return Err(io::ErrorKind::QuotaExceeded.into());
+        }
+        let Some((id, entry)) =
+            self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))
+        else {
+            return Ok(());
+        };
+        let before = entry.weight();
+        let kept = entry.streams.entry(stream).or_default();
+        let until = now + within.time;
+        match message {
+            Some(message) => {
+                kept.messages.push_back((seq, message));
+                entry.log.push_back((stream, seq, until));
+            }
+            None if kept.done.replace(seq).is_none() => entry.log.push_back((stream, END, until)),
+            None => {}
+        }
+        entry.message_bytes += more;
+        let followed = self.followed.get(&id).and_then(|streams| streams.get(&stream));
+        self.woken.extend(followed.map(|followed| followed.queue.clone()));
+        self.turn += 1;
+        let last = mem::replace(&mut entry.kept, self.turn);
+        if let Some(held) = self.holders.get_mut(&holder) {
+            held.kept.remove(&(last, id.clone()));
+            held.kept.insert((self.turn, id));
+        }
+        let after = entry.weight();
+        self.recount(&holder, before, after);
+        Ok(())
+    }
+
+    /// What is kept of a stream behind a message.
+    pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<Passage> {
+        let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
+        let (holder, before) = (entry.holder.clone(), entry.weight());
+        entry.forget_old(now);
+        let weight = entry.weight();
+        self.recount(&holder, before, weight);
+        let Some(kept) = self.sessions.get(id).and_then(|entry| entry.streams.get(&stream)) else {
+            return Ok(Passage::default());
+        };
+        let messages: Vec<_> = kept.messages.iter().filter(|(seq, _)| *seq > after).cloned().collect();
+        if messages.is_empty() && kept.done.is_some_and(|last| last > after) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(Passage { messages, done: kept.done.is_some() })
+    }
+
+    /// Has what is oldest give way until there is room for so many bytes more of a client. Whole sessions of it do so only if
+    /// they `may_end`. Nothing gives way for what is larger than a bound.
+    fn make_room(&mut self, holder: &Holder, more: usize, may_end: bool) -> bool {
+        let StoreLimits { bytes, bytes_each, .. } = self.limits;
+        let is_known = *holder != Holder::Unknown;
+        if more > bytes || is_known && more > bytes_each {
+            return false;
+        }
+        for _ in 0..STEPS {
+            let held = self.holders.get(holder).map_or(0, |held| held.bytes);
+            let of = if is_known && held + more > bytes_each {
+                holder.clone()
+            } else if self.bytes + more > bytes
+                && let Some((_, heaviest)) = self.heaviest.last()
+            {
+                heaviest.clone()
+            } else {
+                return true;
+            };
+            // If those with most have no messages, there are those of this client.
+            if !self.give_way(&of, may_end) && (of == *holder || !self.give_way(holder, false)) {
+                return false;
+            }
+        }
+        false
+    }
+
+    /// Has the messages of one session of a client give way, or else, if it `may_end`, a session.
+    fn give_way(&mut self, of: &Holder, may_end: bool) -> bool {
+        let Some(held) = self.holders.get_mut(of) else { return false };
+        if let Some((_, id)) = held.kept.pop_first() {
+            let Some(entry) = self.sessions.get_mut(&id) else { return true };
+            let before = entry.weight();
+            (entry.streams, entry.log, entry.message_bytes) = Default::default();
+            let after = entry.weight();
+            self.recount(of, before, after);
+            return true;
+        }
+        let Some((_, _, id)) = held.used.first().filter(|_| may_end).cloned() else { return false };
+        self.end(&id);
+        true
+    }
+
+    /// A session of a client weighs something else than before.
+    fn recount(&mut self, holder: &Holder, before: usize, after: usize) {
+        self.bytes = self.bytes + after - before;
+        let Some(held) = self.holders.get_mut(holder) else { return };
+        self.heaviest.remove(&(held.bytes, holder.clone()));
+        held.bytes = held.bytes + after - before;
+        if held.bytes == 0 {
+            self.holders.remove(holder);
+        } else {
+            self.heaviest.insert((held.bytes, holder.clone()));
+        }
+    }
+}

@@ -1,0 +1,272 @@
+//! The functions that run for all connections of a listener, or for all sessions of an endpoint.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    ops::Bound,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::sync::lock;
+use crate::{
+    limits::quota::{Permit, Quota},
+    runtime::{Runtime, sleep},
+};
+use mcp_service::driver_api::Holder;
+
+/// Starts a function on a thread that may block. The function drops the turn when it is over.
+type Start = Box<dyn FnOnce(Turn) + Send>;
+
+/// How many times as many functions of one client may wait as may run for all.
+const WAITING: usize = 4;
+
+/// Functions that run for all sessions of an endpoint, and those that wait to begin. They are bounded in all and by client, so
+/// that one client cannot take every thread of a pool.
+pub(crate) struct Functions {
+    quota: Arc<Quota>,
+    /// How long a function waits to begin.
+    patience: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Functions that wait to begin, and until when. There are no empty queues.
+    waiting: BTreeMap<Holder, VecDeque<(Instant, Start)>>,
+    /// A task drops functions that have waited for too long.
+    watched: bool,
+    /// The client whose function was the last one that had waited and began.
+    last: Option<Holder>,
+    /// A thread starts those that may begin, and looks again after each of them.
+    starting: bool,
+}
+
+impl Functions {
+    #[cfg(any(feature = "http", all(unix, feature = "os")))]
+    pub(crate) fn new(most: usize, patience: Duration) -> Arc<Self> {
+        Arc::new(Self { quota: Quota::new(most.max(1)), patience, state: Mutex::default() })
+    }
+
+    /// Starts a function now, or when others of this client have ended. Drops it if too many of this client wait already, or
+    /// when it has waited for too long, so that its request is answered with an error.
+    pub(crate) fn begin<R: Runtime>(self: &Arc<Self>, runtime: &R, holder: &Holder, start: Start) {
+        if self.begin_or_wait(holder, start) {
+            let (functions, runtime) = (Arc::downgrade(self), runtime.clone());
+            R::detach(runtime.clone().spawn(watch(runtime, functions)));
+        }
+    }
+
+    /// Starts a function, or has it wait. Whether a task has to be started that drops what waits for too long.
+    fn begin_or_wait(self: &Arc<Self>, holder: &Holder, start: Start) -> bool {
+        match self.quota.take(holder, 1) {
+            Some(permit) => {
+                start(Turn { functions: self.clone(), permit: Some(permit) });
+                false
+            }
+            None => {
+                let (refused, is_watched) = {
+                    let state = &mut *lock(&self.state);
+                    let waiting = state.waiting.entry(holder.clone()).or_default();
+                    let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);
+                    if has_room {
+                        waiting.push_back((Instant::now() + self.patience, start));
+                        (None, mem::replace(&mut state.watched, true))
+                    } else {
+                        (Some(start), true)
+                    }
+                };
+                // What answers its request takes locks of its own.
+                drop(refused);
+                // One may have ended before this one waited.
+                self.begin_next();
+                !is_watched
+            }
+        }
+    }
+
+    /// Drops the functions that have waited for too long. When the next one will have; `None` if none waits any more.
+    fn drop_late(&self, now: Instant) -> Option<Instant> {
+        let (mut late, mut next) = (Vec::new(), None);
+        {
+            let state = &mut *lock(&self.state);
+            state.waiting.retain(|_, starts| {
+                while starts.front().is_some_and(|(until, _)| *until <= now) {
+                    late.extend(starts.pop_front());
+                }
+                let first = starts.front().map(|(until, _)| *until);
+                next = [next, first].into_iter().flatten().min();
+                first.is_some()
+            });
+            state.watched = next.is_some();
+        }
+        // What answers their requests takes locks of its own, and may panic.
+        for start in late {
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(start)));
+        }
+        next
+    }
+
+    /// Starts functions that wait, as long as there is room for them.
+    fn begin_next(self: &Arc<Self>) {
+        if mem::replace(&mut lock(&self.state).starting, true) {
+            return;
+        }
+        while let Some((start, permit)) = self.next() {
+            let turn = Turn { functions: self.clone(), permit: Some(permit) };
+            // If there is no thread for one, its request is answered with an error, and the others have their turn.
+            let _ = catch_unwind(AssertUnwindSafe(|| start(turn)));
+        }
+    }
+
+    /// The next function that may begin. If there is none, the next one that ends has to look.
+    fn next(&self) -> Option<(Start, Permit)> {
+        let state = &mut *lock(&self.state);
+        let found = state.take_next(&self.quota);
+        state.starting = found.is_some();
+        found
+    }
+}
+
+impl State {
+    /// Takes a function of the next client that may begin one. Clients take turns, in the order of their names.
+    fn take_next(&mut self, quota: &Arc<Quota>) -> Option<(Start, Permit)> {
+        // If something is free, those who may not have it hold a part of the quota. There are few of them.
+        if quota.taken() >= quota.capacity() {
+            return None;
+        }
+        let last = self.last.as_ref().unwrap_or(&Holder::Unknown);
+        let behind = self.waiting.range((Bound::Excluded(last), Bound::Unbounded));
+        let mut clients = behind.chain(self.waiting.range(..=last)).map(|(holder, _)| holder);
+        let (holder, permit) = clients.find_map(|holder| Some((holder.clone(), quota.take(holder, 1)?)))?;
+        let starts = self.waiting.get_mut(&holder)?;
+        let (_, start) = starts.pop_front()?;
+        if starts.is_empty() {
+            self.waiting.remove(&holder);
+        }
+        self.last = Some(holder);
+        Some((start, permit))
+    }
+}
+
+/// Drops functions that have waited for too long, as long as there are functions that wait.
+async fn watch<R: Runtime>(runtime: R, functions: Weak<Functions>) {
+    loop {
+        let Some(next) = functions.upgrade().and_then(|functions| functions.drop_late(Instant::now())) else { return };
+        sleep(&runtime, next.saturating_duration_since(Instant::now())).await;
+    }
+}
+
+/// The turn of a function that runs. Dropping it lets others begin.
+pub(crate) struct Turn {
+    functions: Arc<Functions>,
+    permit: Option<Permit>,
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.permit = None;
+        self.functions.begin_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// The time is handed in: nothing here waits for it.
+    #[test]
+    fn a_function_waits_for_a_bounded_time() {
+        let (functions, running) = (Functions::new(8, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+        let clients = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
+        let waiting = || lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>();
+        let mut watches = 0;
+        for _ in 0..9 {
+            for client in &clients {
+                let running = running.clone();
+                let begun = functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push(turn)));
+                watches += usize::from(begun);
+            }
+        }
+        assert_eq!((lock(&running).len(), waiting(), watches), (8, 10, 1));
+        let next = functions.drop_late(Instant::now()).expect("some wait");
+        assert!(next <= Instant::now() + PATIENCE);
+        assert_eq!(waiting(), 10, "their time is not over");
+        assert_eq!(functions.drop_late(Instant::now() + PATIENCE), None);
+        assert_eq!((lock(&running).len(), waiting()), (8, 0));
+        // The next one that waits is watched again.
+        assert!(functions.begin_or_wait(&clients[0], Box::new(|_| ())));
+    }
+
+    #[test]
+    fn functions_of_one_client_wait_for_each_other_alone() {
+        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+        let [one, other] = [1, 2].map(|last| Holder::at([127, 0, 0, last].into()));
+        let begin = |holder: &Holder| {
+            let (running, whose) = (running.clone(), holder.clone());
+            let _ = functions.begin_or_wait(holder, Box::new(move |turn| lock(&running).push((whose, turn))));
+        };
+        let count = |holder: &Holder| lock(&running).iter().filter(|(whose, _)| whose == holder).count();
+        (0..40).for_each(|_| begin(&one));
+        assert_eq!((count(&one), functions.quota.has_room(&one, 1)), (14, false));
+        begin(&other);
+        assert_eq!((count(&other), functions.quota.has_room(&other, 1)), (1, true));
+        let ended = lock(&running).remove(0);
+        drop(ended);
+        assert_eq!((count(&one), lock(&functions.state).waiting.values().map(VecDeque::len).sum::<usize>()), (14, 25));
+        // As they end, all have their turn.
+        let mut all = 0;
+        loop {
+            let ended = lock(&running).pop();
+            let Some(ended) = ended else { break };
+            drop(ended);
+            all += 1;
+        }
+        assert_eq!((all, functions.quota.taken(), lock(&functions.state).waiting.len()), (40, 0, 0));
+        // More than a client may have waiting is dropped.
+        (0..100).for_each(|_| begin(&one));
+        assert_eq!(lock(&functions.state).waiting[&one].len(), 16 * WAITING);
+    }
+
+    /// The functions of clients that keep others waiting, one after the other as they began.
+    #[test]
+    fn clients_whose_functions_wait_take_turns() {
+        let (functions, running) = (Functions::new(16, PATIENCE), Arc::new(Mutex::new(VecDeque::new())));
+        let clients = [1, 2, 3, 4, 5].map(|last| Holder::at([127, 0, 0, last].into()));
+        let mut begun = [0; 5];
+        for client in &clients {
+            for _ in 0..60 {
+                let (running, whose) = (running.clone(), client.clone());
+                functions.begin_or_wait(client, Box::new(move |turn| lock(&running).push_back((whose, turn))));
+            }
+        }
+        for _ in 0..80 {
+            let (whose, turn) = lock(&running).pop_front().expect("there are functions");
+            drop(turn);
+            clients.iter().zip(&mut begun).for_each(|(client, begun)| *begun += usize::from(*client == whose));
+        }
+        assert!(begun.iter().all(|begun| *begun >= 5), "{begun:?}");
+    }
+
+    /// A thread cannot always be had.
+    #[test]
+    fn a_function_that_cannot_be_started_holds_up_no_other() {
+        let (functions, running) = (Functions::new(1, PATIENCE), Arc::new(Mutex::new(Vec::new())));
+        let holder = Holder::at([127, 0, 0, 1].into());
+        let keep = |running: &Arc<Mutex<Vec<Turn>>>| {
+            let running = running.clone();
+            Box::new(move |turn| lock(&running).push(turn))
+        };
+        functions.begin_or_wait(&holder, keep(&running));
+        functions.begin_or_wait(&holder, Box::new(|_| std::panic::resume_unwind(Box::new("there is no thread"))));
+        functions.begin_or_wait(&holder, keep(&running));
+        let first = lock(&running).remove(0);
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(first)));
+        assert_eq!(lock(&running).len(), 1, "the last one runs");
+        lock(&running).clear();
+        assert_eq!((functions.quota.taken(), lock(&functions.state).waiting.len()), (0, 0));
+    }
+}

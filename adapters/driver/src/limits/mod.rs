@@ -1,0 +1,4 @@
+//! Capacities that several peers share.
+
+pub(crate) mod functions;
+pub(crate) mod quota;

@@ -1,0 +1,189 @@
+//! A child process on a runtime.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Instant,
+};
+
+use crate::{
+    process::{
+        command::Command,
+        state::{Exit, Process, Rung, Stderr},
+    },
+    runtime::{Runtime, sleep, within},
+    stream::io::Source,
+    tuning::LAST_WORDS,
+    unix::fd::Group,
+};
+
+/// A process that was started as a server, and all that it starts. The adapter says when it ends and what it says on
+/// standard error; what else there is to do for it is here.
+#[derive(Clone, Debug)]
+pub struct Child {
+    process: Arc<Process>,
+    group: Group,
+}
+
+impl Child {
+    /// The process with this number, which a command has started.
+    #[must_use]
+    pub fn new(command: &Command, number: u32) -> Self {
+        Self { process: Process::of(command), group: Group::of(number) }
+    }
+
+    /// What is known of it.
+    #[must_use]
+    pub const fn process(&self) -> &Arc<Process> {
+        &self.process
+    }
+
+    /// Reads what it says on standard error to its end.
+    pub async fn listen(&self, command: &Command, mut source: impl Source) {
+        let mut stderr = Stderr::new(&self.process, command);
+        let mut chunk = vec![0; 8 * 1024];
+        loop {
+            // Whatever goes wrong with it is no reason to fail.
+            let len = std::future::poll_fn(|cx| source.poll_read(cx, &mut chunk)).await.unwrap_or(0);
+            stderr.feed(&chunk[..len]);
+            if len == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Its standard output as a source. When it ends, that is because the process does, and how it has ended is the reason.
+    pub fn output<S: Source, R: Runtime>(&self, source: S, runtime: &R) -> impl Source + use<S, R> {
+        let (ended, gone) = (self.clone(), self.clone());
+        let runtime = runtime.clone();
+        Output {
+            source: Box::new(source),
+            ended: Box::pin(async move { ended.process.until_ended().await }),
+            last_words: Box::pin(async move {
+                if within(&runtime, LAST_WORDS, gone.process.until_ended()).await.is_some() {
+                    within(&runtime, LAST_WORDS, gone.process.until_silent()).await;
+                }
+            }),
+            at_end: false,
+            child: self.clone(),
+        }
+    }
+
+    /// Ends the process and its group, when its standard input has been closed. Dropping the future kills them.
+    pub async fn shut_down<R: Runtime>(self, runtime: R) {
+        let leash = Leash(self);
+        let Self { process, group } = &leash.0;
+        let mut ladder = process.ladder(Instant::now());
+        loop {
+            let has_ended = process.has_ended();
+            match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
+                Rung::Wait(time) if has_ended => sleep(&runtime, time).await,
+                Rung::Wait(time) => drop(within(&runtime, time, process.until_ended()).await),
+                Rung::Terminate => group.terminate(),
+                Rung::Kill => group.kill(),
+                Rung::Done => {
+                    process.group_ended();
+                    break;
+                }
+            }
+        }
+        // Whoever has left the group can still hold standard error.
+        within(&runtime, LAST_WORDS, process.until_silent()).await;
+    }
+
+    /// How it ended, if it has.
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        self.process.exit()
+    }
+
+    /// Kills the whole group at once, unless nothing of it is left: its number may be that of another group then.
+    pub fn kill(&self) {
+        if !self.process.is_group_gone() {
+            self.group.kill();
+        }
+    }
+}
+
+/// Kills the group of a process when it is dropped, unless nothing of it is left.
+struct Leash(Child);
+
+impl Drop for Leash {
+    fn drop(&mut self) {
+        self.0.kill();
+    }
+}
+
+/// See [`Child::output`].
+struct Output {
+    source: Box<dyn Source>,
+    /// The process has ended.
+    ended: Pin<Box<dyn Future<Output = ()> + Send>>,
+    /// All that is known of the end is known.
+    last_words: Pin<Box<dyn Future<Output = ()> + Send>>,
+    at_end: bool,
+    child: Child,
+}
+
+impl Source for Output {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        if !self.at_end {
+            match self.source.poll_read(cx, buffer) {
+                Poll::Ready(Ok(0)) => {}
+                // What it has written is still read; whoever else could write there does not speak for it.
+                Poll::Pending if self.child.process.has_ended() || self.ended.as_mut().poll(cx).is_ready() => {}
+                read => return read,
+            }
+            self.at_end = true;
+        }
+        if self.last_words.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // Asked once more, it says the same.
+        self.last_words = Box::pin(async {});
+        Poll::Ready(match self.child.exit() {
+            Some(exit) if !exit.success() => Err(io::Error::other(format!("the server ended with {exit}"))),
+            _ => Ok(0),
+        })
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Output").field("child", &self.child).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::process::ExitStatusExt;
+
+    /// A program that runs until it is told to end, whatever is known of it.
+    fn sleeping() -> (std::process::Child, Child) {
+        let command = Command::new("sleep").arg("1000");
+        let started = command.to_std().spawn().expect("there is sleep");
+        let child = Child::new(&command, started.id());
+        (started, child)
+    }
+
+    #[test]
+    fn a_group_is_killed_whose_leader_has_ended_and_no_other() {
+        let (mut started, child) = sleeping();
+        child.process.ended(None);
+        drop(Leash(child));
+        assert_eq!(started.wait().expect("it is ours").signal(), Some(9), "who is left in the group is killed");
+        let (mut started, child) = sleeping();
+        child.process.ended(None);
+        child.process.group_ended();
+        child.kill();
+        drop(Leash(child.clone()));
+        // From here on the number may be that of others. Were they killed, this would come too late.
+        child.group.terminate();
+        assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its number is not used any more");
+    }
+}

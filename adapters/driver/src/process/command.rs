@@ -1,0 +1,271 @@
+//! Which program to start, and how.
+
+use std::{
+    env,
+    ffi::{OsStr, OsString},
+    fmt,
+    path::{Path, PathBuf},
+    process::{self, Stdio},
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+/// A program to start as a server, with its arguments. No shell is involved.
+///
+/// `Debug` shows which program it is, how many arguments it has, and the names of variables: what these are may be secret.
+///
+/// ```
+/// use mcp_driver::Command;
+///
+/// let server = Command::new("my-server").arg("--root").arg("/srv").env("LOG", "debug");
+/// ```
+#[derive(Clone)]
+pub struct Command {
+    program: OsString,
+    args: Vec<OsString>,
+    inherits: Inherits,
+    /// Variables that are set, or taken out.
+    env: Vec<(OsString, Option<OsString>)>,
+    dir: Option<PathBuf>,
+    stderr: Stderr,
+    patience: Patience,
+}
+
+/// The variables of this process that the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inherits {
+    Nothing,
+    Usual,
+    All,
+}
+
+/// The variables that a program has by default: what it needs to be found, to find its files, and to run a shell. They are
+/// those of other SDKs.
+const USUAL: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
+
+/// What becomes of standard error.
+#[derive(Clone)]
+enum Stderr {
+    Inherit,
+    Discard,
+    Keep(Option<OnLine>),
+}
+
+/// Somebody who wants to see each line.
+pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
+
+/// How long a process may take to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Patience {
+    pub(crate) after_eof: Duration,
+    pub(crate) after_sigterm: Duration,
+}
+
+impl Command {
+    /// A program, by its path or by its name in `PATH`.
+    pub fn new(program: impl AsRef<OsStr>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            args: Vec::new(),
+            inherits: Inherits::Usual,
+            env: Vec::new(),
+            dir: None,
+            stderr: Stderr::Keep(None),
+            patience: Patience { after_eof: Duration::from_secs(2), after_sigterm: Duration::from_secs(2) },
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    /// Adds arguments.
+    #[must_use]
+    pub fn args(mut self, args: impl IntoIterator<Item: AsRef<OsStr>>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    /// Sets a variable of the environment.
+    ///
+    /// Of the variables of this process the program has `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`: servers mostly
+    /// are programs of others, and what else is there may be secret. See [`inherit_env`](Self::inherit_env).
+    #[must_use]
+    pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
+        self
+    }
+
+    /// Hands all variables of this process on, secrets included.
+    #[must_use]
+    pub fn inherit_env(mut self) -> Self {
+        self.inherits = Inherits::All;
+        self
+    }
+
+    /// Begins with an empty environment, without even the variables that a program has by default.
+    #[must_use]
+    pub fn env_clear(mut self) -> Self {
+        self.inherits = Inherits::Nothing;
+        self.env.clear();
+        self
+    }
+
+    /// Takes a variable out of the environment.
+    #[must_use]
+    pub fn env_remove(mut self, name: impl AsRef<OsStr>) -> Self {
+        self.env.push((name.as_ref().to_owned(), None));
+        self
+    }
+
+    /// Sets the working directory, which is otherwise that of this process.
+    #[must_use]
+    pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {
+        self.dir = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Lets standard error go where that of this process goes.
+    #[must_use]
+    pub fn inherit_stderr(mut self) -> Self {
+        self.stderr = Stderr::Inherit;
+        self
+    }
+
+    /// Throws standard error away.
+    #[must_use]
+    pub fn discard_stderr(mut self) -> Self {
+        self.stderr = Stderr::Discard;
+        self
+    }
+
+    /// Hands each line of standard error to `line`, which should be quick. The last lines are kept as well, to be shown when
+    /// the program fails; without this call, that is all that is done with them.
+    #[must_use]
+    pub fn on_stderr(mut self, line: impl FnMut(&str) + Send + 'static) -> Self {
+        self.stderr = Stderr::Keep(Some(Arc::new(Mutex::new(line))));
+        self
+    }
+
+    /// How long the program may take to end when its standard input was closed, before it and what it has started
+    /// get SIGTERM; and how long they may take after that, before they get SIGKILL. Default two seconds each.
+    #[must_use]
+    pub fn patience(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
+        self.patience = Patience { after_eof, after_sigterm };
+        self
+    }
+
+    /// What to call it in an error.
+    #[must_use]
+    pub fn program(&self) -> String {
+        self.program.to_string_lossy().into_owned()
+    }
+
+    /// The command for the standard library: with pipes, and with a process group of its own. So signals of ours reach all
+    /// that it starts, and Ctrl-C does not reach it before us.
+    #[must_use]
+    pub fn to_std(&self) -> process::Command {
+        let mut command = process::Command::new(&self.program);
+        command.args(&self.args);
+        if self.inherits != Inherits::All {
+            command.env_clear();
+        }
+        if self.inherits == Inherits::Usual {
+            command.envs(USUAL.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+        }
+        for (name, value) in &self.env {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(dir) = &self.dir {
+            command.current_dir(dir);
+        }
+        let stderr = match self.stderr {
+            Stderr::Inherit => Stdio::inherit(),
+            Stderr::Discard => Stdio::null(),
+            Stderr::Keep(_) => Stdio::piped(),
+        };
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
+    }
+
+    pub(crate) const fn keeps_stderr(&self) -> bool {
+        matches!(self.stderr, Stderr::Keep(_))
+    }
+
+    pub(crate) fn on_line(&self) -> Option<OnLine> {
+        match &self.stderr {
+            Stderr::Keep(on_line) => on_line.clone(),
+            Stderr::Inherit | Stderr::Discard => None,
+        }
+    }
+
+    pub(crate) const fn patience_of(&self) -> Patience {
+        self.patience
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments and the values of variables may be secret.
+        let names = |is_set: bool| {
+            let names = self.env.iter().filter(move |(_, value)| value.is_some() == is_set).map(|(name, _)| name);
+            names.collect::<Vec<_>>()
+        };
+        f.debug_struct("Command")
+            .field("program", &self.program)
+            .field("args", &self.args.len())
+            .field("env", &names(true))
+            .field("env_removed", &names(false))
+            .field("dir", &self.dir)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_what_was_said() {
+        let command = Command::new("program")
+            .env("GONE", "1")
+            .env_clear()
+            .arg("a b")
+            .args(["$HOME", ""])
+            .env("NAME", "value")
+            .env("OTHER", "1")
+            .env_remove("OTHER")
+            .current_dir("/srv");
+        let std = command.to_std();
+        assert_eq!((std.get_program(), command.program()), (OsStr::new("program"), "program".to_owned()));
+        assert_eq!(std.get_args().collect::<Vec<_>>(), ["a b", "$HOME", ""]);
+        let env: Vec<_> = std.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
+        assert_eq!(env, [(OsStr::new("NAME"), OsStr::new("value"))]);
+        assert_eq!(std.get_current_dir(), Some(Path::new("/srv")));
+    }
+
+    #[test]
+    fn a_program_has_few_variables_of_this_process() {
+        // Cargo sets this one for tests, and a shell the other.
+        assert!(env::var_os("CARGO_MANIFEST_DIR").is_some() && env::var_os("PATH").is_some());
+        let names = |command: &Command| -> Vec<_> {
+            let output = command.to_std().stdout(Stdio::piped()).output();
+            let text = String::from_utf8(output.expect("there is env").stdout).expect("text");
+            text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_owned())).collect()
+        };
+        let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
+        let usual = names(&Command::new("env").env("OWN", "1").env_remove("TERM"));
+        assert!(usual.iter().all(|name| name == "OWN" || USUAL.contains(&name.as_str())), "{usual:?}");
+        assert!(has(&usual, "PATH") && has(&usual, "OWN") && !has(&usual, "TERM"), "{usual:?}");
+        assert!(has(&names(&Command::new("env").inherit_env()), "CARGO_MANIFEST_DIR"));
+        assert!(names(&Command::new("/usr/bin/env").env_clear()).is_empty());
+    }
+}

@@ -1,0 +1,363 @@
+//! A server as a child process: what is known of it, and how it is brought to its end.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitStatus,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::codec::LineDecoder;
+
+use crate::{
+    process::command::{Command, OnLine, Patience},
+    watch::Watch,
+};
+
+/// How long what was killed may take to be gone. Only the kernel can delay it.
+const KILLED: Duration = Duration::from_secs(1);
+
+/// How long to wait before it is looked again whether those are gone who are not our children: nothing tells us.
+const LOOK: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
+
+/// Bytes of a line of standard error that are shown.
+const LINE: usize = 8 * 1024;
+
+/// Bytes of standard error that are kept.
+const KEPT: usize = 16 * 1024;
+
+/// How a process ended.
+#[derive(Clone, Debug)]
+pub struct Exit {
+    /// Its exit status, unless it could not be had.
+    pub status: Option<ExitStatus>,
+    /// The last lines of its standard error, if they were kept.
+    pub stderr: Vec<String>,
+}
+
+impl Exit {
+    /// Whether it said that all went well.
+    #[must_use]
+    pub fn success(&self) -> bool {
+        self.status.is_some_and(|status| status.success())
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            Some(status) => status.fmt(f)?,
+            None => f.write_str("exit status unknown")?,
+        }
+        match self.stderr.as_slice() {
+            [] => Ok(()),
+            lines => write!(f, "; the end of its standard error:\n{}", lines.join("\n")),
+        }
+    }
+}
+
+/// What is known of a process that was started as a server. The driver says what happens, and whoever wants to know waits.
+#[derive(Debug)]
+pub struct Process {
+    life: Watch<Life>,
+    patience: Patience,
+}
+
+#[derive(Debug, Default)]
+struct Life {
+    ended: bool,
+    status: Option<ExitStatus>,
+    /// Nothing of its group is left, or nothing helps: its number is not used any more.
+    group_ended: bool,
+    /// Standard error has ended, or is not ours.
+    silent: bool,
+    tail: Tail,
+}
+
+impl Process {
+    /// The process that a command has started.
+    #[must_use]
+    pub fn of(command: &Command) -> Arc<Self> {
+        let life = Life { silent: !command.keeps_stderr(), ..Life::default() };
+        Arc::new(Self { life: Watch::new(life), patience: command.patience_of() })
+    }
+
+    /// It has ended.
+    pub fn ended(&self, status: Option<ExitStatus>) {
+        self.life.change(|life| (life.ended, life.status) = (true, status));
+    }
+
+    /// Its standard error has ended.
+    pub fn silenced(&self) {
+        self.life.change(|life| life.silent = true);
+    }
+
+    /// Notes that nothing of its group is left, or that nothing more is done about that. Its number is not to be used from now
+    /// on, since the system may give it to another group.
+    pub fn group_ended(&self) {
+        self.life.change(|life| life.group_ended = true);
+    }
+
+    /// Returns whether its group is [gone](Self::group_ended).
+    #[must_use]
+    pub fn is_group_gone(&self) -> bool {
+        self.life.look(|life| life.group_ended)
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.life.look(|life| life.ended)
+    }
+
+    /// How it has ended, if it has. Its last lines may be a moment late: see [`until_silent`](Self::until_silent).
+    #[must_use]
+    pub fn exit(&self) -> Option<Exit> {
+        self.life.look(|life| life.ended.then(|| Exit { status: life.status, stderr: life.tail.lines() }))
+    }
+
+    /// Blocks until it has ended, but no longer than `patience`; whether it has.
+    pub fn wait_ended(&self, patience: Duration) -> bool {
+        self.life.wait_until(patience, |life| life.ended)
+    }
+
+    /// Blocks until its standard error has ended, but no longer than `patience`; whether it has.
+    pub fn wait_silent(&self, patience: Duration) -> bool {
+        self.life.wait_until(patience, |life| life.silent)
+    }
+
+    /// Waits until it has ended.
+    pub async fn until_ended(&self) {
+        self.life.until(|life| life.ended.then_some(())).await;
+    }
+
+    /// Waits until its standard error has ended.
+    pub async fn until_silent(&self) {
+        self.life.until(|life| life.silent.then_some(())).await;
+    }
+
+    /// What brings it and its group to their end.
+    #[must_use]
+    pub fn ladder(&self, now: Instant) -> Ladder {
+        let Patience { after_eof, after_sigterm } = self.patience;
+        Ladder { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
+    }
+}
+
+/// The way down for a process and its group, step by step: its standard input has been closed; what that does not end is
+/// told to end, and what does not end then is killed.
+///
+/// It only says what to do next. A driver does it, and comes back.
+#[derive(Debug)]
+pub struct Ladder {
+    after_sigterm: Duration,
+    step: Step,
+    until: Instant,
+    look: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Its input has ended.
+    Asked,
+    /// It was told to end.
+    Told,
+    /// It was killed.
+    Killed,
+}
+
+/// What to do next with a process that is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rung {
+    /// To wait for so long, or until the process ends if it has not.
+    Wait(Duration),
+    /// To send SIGTERM to its group.
+    Terminate,
+    /// To send SIGKILL to its group.
+    Kill,
+    /// Nothing: they are gone, or nothing helps.
+    Done,
+}
+
+impl Ladder {
+    /// What to do next, when the process has ended or not, and there is somebody left in its group or not.
+    pub fn next(&mut self, now: Instant, has_ended: bool, is_anybody_left: bool) -> Rung {
+        let left = self.until.saturating_duration_since(now);
+        match self.step {
+            _ if has_ended && !is_anybody_left => Rung::Done,
+            Step::Asked if has_ended || left.is_zero() => {
+                // Those whom the process leaves behind have nobody left to serve.
+                (self.step, self.until) = (Step::Told, now + self.after_sigterm);
+                Rung::Terminate
+            }
+            Step::Told if left.is_zero() => {
+                (self.step, self.until, self.look) = (Step::Killed, now + KILLED, LOOK[0]);
+                Rung::Kill
+            }
+            Step::Killed if left.is_zero() => Rung::Done,
+            _ if has_ended => {
+                let look = self.look;
+                self.look = (2 * look).min(LOOK[1]);
+                Rung::Wait(look.min(left))
+            }
+            _ => Rung::Wait(left),
+        }
+    }
+}
+
+/// What a process says on standard error: read to its end, so that the process never waits, and the last of it kept.
+pub struct Stderr {
+    process: Arc<Process>,
+    lines: LineDecoder,
+    on_line: Option<OnLine>,
+}
+
+impl Stderr {
+    /// Nothing yet. A process is silent as soon as this is dropped.
+    #[must_use]
+    pub fn new(process: &Arc<Process>, command: &Command) -> Self {
+        Self { process: process.clone(), lines: LineDecoder::new(LINE), on_line: command.on_line() }
+    }
+
+    /// Takes in what was read; nothing, at the end.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        self.lines.feed(bytes);
+        if bytes.is_empty() {
+            self.lines.end();
+        }
+        while let Some(frame) = self.lines.next_frame() {
+            let line = String::from_utf8_lossy(frame.bytes());
+            self.process.life.change(|life| life.tail.push(&line));
+            // A callback that panics is not called again, but the process must not wait for it. Its lock remembers.
+            let tell = |on_line: &OnLine| {
+                if let Ok(mut f) = on_line.lock() {
+                    f(&line);
+                }
+            };
+            let _ = catch_unwind(AssertUnwindSafe(|| self.on_line.as_ref().map(tell)));
+        }
+    }
+}
+
+impl Drop for Stderr {
+    fn drop(&mut self) {
+        self.process.silenced();
+    }
+}
+
+impl fmt::Debug for Stderr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stderr").field("process", &self.process).finish_non_exhaustive()
+    }
+}
+
+/// The last lines, up to a bound.
+#[derive(Debug, Default)]
+struct Tail {
+    lines: VecDeque<String>,
+    bytes: usize,
+}
+
+impl Tail {
+    fn push(&mut self, line: &str) {
+        self.bytes += line.len();
+        self.lines.push_back(line.to_owned());
+        while self.bytes > KEPT
+            && let Some(oldest) = self.lines.pop_front()
+        {
+            self.bytes -= oldest.len();
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.iter().cloned().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn ladder(now: Instant) -> Ladder {
+        Process::of(&Command::new("x").patience(2 * SECOND, 3 * SECOND)).ladder(now)
+    }
+
+    // req: STDIO-011 STDIO-012 STDIO-013
+    #[test]
+    fn a_process_that_does_not_end_is_told_and_then_killed() {
+        let mut now = Instant::now();
+        let mut ladder = ladder(now);
+        for (passes, rung) in [
+            (0, Rung::Wait(2 * SECOND)),
+            (1, Rung::Wait(SECOND)),
+            (1, Rung::Terminate),
+            (0, Rung::Wait(3 * SECOND)),
+            (3, Rung::Kill),
+            (0, Rung::Wait(KILLED)),
+            (1, Rung::Done),
+            (0, Rung::Done),
+        ] {
+            now += passes * SECOND;
+            assert_eq!(ladder.next(now, false, true), rung);
+        }
+    }
+
+    #[test]
+    fn who_is_left_behind_is_looked_for_at_growing_intervals() {
+        let now = Instant::now();
+        assert_eq!(ladder(now).next(now, true, false), Rung::Done);
+        let mut ladder = ladder(now);
+        assert_eq!(ladder.next(now, false, true), Rung::Wait(2 * SECOND));
+        // It ends by itself, but not what it has started.
+        assert_eq!(ladder.next(now + SECOND, true, true), Rung::Terminate);
+        for ms in [1, 2, 4, 8, 16, 20, 20] {
+            assert_eq!(ladder.next(now + SECOND, true, true), Rung::Wait(Duration::from_millis(ms)));
+        }
+        assert_eq!(ladder.next(now + 4 * SECOND, true, true), Rung::Kill);
+        assert_eq!(ladder.next(now + 4 * SECOND, true, true), Rung::Wait(LOOK[0]));
+        assert_eq!(ladder.next(now + 4 * SECOND, true, false), Rung::Done);
+    }
+
+    // req: STDIO-009
+    #[test]
+    fn the_last_lines_are_kept_within_their_bound_and_each_is_told() {
+        let seen = Arc::new(Mutex::new(0));
+        let count = seen.clone();
+        let command = Command::new("x").on_stderr(move |_| *count.lock().expect("no panic") += 1);
+        let process = Process::of(&command);
+        let mut stderr = Stderr::new(&process, &command);
+        for number in 0..100_000 {
+            stderr.feed(format!("line {number}\n").as_bytes());
+        }
+        stderr.feed(b"half a ");
+        stderr.feed(b"line");
+        assert!(!process.wait_silent(Duration::ZERO));
+        stderr.feed(b"");
+        drop(stderr);
+        assert!(process.wait_silent(Duration::ZERO));
+        assert_eq!(*seen.lock().expect("no panic"), 100_001);
+        assert!(process.exit().is_none());
+        process.ended(None);
+        let exit = process.exit().expect("it has ended");
+        assert_eq!(exit.stderr.last().map(String::as_str), Some("half a line"));
+        assert!(exit.stderr.len() > 1000 && exit.stderr.iter().map(String::len).sum::<usize>() <= KEPT);
+        let mut tail = Tail::default();
+        tail.push(&"x".repeat(2 * KEPT));
+        assert!(tail.lines().is_empty());
+    }
+
+    #[test]
+    fn whoever_panics_about_a_line_is_not_told_again() {
+        let command = Command::new("x").on_stderr(|_| panic!("on purpose"));
+        let process = Process::of(&command);
+        let mut stderr = Stderr::new(&process, &command);
+        stderr.feed(b"a\nb\n");
+        process.ended(None);
+        assert_eq!(process.exit().expect("it has ended").stderr, ["a", "b"]);
+    }
+}

@@ -1,0 +1,282 @@
+//! A connection over a pipe, on a runtime: one task that reads, writes, keeps the time and hands out what happens.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use mcp_proto::rpc::Timestamp;
+
+use crate::sync::lock;
+use crate::{
+    event_loop::{
+        binding::Piped,
+        run_loop::{BATCH, Desk, Mover, Post},
+        shared::{Hub, State},
+    },
+    runtime::Runtime,
+    stream::{framed::Wire, write_buffer::Output},
+    tuning::LAST_READ,
+};
+use mcp_service::{Application, Job};
+
+/// How long the end of the output may take.
+const CLOSING: Duration = Duration::from_millis(500);
+
+/// How long a peer may take.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timeouts {
+    /// Until its first message has come, and until one is complete that has begun.
+    pub(crate) message: Option<Duration>,
+    /// Until it reads something of what waits to be written.
+    pub(crate) write: Option<Duration>,
+}
+
+/// One connection, its transport and its jobs.
+pub(crate) struct Conversation<E: Send + 'static, R: Runtime> {
+    desk: Desk<E, Piped<E>, R>,
+    pipe: Pipe,
+}
+
+/// A transport, what was taken from the connection for it, and how that goes.
+struct Pipe {
+    wire: Box<dyn Wire>,
+    /// Whether there may be more to read.
+    reads: bool,
+    /// What the last read said of what follows, until its frames are handed in.
+    filled: Option<io::Result<bool>>,
+    /// Nothing is read because of what the connection holds.
+    is_paused: bool,
+    /// What comes of that which was read at once.
+    jobs: Vec<(Job, usize)>,
+    out: Output,
+    /// Whether all that was written has left.
+    flushed: bool,
+    failed: Option<Failed>,
+    /// How long a message may take that has begun.
+    message_timeout: Option<Duration>,
+    /// Until when the first message has to come, or the rest of one that has begun.
+    message_until: Option<Timestamp>,
+    write_timeout: Option<Duration>,
+    /// Until when something has to be written, if something waits for that.
+    write_until: Option<Timestamp>,
+}
+
+/// Nothing can be written any more.
+struct Failed {
+    /// Taken when the connection is told.
+    error: Option<io::Error>,
+    /// Until when it is read all the same.
+    until: Timestamp,
+}
+
+impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
+    pub(crate) fn new(
+        hub: Arc<Hub<E>>,
+        application: Arc<dyn Application<E>>,
+        (wire, timeouts): (Box<dyn Wire>, Timeouts),
+        runtime: R,
+    ) -> Self {
+        let pipe = Pipe {
+            wire,
+            reads: true,
+            filled: None,
+            is_paused: false,
+            jobs: Vec::new(),
+            out: Output::default(),
+            flushed: true,
+            failed: None,
+            message_timeout: timeouts.message,
+            message_until: timeouts.message.map(|timeout| hub.now() + timeout),
+            write_timeout: timeouts.write,
+            write_until: None,
+        };
+        Self { desk: Desk::new(hub, application, runtime), pipe }
+    }
+
+    /// Runs the connection to its end, and its transport to its own: `end` comes when the output has ended, and `linger` is how
+    /// long the peer may take to end its own after that.
+    pub(crate) async fn run(self, end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>, linger: Duration) {
+        let Self { mut desk, mut pipe } = self;
+        let pipe = &mut pipe;
+        desk.until_closed(pipe).await;
+        let drain = lock(&desk.post.hub.state).carrier.settings().limits.drain;
+        desk.until(pipe, Some(drain), |desk, pipe, _| pipe.has_written(&desk.post.hub)).await;
+        desk.until(pipe, Some(CLOSING), |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
+        pipe.wire.hang_up();
+        if let Some(mut end) = end {
+            desk.until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;
+        }
+        desk.until(pipe, Some(linger), |_, pipe, _| !pipe.reads).await;
+        pipe.reads = false;
+        desk.end_jobs(pipe).await;
+    }
+}
+
+impl Pipe {
+    fn has_written<E: 'static>(&self, hub: &Hub<E>) -> bool {
+        let has_left = self.out.is_empty() && self.flushed;
+        self.failed.is_some() || has_left && lock(&hub.state).carrier.is_drained()
+    }
+
+    /// Notes whether something waits to be written and nothing of it could be; fails if that lasts too long.
+    fn note_progress(&mut self, moved: bool, now: Timestamp) -> io::Result<()> {
+        let Some(timeout) = self.write_timeout else { return Ok(()) };
+        if moved || self.out.is_empty() && self.flushed {
+            self.write_until = None;
+        } else if *self.write_until.get_or_insert(now + timeout) <= now {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+        }
+        Ok(())
+    }
+
+    /// Tells the connection that nothing can be written, once nothing is read any more either.
+    fn tell<E: Send + 'static>(&mut self, hub: &Hub<E>) {
+        let reads = self.reads;
+        if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= hub.now())
+            && let Some(error) = failed.error.take()
+        {
+            lock(&hub.state).carrier.handle_lost(error.to_string());
+        }
+    }
+}
+
+impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
+    fn read(&mut self, post: &Post<E, Piped<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
+        let hub = &post.hub;
+        self.tell(hub);
+        if !self.reads {
+            return false;
+        }
+        // What the peer said before it stopped reading is heard in any case.
+        let failed = self.failed.is_some();
+        let wants_input = |state: &mut State<Piped<E>>| failed || state.carrier.wants_input(now);
+        let mut moved = false;
+        if self.filled.is_none() {
+            self.is_paused = !wants_input(&mut lock(&hub.state));
+            if self.is_paused {
+                // It is not the peer that takes the time.
+                self.message_until = None;
+                return false;
+            }
+            let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
+                if let Some(timeout) = self.message_timeout.filter(|_| self.wire.has_begun()) {
+                    self.message_until.get_or_insert(now + timeout);
+                }
+                if self.message_until.is_some_and(|until| until <= now) {
+                    self.reads = false;
+                    lock(&hub.state).carrier.handle_lost("a message did not come in time");
+                    return true;
+                }
+                return false;
+            };
+            (self.filled, moved) = (Some(filled), true);
+        }
+        loop {
+            let mut state = lock(&hub.state);
+            self.is_paused = !wants_input(&mut state);
+            if self.is_paused {
+                self.message_until = None;
+                drop(state);
+                post.queue(self.jobs.drain(..));
+                return moved;
+            }
+            let Some(frame) = self.wire.next_frame() else { break };
+            (moved, self.message_until) = (true, None);
+            match state.carrier.handle_frame(now, frame) {
+                // What others have caused comes first.
+                Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
+                Some(event) => {
+                    drop(state);
+                    if let Some(job) = post.offer(event) {
+                        self.jobs.push(job);
+                        if self.jobs.len() == BATCH {
+                            post.queue(self.jobs.drain(..));
+                        }
+                    }
+                    continue;
+                }
+                None => state.collect(),
+            }
+            drop(state);
+            post.queue(self.jobs.drain(..));
+            post.hand_out_waiting();
+        }
+        post.queue(self.jobs.drain(..));
+        match self.filled.take() {
+            None | Some(Ok(true)) => {}
+            Some(Ok(false)) => {
+                self.reads = false;
+                lock(&hub.state).carrier.handle_eof(now);
+            }
+            Some(Err(error)) => {
+                self.reads = false;
+                lock(&hub.state).carrier.handle_lost(error.to_string());
+            }
+        }
+        true
+    }
+
+    fn write(&mut self, post: &Post<E, Piped<E>>, cx: &mut Context<'_>) -> bool {
+        if self.failed.is_some() {
+            return false;
+        }
+        let hub = &post.hub;
+        let vacancies = {
+            let mut state = lock(&hub.state);
+            self.out.fill(&mut state.carrier);
+            hub.lobby.vacancies(&state.carrier)
+        };
+        hub.lobby.announce(vacancies);
+        let mut moved = false;
+        let mut done = Poll::Pending;
+        if !self.out.is_empty() {
+            done = self.wire.poll_write(cx, self.out.rest()).map(|written| match written? {
+                0 => Err(io::ErrorKind::WriteZero.into()),
+                written => {
+                    self.out.wrote(written);
+                    self.flushed = false;
+                    if self.is_paused {
+                        lock(&hub.state).carrier.handle_written();
+                    }
+                    Ok(())
+                }
+            });
+            moved = done.is_ready();
+        }
+        if self.out.is_empty() && !self.flushed {
+            done = self.wire.poll_flush(cx).map_ok(|()| self.flushed = true);
+            moved |= done.is_ready();
+        }
+        let error = match done {
+            Poll::Ready(Err(error)) => Some((error, LAST_READ)),
+            // What it has said may not be the better reason.
+            _ => self.note_progress(moved, hub.now()).err().map(|error| (error, Duration::ZERO)),
+        };
+        if let Some((error, patience)) = error {
+            self.out.clear();
+            self.failed = Some(Failed { error: Some(error), until: hub.now() + patience });
+            return true;
+        }
+        moved
+    }
+
+    fn can_write(&self) -> bool {
+        self.out.is_empty() && self.failed.is_none()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.is_paused
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        let failed = self.failed.as_ref().filter(|failed| failed.error.is_some()).map(|failed| failed.until);
+        let message = self.message_until.filter(|_| self.reads);
+        let write = self.write_until.filter(|_| self.failed.is_none());
+        [failed, message, write].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,150 @@
+//! A transport as the loop of a connection sees it.
+
+use std::{
+    io,
+    task::{Context, Poll, ready},
+};
+
+use mcp_proto::codec::Frame;
+
+use crate::{
+    stream::{
+        io::{Messages, Sink, Source},
+        line_reader::{Lines, Sniffer},
+    },
+    tuning::CHUNK,
+};
+
+/// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
+pub(crate) trait Wire: Send {
+    /// Takes something in; whether there will be more.
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>>;
+
+    /// The next frame of what was taken in.
+    fn next_frame(&mut self) -> Option<Frame<'_>>;
+
+    /// Returns whether a part of a frame was taken in.
+    fn has_begun(&self) -> bool;
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>>;
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
+
+    /// Ends the output.
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// Ends the output, however the peer behaves.
+    fn hang_up(&mut self);
+}
+
+/// Bytes as a wire.
+pub(crate) struct Bytes<R, W> {
+    source: R,
+    /// Absent in the end.
+    sink: Option<W>,
+    lines: Lines,
+    sniffer: Sniffer,
+}
+
+impl<R, W> Bytes<R, W> {
+    /// Lines have at most `limit` bytes.
+    pub(crate) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
+        Self { source, sink: Some(sink), lines: Lines::new(limit), sniffer }
+    }
+}
+
+impl<R: Source, W: Sink> Wire for Bytes<R, W> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let room = self.lines.room();
+        let len = ready!(self.source.poll_read(cx, room))?;
+        self.sniffer.check(&room[..len])?;
+        Poll::Ready(Ok(self.lines.came(len)))
+    }
+
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        self.lines.next_frame()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.lines.has_begun()
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut self.sink {
+            Some(sink) => sink.poll_write(cx, lines),
+            None => Poll::Ready(Err(io::ErrorKind::BrokenPipe.into())),
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.sink.as_mut().map_or(Poll::Ready(Ok(())), |sink| sink.poll_flush(cx))
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let closed = self.sink.as_mut().map_or(Poll::Ready(Ok(())), |sink| sink.poll_close(cx));
+        closed.map(|_| self.hang_up())
+    }
+
+    fn hang_up(&mut self) {
+        self.sink = None;
+    }
+}
+
+/// Messages as a wire.
+pub(crate) struct Whole<M> {
+    messages: M,
+    message: Vec<u8>,
+    is_there: bool,
+    hung_up: bool,
+}
+
+impl<M> Whole<M> {
+    pub(crate) const fn new(messages: M) -> Self {
+        Self { messages, message: Vec::new(), is_there: false, hung_up: false }
+    }
+}
+
+impl<M: Messages> Wire for Whole<M> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        self.message.clear();
+        // One large message is no reason to keep its space.
+        self.message.shrink_to(CHUNK);
+        self.messages.poll_receive(cx, &mut self.message).map_ok(|more| {
+            self.is_there = more;
+            more
+        })
+    }
+
+    fn next_frame(&mut self) -> Option<Frame<'_>> {
+        std::mem::take(&mut self.is_there).then(|| Frame::new(&self.message))
+    }
+
+    fn has_begun(&self) -> bool {
+        // Messages come whole.
+        false
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, lines: &[u8]) -> Poll<io::Result<usize>> {
+        // A message has no line feed in it, and one behind it.
+        let len = lines.iter().position(|byte| *byte == b'\n').unwrap_or(lines.len());
+        if self.hung_up {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        self.messages.poll_send(cx, &lines[..len]).map_ok(|()| lines.len().min(len + 1))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.hung_up { Poll::Ready(Ok(())) } else { self.messages.poll_flush(cx) }
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.hung_up {
+            return Poll::Ready(());
+        }
+        self.messages.poll_close(cx).map(|_| self.hang_up())
+    }
+
+    fn hang_up(&mut self) {
+        self.hung_up = true;
+    }
+}

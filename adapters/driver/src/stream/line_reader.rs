@@ -1,0 +1,118 @@
+//! Bytes that come in and become lines.
+
+use std::io;
+
+use mcp_proto::codec::{Frame, LineDecoder};
+
+use crate::tuning::{CHUNK, FIRST_CHUNK};
+
+/// Where a stream is read into, and what of it was not taken in yet.
+#[derive(Debug)]
+pub struct Lines {
+    decoder: LineDecoder,
+    /// How much is read at once.
+    wanted: usize,
+    /// How much there was room for.
+    offered: usize,
+}
+
+impl Lines {
+    /// Lines have at most `limit` bytes.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { decoder: LineDecoder::new(limit), wanted: FIRST_CHUNK, offered: 0 }
+    }
+
+    /// Where the next bytes go.
+    pub fn room(&mut self) -> &mut [u8] {
+        let room = self.decoder.room(self.wanted);
+        self.offered = room.len();
+        room
+    }
+
+    /// So many bytes have come; none are the end. Whether there will be more.
+    pub fn came(&mut self, len: usize) -> bool {
+        self.decoder.filled(len);
+        if len == 0 {
+            self.decoder.end();
+        } else if len == self.offered {
+            // There may be more than that at once.
+            self.wanted = CHUNK;
+        }
+        len > 0
+    }
+
+    /// Returns whether a part of a line has come.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.decoder.buffered() > 0
+    }
+
+    /// The next line of what has come.
+    pub fn next_frame(&mut self) -> Option<Frame<'_>> {
+        self.decoder.next_frame()
+    }
+}
+
+/// Checks that what a peer sends first is the beginning of a JSON object, as every first message of MCP is.
+///
+/// A web page can have a browser send an HTTP request to a raw socket, and its body can hold whole messages on lines of their
+/// own. The first byte of such a request is part of the name of a method, so the connection ends before anything of it is
+/// taken in.
+#[derive(Debug, Default)]
+pub struct Sniffer {
+    /// Nothing but white space has come.
+    waits: bool,
+}
+
+impl Sniffer {
+    /// Creates one that refuses what is no JSON object.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { waits: true }
+    }
+
+    /// Creates one that lets everything pass.
+    #[must_use]
+    pub const fn off() -> Self {
+        Self { waits: false }
+    }
+
+    /// Looks at what was read, before it is taken in.
+    ///
+    /// # Errors
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the first thing that has come is no JSON object.
+    pub fn check(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if self.waits
+            && let Some(first) = bytes.iter().find(|byte| !byte.is_ascii_whitespace())
+        {
+            self.waits = false;
+            if *first != b'{' {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the peer does not begin with a JSON object"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_byte_that_is_no_white_space_counts() {
+        for (chunks, passes) in [
+            (&["{", "x"][..], true),
+            (&["", " \r\n\t", "{}", "POST"], true),
+            (&["POST / HTTP/1.1"], false),
+            (&["\n", "\n", "["], false),
+            (&["\u{feff}{"], false),
+            (&[" \n"], true),
+        ] {
+            let mut sniffer = Sniffer::new();
+            assert_eq!(chunks.iter().all(|chunk| sniffer.check(chunk.as_bytes()).is_ok()), passes, "{chunks:?}");
+            let mut off = Sniffer::off();
+            assert!(chunks.iter().all(|chunk| off.check(chunk.as_bytes()).is_ok()));
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Two ends in one process, joined by a buffer.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    io::{self, ErrorKind, Read, Write},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+};
+
+use crate::stream::io::{Sink, Source};
+use crate::sync::lock;
+
+/// Bytes on their way in one direction. At most `capacity` of them (and at least one) are under way: who writes more waits
+/// until the other end has read.
+#[must_use]
+pub fn pipe(capacity: usize) -> (Outlet, Inlet) {
+    let pipe = Arc::new(Pipe { capacity: capacity.max(1), content: Mutex::default() });
+    (Outlet(pipe.clone()), Inlet(pipe))
+}
+
+struct Pipe {
+    capacity: usize,
+    content: Mutex<Content>,
+}
+
+#[derive(Default)]
+struct Content {
+    bytes: VecDeque<u8>,
+    /// No more is written.
+    ended: bool,
+    /// No more is read.
+    broken: bool,
+    reader: Option<Waker>,
+    writer: Option<Waker>,
+    /// One that was replaced: it may hold the last of a task, with an end of a pipe in it.
+    stale: Option<Waker>,
+}
+
+impl Pipe {
+    /// Changes the content, and wakes the other end if there is something new for it.
+    fn change<T>(&self, change: impl FnOnce(&mut Content) -> Poll<T>) -> Poll<T> {
+        let mut content = lock(&self.content);
+        let changed = change(&mut content);
+        let woken = if changed.is_ready() { [content.reader.take(), content.writer.take()] } else { [None, None] };
+        let stale = content.stale.take();
+        drop(content);
+        drop(stale);
+        woken.into_iter().flatten().for_each(Waker::wake);
+        changed
+    }
+
+    fn end(&self, end: impl FnOnce(&mut Content)) {
+        let _ = self.change(|content| {
+            end(content);
+            Poll::Ready(())
+        });
+    }
+}
+
+/// The end that is written to.
+pub struct Inlet(Arc<Pipe>);
+
+/// The end that is read from.
+pub struct Outlet(Arc<Pipe>);
+
+impl Sink for Inlet {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let capacity = self.0.capacity;
+        self.0.change(|content| {
+            let room = capacity - content.bytes.len();
+            if content.broken || content.ended {
+                Poll::Ready(Err(ErrorKind::BrokenPipe.into()))
+            } else if room > 0 {
+                Poll::Ready(content.bytes.write(&bytes[..room.min(bytes.len())]))
+            } else {
+                content.stale = content.writer.replace(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Source for Outlet {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.0.change(|content| {
+            if content.broken {
+                Poll::Ready(Ok(0))
+            } else if !content.bytes.is_empty() || content.ended {
+                Poll::Ready(content.bytes.read(buffer))
+            } else {
+                content.stale = content.reader.replace(cx.waker().clone());
+                Poll::Pending
+            }
+        })
+    }
+}
+
+impl Inlet {
+    /// What has writing fail, now and from now on.
+    pub fn stopper(&self) -> impl Fn() + Send + use<> {
+        let pipe = self.0.clone();
+        move || pipe.end(|content| content.ended = true)
+    }
+}
+
+impl Outlet {
+    /// What has reading end, now and from now on.
+    pub fn stopper(&self) -> impl Fn() + Send + use<> {
+        let pipe = self.0.clone();
+        move || pipe.end(|content| content.broken = true)
+    }
+}
+
+impl Drop for Inlet {
+    fn drop(&mut self) {
+        self.0.end(|content| content.ended = true);
+    }
+}
+
+impl Drop for Outlet {
+    fn drop(&mut self) {
+        self.0.end(|content| content.broken = true);
+    }
+}
+
+impl fmt::Debug for Inlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
+    }
+}
+
+impl fmt::Debug for Outlet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
+    }
+}

@@ -1,0 +1,9 @@
+//! Connections over streams: readers and writers, framing, and the task that runs a connection.
+
+pub(crate) mod connection_task;
+pub(crate) mod framed;
+pub(crate) mod io;
+pub(crate) mod line_reader;
+pub mod memory;
+pub(crate) mod transport;
+pub(crate) mod write_buffer;

@@ -1,0 +1,150 @@
+//! What a connection runs over.
+
+use std::{
+    fmt,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use crate::sync::lock;
+use crate::{
+    limits::functions::Functions,
+    runtime::Runtime,
+    stream::{
+        connection_task::Timeouts,
+        io::{Messages, Sink, Source},
+        line_reader::Sniffer,
+        memory::pipe,
+    },
+};
+use mcp_service::driver_api::Holder;
+
+/// What a connection on a runtime runs over, and how that ends.
+pub struct Transport {
+    pub(crate) io: Io,
+    pub(crate) linger: Duration,
+    pub(crate) sniffer: Sniffer,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) functions: Option<(Arc<Functions>, Holder)>,
+    pub(crate) end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+}
+
+pub(crate) enum Io {
+    Bytes(Box<dyn Source>, Box<dyn Sink>),
+    Messages(Box<dyn Messages>),
+}
+
+impl Transport {
+    /// Bytes.
+    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+        Self::with(Io::Bytes(Box::new(source), Box::new(sink)))
+    }
+
+    /// Bytes in both directions over one stream.
+    pub fn duplex(stream: impl Source + Sink) -> Self {
+        let stream = Arc::new(Mutex::new(stream));
+        Self::new(Half(stream.clone()), Half(stream))
+    }
+
+    /// Whole messages.
+    pub fn messages(messages: impl Messages) -> Self {
+        Self::with(Io::Messages(Box::new(messages)))
+    }
+
+    fn with(io: Io) -> Self {
+        let (sniffer, timeouts) = (Sniffer::off(), Timeouts::default());
+        Self { io, linger: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
+    }
+
+    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least one.
+    #[must_use]
+    pub fn pair(capacity: usize) -> (Self, Self) {
+        let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
+        (Self::new(from_right, to_right), Self::new(from_left, to_left))
+    }
+
+    /// How long to go on reading after the last byte was written, if the peer does not end its stream by itself.
+    #[must_use]
+    pub fn linger(mut self, linger: Duration) -> Self {
+        self.linger = linger;
+        self
+    }
+
+    /// Ends the connection if the first thing that comes is no JSON object: see [`Sniffer`]. Default: it goes on.
+    #[must_use]
+    pub fn json_first(mut self) -> Self {
+        self.sniffer = Sniffer::new();
+        self
+    }
+
+    /// Ends the connection if no message has come after so long, or one that has begun is not complete after so long. The time in
+    /// which nothing is read because of what the connection holds does not count. Default: never.
+    #[must_use]
+    pub fn message_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.message = Some(timeout);
+        self
+    }
+
+    /// Ends the connection if there is something to write and none of it could be written for so long. Default: never.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.timeouts.write = Some(timeout);
+        self
+    }
+
+    /// Has functions count among those of other connections, as functions of this client.
+    #[cfg(all(unix, feature = "os"))]
+    pub(crate) fn functions(mut self, functions: Arc<Functions>, holder: Holder) -> Self {
+        self.functions = Some((functions, holder));
+        self
+    }
+
+    /// What to do when the last byte was written and the sink dropped, while the source is still read.
+    #[must_use]
+    pub fn at_end(mut self, end: impl Future<Output = ()> + Send + 'static) -> Self {
+        self.end = Some(Box::pin(end));
+        self
+    }
+}
+
+/// A transport of an adapter: what a connection runs over, and the runtime that it runs on.
+pub trait Medium {
+    /// The runtime.
+    type Runtime: Runtime;
+
+    /// What there is to run over.
+    fn into_transport(self) -> Transport;
+}
+
+/// One direction of a stream that has both. Nobody else is under the lock: both belong to one task.
+struct Half<S>(Arc<Mutex<S>>);
+
+impl<S: Source> Source for Half<S> {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).poll_read(cx, buffer)
+    }
+}
+
+impl<S: Sink> Sink for Half<S> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_flush(cx)
+    }
+
+    fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        lock(&self.0).poll_close(cx)
+    }
+}
+
+impl fmt::Debug for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transport").field("linger", &self.linger).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,123 @@
+//! File descriptors for threads: reads that can be called off, writes that need not wait.
+
+use std::{
+    io::{self, ErrorKind},
+    os::fd::OwnedFd,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::event::PollFlags;
+
+use crate::unix::fd::{Latch, Reader, Writer, end_output};
+
+/// Reads from a file descriptor.
+#[derive(Debug)]
+pub struct FdReader {
+    fd: OwnedFd,
+    reader: Reader,
+    latch: Arc<Latch>,
+}
+
+impl FdReader {
+    /// Reads from this one.
+    #[must_use]
+    pub fn new(fd: OwnedFd) -> Self {
+        Self { fd, reader: Reader::new(true), latch: Latch::new() }
+    }
+
+    /// What calls off a read, now and from now on.
+    #[must_use]
+    pub const fn latch(&self) -> &Arc<Latch> {
+        &self.latch
+    }
+
+    /// Waits for bytes and reads some of them; `0` at the end, or when it is called off.
+    ///
+    /// # Errors
+    /// Those of the descriptor.
+    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Where answers are quick, the next request is often there already.
+        let mut read = if self.latch.is_stopped() { Ok(0) } else { self.try_read(buffer) };
+        while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
+            if !self.latch.wait(&self.fd, PollFlags::IN)? {
+                return Ok(0);
+            }
+            // Whoever shares the file may have made it non-blocking, and may have been faster.
+            read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
+        }
+        read
+    }
+
+    /// Reads what is there without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing yet, and those of the descriptor.
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.try_read(&self.fd, buffer)
+    }
+}
+
+/// Writes to a file descriptor. Dropping it is the end of what is written.
+#[derive(Debug)]
+pub struct FdWriter {
+    fd: OwnedFd,
+    writer: Writer,
+    is_socket: bool,
+    timeout: Option<Duration>,
+    latch: Arc<Latch>,
+}
+
+impl FdWriter {
+    /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
+    #[must_use]
+    pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
+        Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Latch::new() }
+    }
+
+    /// How long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Option<Duration>) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// What calls off a write, now and from now on.
+    #[must_use]
+    pub const fn latch(&self) -> &Arc<Latch> {
+        &self.latch
+    }
+
+    /// Waits until some of the bytes can be written, and says how many were.
+    ///
+    /// # Errors
+    /// Those of the descriptor, [`BrokenPipe`](ErrorKind::BrokenPipe) if it is called off, and
+    /// [`TimedOut`](ErrorKind::TimedOut) if that takes longer than its [timeout](Self::timeout).
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.writer.try_write(&self.fd, bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                written => return written,
+            }
+            if !self.latch.wait_for(&self.fd, PollFlags::OUT, self.timeout)? {
+                return Err(ErrorKind::BrokenPipe.into());
+            }
+        }
+    }
+
+    /// Writes what can be written without waiting.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](ErrorKind::WouldBlock) if that is nothing, and those of the descriptor.
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.try_write(&self.fd, bytes)
+    }
+}
+
+impl Drop for FdWriter {
+    fn drop(&mut self) {
+        if self.is_socket {
+            end_output(&self.fd);
+        }
+    }
+}
