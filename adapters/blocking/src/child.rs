@@ -15,8 +15,9 @@ use mcp_driver::{
     unix::fd::{Group, Latch},
 };
 
-use crate::{Command, Source, Stopper, Transport};
+use crate::transport::{Source, Transport};
 use mcp_driver::unix::thread::{lock, spawn};
+use mcp_driver::{Command, Stopper};
 
 /// Bytes that are read of standard error at once.
 const CHUNK: usize = 8 * 1024;

@@ -19,7 +19,8 @@ use mcp_proto::{
 };
 use mcp_service::{Calls, Host, Peer, block_on};
 
-use crate::{Command, Ending, Error, Handle, Options, Transport, child::Child};
+use crate::{child::Child, handle::Handle, transport::Transport};
+use mcp_driver::{Command, Ending, Error, Options};
 
 /// A connection to a server, ready to be asked.
 ///

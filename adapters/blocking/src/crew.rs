@@ -16,7 +16,7 @@ use std::{
 use mcp_driver::{Jobs, Slot, on_wait};
 use mcp_service::Job;
 
-use crate::Options;
+use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, spawn, wait_for};
 
 /// How long a handler may take before others do what its thread would do next, and sometimes twice as long: it is looked that

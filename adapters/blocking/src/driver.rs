@@ -14,10 +14,11 @@ use mcp_proto::{
 use mcp_service::{Application, Link, Lobby};
 
 use crate::{
-    Options, Transport,
     crew::{Brought, Crew},
     state::{Stage, State},
+    transport::Transport,
 };
+use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, wait};
 
 /// How much is held back at most, in bytes.

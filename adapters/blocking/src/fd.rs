@@ -4,7 +4,8 @@ use std::io;
 
 use mcp_driver::{FdReader, FdWriter};
 
-use crate::{Sink, Source, Stopper};
+use crate::transport::{Sink, Source};
+use mcp_driver::Stopper;
 
 impl Source for FdReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {

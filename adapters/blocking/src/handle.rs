@@ -12,7 +12,8 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Link, block_on};
 
-use crate::{Options, Transport, driver::Driver};
+use crate::{driver::Driver, transport::Transport};
+use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, spawn};
 
 /// A connection that runs on threads of its own, whatever [`Application`] runs on it. [`Client`](crate::Client) and

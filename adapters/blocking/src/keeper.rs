@@ -6,7 +6,8 @@ use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 use mcp_driver::{Sniffer, tuning};
 use mcp_service::Link;
 
-use crate::{Stopper, driver::Driver, reader::Reader, transport::Input};
+use crate::{driver::Driver, reader::Reader, transport::Input};
+use mcp_driver::Stopper;
 use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 impl<E: Send + 'static> Driver<E> {

@@ -19,7 +19,8 @@ use mcp_driver::{
 };
 use mcp_service::Service;
 
-use crate::{Error, Options, Server, Stopper, Transport};
+use crate::{server::Server, transport::Transport};
+use mcp_driver::{Error, Options, Stopper};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]

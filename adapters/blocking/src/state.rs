@@ -8,7 +8,7 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::Sink;
+use crate::transport::Sink;
 
 /// Everything that is under the lock of a [`Driver`](crate::driver::Driver).
 pub(crate) struct State<E> {

@@ -4,7 +4,8 @@ use std::thread;
 
 use mcp_service::{Host, block_on};
 
-use crate::{Client, Command, Error, Options, Restart};
+use crate::client::Client;
+use mcp_driver::{Command, Error, Options, Restart};
 
 /// Has a server started when it is wanted and does not run: at first, and again when it has ended, as often and as soon as
 /// [`Restart`] allows.

@@ -16,7 +16,7 @@ use mcp_driver::{
 };
 use mcp_service::block_on;
 
-use crate::Stopper;
+use mcp_driver::Stopper;
 
 /// Where bytes come from.
 pub trait Source: Send + 'static {

@@ -8,7 +8,8 @@ use std::{
 use async_io::Async;
 use mcp_driver::{Child, Runtime, tuning::LAST_WORDS};
 
-use crate::{Command, Transport, driver::Smol, io::Stream};
+use crate::{driver::Smol, io::Stream, transport::Transport};
+use mcp_driver::Command;
 
 /// Starts a program. Its standard input and output are the transport.
 pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {

@@ -12,7 +12,8 @@ use async_io::Async;
 use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
 use mcp_service::{Host, Later, Peer};
 
-use crate::{Command, Ending, Error, Options, Transport, child, executor};
+use crate::{child, executor, transport::Transport};
+use mcp_driver::{Command, Ending, Error, Options};
 
 /// A connection to a server, ready to be asked.
 ///

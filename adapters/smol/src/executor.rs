@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_task::{Runnable, Task};
-use mcp_driver::unix::thread::{lock, spawn};
+use mcp_driver::unix::thread::{self as threads, lock};
 
 /// Tasks that a thread runs before it looks after descriptors and time.
 const BATCH: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) fn start() -> io::Result<()> {
     let mut state = lock(&STATE);
     let wanted = if state.started { 0 } else { thread::available_parallelism().map_or(1, Into::into) };
     for number in 0..wanted {
-        match spawn("mcp-smol", move || async_io::block_on(poll_fn(|cx| work(number, cx)))) {
+        match threads::spawn("mcp-smol", move || async_io::block_on(poll_fn(|cx| work(number, cx)))) {
             Ok(_) => state.started = true,
             // With fewer threads it takes longer; without any, nothing can be run.
             Err(error) if number == 0 => return Err(error),

@@ -45,7 +45,8 @@ pub use mcp_proto::http::{
 };
 use mcp_service::Service;
 
-use crate::{Client, Error, driver::Smol, io::is_passing};
+use crate::{client::Client, driver::Smol, io::is_passing};
+use mcp_driver::Error;
 
 /// A [`Service`] at an endpoint of HTTP.
 pub type Endpoint = http::Endpoint<Smol>;

@@ -16,7 +16,8 @@ use mcp_driver::{
 };
 use mcp_service::Service;
 
-use crate::{Error, Options, Stopper, Transport};
+use crate::transport::Transport;
+use mcp_driver::{Error, Options, Stopper};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]

@@ -3,7 +3,8 @@
 use mcp_driver::serve;
 use mcp_service::Service;
 
-use crate::{Error, Transport};
+use crate::transport::Transport;
+use mcp_driver::Error;
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:
 ///

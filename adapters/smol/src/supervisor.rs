@@ -3,7 +3,8 @@
 use async_io::Timer;
 use mcp_service::Host;
 
-use crate::{Client, Command, Error, Options, Restart};
+use crate::client::Client;
+use mcp_driver::{Command, Error, Options, Restart};
 
 /// Has a server started when it is wanted and does not run: at first, and again when it has ended, as often and as soon as
 /// [`Restart`] allows.

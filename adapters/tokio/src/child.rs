@@ -10,10 +10,11 @@ use tokio::io::{Interest, unix::AsyncFd};
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::{
-    Command, Transport,
     driver::{Task, Tokio},
     io::Stream,
+    transport::Transport,
 };
+use mcp_driver::Command;
 
 /// Starts a program. Its standard input and output are the transport.
 ///

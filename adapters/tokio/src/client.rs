@@ -7,7 +7,8 @@ use mcp_proto::{connection::ClientEnd, schema::InitializeResult};
 use mcp_service::{Host, Later, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
-use crate::{Command, Ending, Error, Options, Transport, child, driver::Tokio};
+use crate::{child, driver::Tokio, transport::Transport};
+use mcp_driver::{Command, Ending, Error, Options};
 
 /// A connection to a server, ready to be asked.
 ///

@@ -53,7 +53,8 @@ use rustix::{
 pub use shared::RedisStore;
 use tokio::net::TcpStream;
 
-use crate::{Client, Error, driver::Tokio};
+use crate::{client::Client, driver::Tokio};
+use mcp_driver::Error;
 
 /// A [`Service`] at an endpoint of HTTP, as a service of tower. It lives on the runtime that there is when it is made.
 pub type Endpoint = http::Endpoint<Tokio>;

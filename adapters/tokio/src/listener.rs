@@ -12,7 +12,8 @@ use mcp_driver::{Holder, unix::fd::keep_alive};
 use mcp_service::Service;
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
-use crate::{Error, Options, Stopper, Transport};
+use crate::transport::Transport;
+use mcp_driver::{Error, Options, Stopper};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]

@@ -10,7 +10,11 @@ use mcp_proto::{
 use mcp_service::Host;
 
 use super::{Connector, threads::Threads};
-use crate::{Client, Error, Handle, handle::End};
+use crate::{
+    client::Client,
+    handle::{End, Handle},
+};
+use mcp_driver::Error;
 use mcp_driver::unix::thread::lock;
 
 impl Client {

@@ -11,7 +11,8 @@ use super::{
     agents::{Agents, usual},
     threads::Threads,
 };
-use crate::{Client, Error, Options};
+use crate::client::Client;
+use mcp_driver::{Error, Options};
 
 /// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
 #[derive(Clone)]

@@ -24,7 +24,7 @@ use super::{
     line::{Line, Stream},
     threads::Threads,
 };
-use crate::{Error, Stopper};
+use mcp_driver::{Error, Stopper};
 
 /// How long clients may take to read what was written before the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
