@@ -150,73 +150,73 @@
 //!   (error), for what the peer does wrong (warn), for errors (info), for connections that begin and end (debug).
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 
-mod around;
-mod audience;
-mod builder;
-mod calls;
-mod clock;
-mod context;
-mod custom;
+mod client;
 pub mod driver_api;
-mod error;
-mod failure;
-mod form;
-pub mod handler;
-mod host;
+mod inbound;
 mod json_schema;
-mod later;
-mod link;
-mod lobby;
-mod peer;
-mod pending;
-mod queue;
-mod random;
-mod registry;
-mod reply;
-mod role;
-mod service;
-mod session;
+mod outbound;
+mod server;
 #[cfg(feature = "skills")]
 mod skills;
-mod span;
-mod sync;
 mod tasks;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod uri;
-mod uri_template;
-mod waiter;
-mod work;
+mod util;
 
-pub use around::{Answered, Ended, Incoming, Rest};
-pub use calls::Calls;
-pub use context::{Context, RequestInfo};
-pub use custom::Fault;
-pub use error::CallError;
-pub use failure::Failure;
-pub use host::{Host, HostBuilder, InvalidRoot, Listening, PageLimits, Pages, Roots, Subscriptions};
+pub use client::{
+    Host,
+    builder::HostBuilder,
+    listening::{Listening, Subscriptions},
+    pages::{PageLimits, Pages},
+    roots::{InvalidRoot, Roots},
+};
+pub use driver_api::{
+    connection_handle::{Application, Function, Job, Link, Order, Run, Running},
+    deferred::{Later, block_on},
+    waiters::{Lobby, Vacancies},
+};
+pub use inbound::{
+    context::{Context, RequestInfo},
+    custom_methods::Fault,
+    failure::Failure,
+    handler,
+    middleware::{Answered, Ended, Incoming, Rest},
+    session::{ClientSession, ServerSession, Session},
+    state::Role,
+    task_policy::TaskPolicy,
+};
 pub use json_schema::{OutputSchema, SchemaError};
-pub use later::{Later, block_on};
-pub use link::{Application, Function, Job, Link, Order, Run, Running};
-pub use lobby::{Lobby, Vacancies};
-pub use peer::Peer;
-pub use pending::{Canceller, Pending};
-pub use role::Role;
+pub use outbound::{
+    calls::Calls,
+    error::CallError,
+    peer::Peer,
+    pending::{Canceller, Pending},
+};
 /// To derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate knows.
 #[cfg(feature = "schemas")]
 pub use schemars;
 #[cfg(feature = "skills")]
-pub use service::Skill;
-pub use service::{
-    Answers, Changes, Completing, Entry, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Offer, PageVisit,
-    Prompt, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder, Structured, Tool, base64,
+pub use server::skill::Skill;
+pub use server::{
+    Service,
+    builder::ServiceBuilder,
+    catalog::{Changes, Entry, RegisterError},
+    client_requests::PageVisit,
+    completion::{Completing, IntoCompletion},
+    input_required::Answers,
+    prompt::{IntoPrompt, Prompt},
+    resource::{IntoResource, Resource, base64},
+    resource_template::ResourceTemplate,
+    tool::Tool,
+    tool_result::{IntoToolResult, Structured},
+    visibility::Offer,
 };
-pub use session::{ClientSession, ServerSession, Session};
 #[cfg(feature = "skills")]
-pub use skills::{SkillFault, SkillFile};
-pub use tasks::{Started, TaskHandle, TaskPolicy};
-pub use uri::is_uri;
-pub use uri_template::{InvalidTemplate, UriTemplate};
+pub use skills::verify::{SkillFault, SkillFile};
+pub use tasks::handle::{Started, TaskHandle};
+pub use util::{
+    uri::is_uri,
+    uri_template::{InvalidTemplate, UriTemplate},
+};

@@ -1,16 +1,19 @@
 //! The interface between this crate and drivers: what a driver needs to run the jobs of a connection.
 //!
-//! A driver keeps jobs in [`Jobs`], runs their handlers in a [`Duty`], and names its peer with a [`Holder`].
+//! A driver lends its connection out as a [`Link`](crate::Link), keeps jobs in [`Jobs`], runs their handlers in a [`Duty`],
+//! and names its peer with a [`Holder`].
 
-mod current_handler;
-mod holder;
-mod job_queue;
+pub(crate) mod connection_handle;
+pub(crate) mod current_handler;
+pub(crate) mod deferred;
+pub(crate) mod holder;
+pub(crate) mod job_queue;
+pub(crate) mod waiters;
 
-pub(crate) use current_handler::waits;
 pub use current_handler::{Duty, on_wait};
 pub use holder::Holder;
 pub use job_queue::{JobLimits, Jobs, Slot, weight};
 
-pub use crate::queue::Queue;
 #[doc(hidden)]
-pub use crate::random::Random;
+pub use crate::util::random::Random;
+pub use crate::util::wait_queue::Queue;

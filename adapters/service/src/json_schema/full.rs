@@ -7,7 +7,7 @@ use super::{
     SchemaError,
     cost::{Cost, PATTERN_BYTES},
 };
-use crate::texts::excerpt;
+use crate::util::text_arguments::excerpt;
 
 /// A schema that is ready, whatever it says.
 #[derive(Clone, Debug)]

@@ -7,12 +7,12 @@
 //! `schemas`; without it, a schema that says more is refused.
 
 #[cfg(feature = "schemas")]
-mod cost;
+pub(crate) mod cost;
 #[cfg(feature = "schemas")]
-mod derive;
+pub(crate) mod derive;
 #[cfg(feature = "schemas")]
-mod full;
-mod simple;
+pub(crate) mod full;
+pub(crate) mod simple;
 
 use std::{fmt, sync::Arc};
 
@@ -21,10 +21,11 @@ use mcp_proto::{
     wire::{JsonObject, RawJson},
 };
 
-#[cfg(feature = "schemas")]
-pub(crate) use self::derive::{of, of_written};
-use self::simple::Simple;
-use crate::{CallError, Pending, texts::excerpt};
+use crate::{
+    outbound::{error::CallError, pending::Pending},
+    util::text_arguments::excerpt,
+};
+use simple::Simple;
 
 /// Why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]

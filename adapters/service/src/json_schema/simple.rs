@@ -203,8 +203,8 @@ impl fmt::Display for Types {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Checker;
     use super::*;
+    use crate::json_schema::Checker;
     use mcp_proto::wire::{Json, JsonObject};
     use serde_json::{Value, json};
 

@@ -1,16 +1,12 @@
 //! What both sides know of skills: how a `SKILL.md` begins, and what a file has to be like that is said to belong to one.
 
-mod frontmatter;
-mod verify;
-mod yaml;
+pub(crate) mod frontmatter;
+pub(crate) mod verify;
+pub(crate) mod yaml;
 
 use std::fmt::Write;
 
 use hmac_sha256::Hash;
-
-pub(crate) use frontmatter::parse;
-pub use verify::{SkillFault, SkillFile};
-pub(crate) use verify::{announced, verified};
 
 /// The file that makes a folder a skill.
 pub(crate) const MANIFEST: &str = "SKILL.md";

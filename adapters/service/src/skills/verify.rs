@@ -4,8 +4,12 @@ use std::{collections::HashSet, fmt};
 
 use mcp_proto::schema::{ReadResourceResult, ResourceContents, Skill, SkillResource, SkillResources, decode_base64};
 
-use super::{MANIFEST, digest, frontmatter, parse, root};
-use crate::texts::excerpt;
+use super::{
+    MANIFEST, digest,
+    frontmatter::{self, parse},
+    root,
+};
+use crate::util::text_arguments::excerpt;
 
 /// Why a file of a skill must not be used.
 ///

@@ -6,7 +6,7 @@
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 use serde_json::{Map, Number, Value};
 
-use crate::texts::excerpt;
+use crate::util::text_arguments::excerpt;
 
 /// How deep it can be nested.
 const MAX_DEPTH: usize = 32;

@@ -13,7 +13,15 @@ use mcp_proto::{
 };
 use serde_core::de::DeserializeOwned;
 
-use crate::{CallError, Calls, Peer, Pending, Role, calls::Desk, pending::decode};
+use crate::{
+    inbound::state::Role,
+    outbound::{
+        calls::{Calls, Desk},
+        error::CallError,
+        peer::Peer,
+        pending::{Pending, decode},
+    },
+};
 
 /// What came of a request that asked for a task.
 #[derive(Debug)]

@@ -1,11 +1,4 @@
-//! Requests that are answered at once and done later (2025-11-25): both for whoever asks and for whoever does it.
+//! Tasks of 2025-11-25, of both roles: a request that is answered with a task, and its result later.
 
-mod handle;
-mod policy;
-mod receiver;
-mod store;
-
-pub use handle::{Started, TaskHandle};
-pub use policy::TaskPolicy;
-pub(crate) use receiver::params;
-pub(crate) use store::TaskStore;
+pub(crate) mod handle;
+pub(crate) mod receiver;

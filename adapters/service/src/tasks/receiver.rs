@@ -14,17 +14,22 @@ use mcp_proto::{
 };
 use serde_core::de::DeserializeOwned;
 
-use super::store::{Effects, tell};
+use crate::inbound::session_tasks::{Effects, tell};
 use crate::{
-    Context, Job, Later, Link, Order, Role,
-    around::Around,
-    link::Kind,
-    reply::{Answer, Reply, respond},
-    role::Asked,
-    session::Shared,
-    span::Span,
-    texts::excerpt,
-    work::{Origin, Work},
+    driver_api::{
+        connection_handle::{Job, Kind, Link, Order},
+        deferred::Later,
+    },
+    inbound::{
+        context::Context,
+        in_flight::{Origin, Work},
+        middleware::Around,
+        responder::{Answer, Reply, respond},
+        session::Shared,
+        span::Span,
+        state::{Asked, Role},
+    },
+    util::text_arguments::excerpt,
 };
 
 /// Answers that there was no room for.

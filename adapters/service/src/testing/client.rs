@@ -18,11 +18,17 @@ use mcp_proto::{
 use serde_core::Serialize;
 
 use super::{
-    Side, Transcript, Workers,
     end::{Clock, End},
-    transcript::Recorder,
+    transcript::{Recorder, Side, Transcript},
+    workers::Workers,
 };
-use crate::{CallError, ClientSession, Host, Peer, Pending, ServerSession, Service, sync::lock};
+use crate::{
+    client::Host,
+    inbound::session::{ClientSession, ServerSession},
+    outbound::{error::CallError, peer::Peer, pending::Pending},
+    server::Service,
+    util::lock::lock,
+};
 
 /// A client of a service, in memory and with time that only passes when it has to. See the [module](super).
 ///

@@ -19,11 +19,14 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use super::Workers;
+use super::workers::Workers;
 use crate::{
-    Application, Link, Lobby, Run, Running,
-    driver_api::{JobLimits, Jobs, Slot, weight},
-    sync::lock,
+    driver_api::{
+        connection_handle::{Application, Link, Run, Running},
+        job_queue::{JobLimits, Jobs, Slot, weight},
+        waiters::Lobby,
+    },
+    util::lock::lock,
 };
 
 /// The time of a test.

@@ -47,14 +47,10 @@
 //! when all of them have ended or wait for something through their [`Context`](crate::Context), so they may wait for nothing
 //! else than for each other; of the threads that a handler starts by itself nothing is known.
 
-mod client;
-mod end;
-mod transcript;
-mod workers;
+pub(crate) mod client;
+pub(crate) mod end;
+pub(crate) mod transcript;
+pub(crate) mod workers;
 
 pub use client::{Setup, TestClient};
 pub use transcript::{Line, Side, Transcript};
-pub(crate) use workers::{Workers, workers};
-
-#[cfg(test)]
-pub(crate) use crate::tests::pair::{Pair, code};

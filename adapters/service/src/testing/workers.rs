@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::sync::lock;
+use crate::util::lock::lock;
 
 /// How long a handler may be busy, in real time. It is not virtual: nobody knows what it does.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -15,11 +15,19 @@ use mcp_proto::{
 use serde_json::json;
 
 use super::echo;
+use super::pair::{Pair, code};
 use crate::{
-    Answered, CallError, Completing, Context, Ended, Failure, Host, Incoming, Prompt, Resource, Rest, Service,
-    ServiceBuilder, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::Host,
+    inbound::{
+        context::Context,
+        failure::Failure,
+        middleware::{Answered, Ended, Incoming, Rest},
+    },
+    outbound::error::CallError,
+    server::{
+        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource, tool::Tool,
+    },
+    util::lock::lock,
 };
 
 type Seen = Arc<Mutex<Vec<String>>>;
@@ -29,7 +37,7 @@ fn host() -> Host {
 }
 
 /// Notes what comes by under this name, and how it ended.
-async fn note<E: crate::Role>(
+async fn note<E: crate::inbound::state::Role>(
     seen: Seen,
     who: &'static str,
     call: Incoming<E>,

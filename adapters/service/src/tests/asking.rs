@@ -17,7 +17,14 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::modern::{everything, form, modern, said, send, text};
-use crate::{CallError, Context, Failure, Host, HostBuilder, Roots, Service, Tool, sync::lock, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::{Host, builder::HostBuilder, roots::Roots},
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, tool::Tool},
+    util::lock::lock,
+};
 
 /// The questions that a tool is answered with, and what it says when they are answered.
 fn ask(pair: &Pair, capabilities: Value, params: Value, answers: Option<(&Value, Value)>) -> Result<Value, Value> {

@@ -23,11 +23,20 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::echo;
+use super::pair::{Pair, code};
 use crate::{
-    Application, Completing, Context, Failure, Host, HostBuilder, Job, Later, Order, Prompt, Resource,
-    ResourceTemplate, Roots, Run, Service, ServiceBuilder, Started, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::{Host, builder::HostBuilder, roots::Roots},
+    driver_api::{
+        connection_handle::{Application, Job, Order, Run},
+        deferred::Later,
+    },
+    inbound::{context::Context, failure::Failure},
+    server::{
+        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
+        resource_template::ResourceTemplate, tool::Tool,
+    },
+    tasks::handle::Started,
+    util::lock::lock,
 };
 
 /// Not done when it is polled for the first time.
@@ -462,7 +471,9 @@ fn tasks_run_futures() {
         .expect("a good service");
     let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
     let server = pair.to_server();
-    let tools = pair.finish(std::thread::spawn(move || crate::block_on(server.all_tools().gather()))).expect("a list");
+    let tools = pair
+        .finish(std::thread::spawn(move || crate::driver_api::deferred::block_on(server.all_tools().gather())))
+        .expect("a list");
     let started = pair.to_server().call_tool_as_task(&tools[0], (), None).expect("it can be sent");
     let Started::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };
     assert_eq!(pair.wait(task.result().expect("it can be sent")).expect("a result").content[0].as_text(), Some("m"));

@@ -12,7 +12,13 @@ use mcp_proto::connection::RequestOptions;
 use serde_json::json;
 
 use super::echo;
-use crate::{CallError, Context, Pending, Tool, sync::lock, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    inbound::context::Context,
+    outbound::{error::CallError, pending::Pending},
+    server::tool::Tool,
+    util::lock::lock,
+};
 
 fn counting() -> Pair {
     let count = |steps: u32| {
@@ -20,7 +26,7 @@ fn counting() -> Pair {
             for step in 0..steps {
                 context.progress(f64::from(step), Some(f64::from(steps)), Some("on it")).wait()?;
             }
-            Ok::<_, crate::Failure>("done")
+            Ok::<_, crate::inbound::failure::Failure>("done")
         })
     };
     let quiet = Tool::new("quiet", |context: Context| context.sleep(Duration::from_secs(30)).wait());
@@ -122,12 +128,13 @@ fn a_call_can_be_awaited() {
 
 #[test]
 fn results_are_decoded_by_their_method() {
-    let pair =
-        Pair::scripted(&crate::Host::builder("client", "1").build(), |_, params| match params["name"].as_str() {
+    let pair = Pair::scripted(&crate::client::Host::builder("client", "1").build(), |_, params| {
+        match params["name"].as_str() {
             Some("odd") => Ok(json!({"content": "no list"})),
             Some("late") => Ok(json!({"tools": []})),
             _ => Ok(json!({"content": []})),
-        });
+        }
+    });
     let server = pair.to_server();
     let call = |name: &str| pair.wait(server.call_tool(name, ()).expect("it can be sent"));
     assert!(matches!(call("odd"), Err(CallError::Decode(why)) if why.contains("content")));

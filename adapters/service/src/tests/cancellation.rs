@@ -15,7 +15,14 @@ use mcp_proto::{
 use serde_json::json;
 
 use super::echo;
-use crate::{CallError, Context, Failure, Host, Service, Tool, sync::lock, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, tool::Tool},
+    util::lock::lock,
+};
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
@@ -72,7 +79,7 @@ fn dropping_a_call_cancels_it() {
 
 #[test]
 fn a_job_that_is_cancelled_before_it_runs_never_runs() {
-    use crate::{Application, Job};
+    use crate::driver_api::connection_handle::{Application, Job};
     use mcp_proto::connection::Event;
 
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));
@@ -97,7 +104,7 @@ fn a_job_that_is_cancelled_before_it_runs_never_runs() {
 
 #[test]
 fn a_job_that_is_never_run_is_answered_all_the_same() {
-    use crate::Application;
+    use crate::driver_api::connection_handle::Application;
     use mcp_proto::connection::Event;
 
     let pair = Pair::simple(&echo().build().expect("a good service"));
@@ -131,7 +138,7 @@ fn questions_end_with_the_request_they_were_asked_for() {
     let stopped = Arc::new(Mutex::new(None));
     let (asking, stopping) = (asked.clone(), stopped.clone());
     let host = Host::builder("client", "1")
-        .roots(&crate::Roots::default())
+        .roots(&crate::client::roots::Roots::default())
         .sampling(move |_: CreateMessageParams, context| {
             asking.store(true, Ordering::SeqCst);
             let _ = context.sleep(Duration::from_secs(30)).wait();

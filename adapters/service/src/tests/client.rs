@@ -15,10 +15,17 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::echo;
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Context, Failure, Host, HostBuilder, InvalidRoot, Roots, Service, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::{
+        Host,
+        builder::HostBuilder,
+        roots::{InvalidRoot, Roots},
+    },
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, tool::Tool},
+    util::lock::lock,
 };
 
 fn host() -> HostBuilder {
@@ -102,7 +109,7 @@ fn a_client_declares_what_it_has_handlers_for() {
         .sampling_with_context()
         .elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Decline))
         .roots(&roots)
-        .tasks(crate::TaskPolicy::default());
+        .tasks(crate::inbound::task_policy::TaskPolicy::default());
     let declared = all.build().config().capabilities.set();
     let expected = [
         Capability::Roots,
@@ -128,7 +135,10 @@ fn a_client_declares_what_it_has_handlers_for() {
         declared.iter().collect::<Vec<_>>(),
         [Capability::Roots, Capability::Elicitation, Capability::ElicitationForm, Capability::TasksExtension]
     );
-    let bare = Host::builder("client", "1").sampling_with_tools().tasks(crate::TaskPolicy::default()).build();
+    let bare = Host::builder("client", "1")
+        .sampling_with_tools()
+        .tasks(crate::inbound::task_policy::TaskPolicy::default())
+        .build();
     let declared = bare.config().capabilities.set();
     assert_eq!(declared.iter().collect::<Vec<_>>(), [Capability::TasksExtension], "there is nothing behind the others");
 

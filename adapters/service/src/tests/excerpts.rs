@@ -3,8 +3,13 @@
 use mcp_proto::{protocol::ProtocolVersion, schema::PromptArgument};
 use serde_json::{Value, json};
 
+use super::pair::Pair;
 use super::{echo, object};
-use crate::{Failure, Host, Prompt, Tool, testing::Pair};
+use crate::{
+    client::Host,
+    inbound::failure::Failure,
+    server::{prompt::Prompt, tool::Tool},
+};
 
 #[derive(serde::Deserialize)]
 struct Chosen {
@@ -41,7 +46,7 @@ fn an_error_repeats_little_of_a_request() {
                 .tool(Tool::with_schema("choose", schema.clone(), |_: Chosen| "chosen"))
                 .prompt(
                     Prompt::with_arguments("choose", [PromptArgument::new("choice")], |_: Chosen| "chosen")
-                        .complete("choice", |_: crate::Completing| vec!["One"]),
+                        .complete("choice", |_: crate::server::completion::Completing| vec!["One"]),
                 )
                 .on_request("x/custom", |_: Chosen, _| Ok::<_, Failure>("chosen"))
                 .build()

@@ -12,7 +12,13 @@ use mcp_proto::{
 use serde_json::Value;
 
 use super::echo;
-use crate::{Context, Host, Resource, ResourceTemplate, Service, Tool, sync::lock, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::Host,
+    inbound::context::Context,
+    server::{Service, resource::Resource, resource_template::ResourceTemplate, tool::Tool},
+    util::lock::lock,
+};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
@@ -127,7 +133,7 @@ fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
             let info = context.info();
             let trace = info.trace.as_ref().and_then(TraceContext::trace_id).map(str::to_owned);
             lock(&notes).push((info.log_level, trace));
-            Ok::<_, crate::Failure>("logged")
+            Ok::<_, crate::inbound::failure::Failure>("logged")
         }))
         .build()
         .expect("a good service");
@@ -139,7 +145,7 @@ fn a_call_says_what_it_wants_to_hear_of_and_where_it_belongs() {
 
     let pair = Pair::new(&host, &service, ProtocolVersion::V2026_07_28);
     assert!(pair.to_server().capabilities().contains(Capability::Logging));
-    let call = |server: crate::Peer<_>| {
+    let call = |server: crate::outbound::peer::Peer<_>| {
         let pending = server.call_tool("logs", ()).expect("it can be sent");
         pair.wait(pending).expect("it runs");
         (std::mem::take(&mut *lock(&heard)), lock(&seen).pop().expect("it ran"))

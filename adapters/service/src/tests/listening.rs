@@ -16,7 +16,12 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::echo;
-use crate::{CallError, Host, Listening, Service, Tool, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::{Host, listening::Listening},
+    outbound::error::CallError,
+    server::{Service, tool::Tool},
+};
 
 const V: ProtocolVersion = ProtocolVersion::V2026_07_28;
 

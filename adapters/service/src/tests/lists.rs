@@ -11,10 +11,13 @@ use mcp_proto::{
 use serde_json::json;
 
 use super::body;
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Context, Host, PageLimits, Prompt, Resource, ResourceTemplate, Service, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::{Host, pages::PageLimits},
+    inbound::context::Context,
+    outbound::error::CallError,
+    server::{Service, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool},
+    util::lock::lock,
 };
 
 fn long_service() -> Service {
@@ -208,7 +211,7 @@ fn log_messages_are_those_the_client_wants() {
                 context.log(level, Some("test"), json!({"at": level.as_str()})).wait()?;
             }
             context.log(LoggingLevel::Alert, None, "plain").wait()?;
-            Ok::<_, crate::Failure>("logged")
+            Ok::<_, crate::inbound::failure::Failure>("logged")
         }))
         .build()
         .expect("a good service");

@@ -18,10 +18,13 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Context, Failure, Host, HostBuilder, Prompt, Resource, Roots, Service, ServiceBuilder, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::{Host, builder::HostBuilder, roots::Roots},
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, builder::ServiceBuilder, prompt::Prompt, resource::Resource, tool::Tool},
+    util::lock::lock,
 };
 
 pub(super) fn form(field: &str) -> ElicitSchema {
@@ -265,7 +268,7 @@ fn only_some_requests_ask() {
     let service = Service::builder("test", "1")
         .prompt(Prompt::with_arguments("p", [mcp_proto::schema::PromptArgument::new("a")], || "text").complete(
             "a",
-            move |completing: crate::Completing| {
+            move |completing: crate::server::completion::Completing| {
                 lock(&note).push(completing.context.roots().wait());
                 vec!["x"]
             },

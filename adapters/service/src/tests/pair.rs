@@ -22,8 +22,16 @@ use mcp_proto::{
 use serde_json::Value;
 
 use crate::{
-    Application, CallError, ClientSession, Host, Job, Link, Lobby, Order, Peer, ServerSession, Service, Subscriptions,
-    driver_api::Holder, sync::lock,
+    client::{Host, listening::Subscriptions},
+    driver_api::{
+        connection_handle::{Application, Job, Link, Order},
+        holder::Holder,
+        waiters::Lobby,
+    },
+    inbound::session::{ClientSession, ServerSession},
+    outbound::{error::CallError, peer::Peer},
+    server::Service,
+    util::lock::lock,
 };
 
 /// How long a test may wait for threads of its own before it has failed.
@@ -350,7 +358,7 @@ impl Pair {
     /// that passes while they do something else is time that they do not sleep through.
     pub(crate) fn sleep_through<T: Send + 'static>(
         &self,
-        pending: crate::Pending<T>,
+        pending: crate::outbound::pending::Pending<T>,
         time: Duration,
     ) -> Result<T, CallError> {
         let waiting = thread::spawn(move || pending.wait());
@@ -364,7 +372,10 @@ impl Pair {
     }
 
     /// Waits for a request of the client or of the server, and moves lines meanwhile.
-    pub(crate) fn wait<T: Send + 'static>(&self, pending: crate::Pending<T>) -> Result<T, CallError> {
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        pending: crate::outbound::pending::Pending<T>,
+    ) -> Result<T, CallError> {
         let result = self.finish(thread::spawn(move || pending.wait()));
         self.settle();
         result
@@ -383,7 +394,7 @@ impl Pair {
     }
 
     /// A request of the client by name, on its way.
-    pub(crate) fn send(&self, method: &str, params: Value) -> crate::Pending<RawJson<'static>> {
+    pub(crate) fn send(&self, method: &str, params: Value) -> crate::outbound::pending::Pending<RawJson<'static>> {
         let params = Json::new(&params).expect("JSON");
         self.to_server().request_raw(method, Some(&RawJson::from(&params))).expect("it can be sent")
     }
@@ -435,7 +446,10 @@ impl Pair {
     }
 
     /// Waits for a request while handlers go on.
-    pub(crate) fn quick<T: Send + 'static>(&self, pending: crate::Pending<T>) -> Result<T, CallError> {
+    pub(crate) fn quick<T: Send + 'static>(
+        &self,
+        pending: crate::outbound::pending::Pending<T>,
+    ) -> Result<T, CallError> {
         self.finish(thread::spawn(move || pending.wait()))
     }
 

@@ -13,9 +13,11 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::body;
+use super::pair::{Pair, code};
 use crate::{
-    Completing, Context, Failure, Host, Prompt, RegisterError, Service,
-    testing::{Pair, code},
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    server::{Service, catalog::RegisterError, completion::Completing, prompt::Prompt},
 };
 
 #[derive(serde::Deserialize)]

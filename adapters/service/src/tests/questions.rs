@@ -10,10 +10,13 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Context, Failure, Host, HostBuilder, Roots, Service, ServiceBuilder, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::{Host, builder::HostBuilder, roots::Roots},
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, builder::ServiceBuilder, tool::Tool},
+    util::lock::lock,
 };
 
 fn name_form() -> ElicitSchema {

@@ -10,10 +10,18 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::body;
+use super::pair::{Pair, code};
 use crate::{
-    Changes, Context, Failure, Host, RegisterError, Resource, ResourceTemplate, Service, ServiceBuilder,
-    sync::lock,
-    testing::{Pair, code},
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    server::{
+        Service,
+        builder::ServiceBuilder,
+        catalog::{Changes, RegisterError},
+        resource::Resource,
+        resource_template::ResourceTemplate,
+    },
+    util::lock::lock,
 };
 
 #[derive(serde::Deserialize)]

@@ -6,7 +6,12 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use crate::{Context, Failure, Host, Prompt, Resource, Service, Tool, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    server::{Service, prompt::Prompt, resource::Resource, tool::Tool},
+};
 
 fn question() -> ElicitParams {
     ElicitFormParams::new("Go on?", ElicitSchema::new(Map::from([("x", StringSchema::default().into())]))).into()

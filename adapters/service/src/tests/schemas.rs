@@ -12,9 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::object;
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Host, OutputSchema, RegisterError, Service, Structured, Tool,
-    testing::{Pair, code},
+    client::Host,
+    json_schema::OutputSchema,
+    outbound::error::CallError,
+    server::{Service, catalog::RegisterError, tool::Tool, tool_result::Structured},
 };
 
 /// Where to go.
@@ -323,7 +326,7 @@ fn prompts_take_their_arguments_from_the_type() {
         copies: Option<u8>,
     }
     let service = Service::builder("test", "1")
-        .prompt(crate::Prompt::new("letter", |letter: Letter| {
+        .prompt(crate::server::prompt::Prompt::new("letter", |letter: Letter| {
             format!("{} {:?} {:?}", letter.to, letter.style, letter.copies)
         }))
         .build()

@@ -8,11 +8,14 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::{Pair, code};
 use super::{echo, object};
 use crate::{
-    CallError, Context, Failure, Fault, Host, Resource, Service, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    client::Host,
+    inbound::{context::Context, custom_methods::Fault, failure::Failure},
+    outbound::error::CallError,
+    server::{Service, resource::Resource, tool::Tool},
+    util::lock::lock,
 };
 
 #[test]
@@ -82,7 +85,7 @@ fn notifications_are_heard_in_order_and_before_what_follows() {
     assert_eq!(*lock(&eye), (0..200).map(Some).collect::<Vec<_>>());
 
     // A list waits for what the notification in front of it does: it becomes a job of its own.
-    use crate::Application;
+    use crate::driver_api::connection_handle::Application;
     use mcp_proto::{connection::Event, protocol::MethodName};
     let session = &pair.server_session;
     let told = Event::Notification { method: MethodName::new("vendor/grow"), params: None };

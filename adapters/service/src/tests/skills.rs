@@ -9,9 +9,19 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::body;
+use super::pair::{Pair, code};
 use crate::{
-    CallError, Changes, Host, Offer, RegisterError, Resource, Service, ServiceBuilder, Skill, SkillFault,
-    testing::{Pair, code},
+    client::Host,
+    outbound::error::CallError,
+    server::{
+        Service,
+        builder::ServiceBuilder,
+        catalog::{Changes, RegisterError},
+        resource::Resource,
+        skill::Skill,
+        visibility::Offer,
+    },
+    skills::verify::SkillFault,
 };
 
 const REVISIONS: [ProtocolVersion; 2] = [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];

@@ -12,14 +12,18 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::{Pair, code};
 use super::{
     body,
     modern::{everything, form, modern, obliging, send, text},
 };
 use crate::{
-    Context, Failure, Prompt, Resource, ResourceTemplate, Service, ServiceBuilder, Tool,
-    sync::lock,
-    testing::{Pair, code},
+    inbound::{context::Context, failure::Failure},
+    server::{
+        Service, builder::ServiceBuilder, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate,
+        tool::Tool,
+    },
+    util::lock::lock,
 };
 
 const VERSION: ProtocolVersion = ProtocolVersion::V2026_07_28;

@@ -12,10 +12,17 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::{Pair, code};
 use super::{body, echo, object};
 use crate::{
-    Changes, Context, Failure, Host, RegisterError, Service, Structured, Tool,
-    testing::{Pair, code},
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    server::{
+        Service,
+        catalog::{Changes, RegisterError},
+        tool::Tool,
+        tool_result::Structured,
+    },
 };
 
 fn pair(service: &Service, version: ProtocolVersion) -> Pair {

@@ -14,9 +14,14 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::Pair;
 use crate::{
-    Completing, Host, Offer, Prompt, RequestInfo, Resource, ResourceTemplate, Service, ServiceBuilder, Tool,
-    testing::Pair,
+    client::Host,
+    inbound::context::RequestInfo,
+    server::{
+        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
+        resource_template::ResourceTemplate, tool::Tool, visibility::Offer,
+    },
 };
 
 /// What is secret is for the admin.

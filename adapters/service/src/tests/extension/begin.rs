@@ -10,13 +10,19 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, Gate, ask, ask_as, begin, everything, get, methods_sent, modern, send_as, task_tool, until,
-    until_status, works,
+    EXTENSION, ask, ask_as, begin, everything, get, methods_sent, modern, send_as, task_tool, until, until_status,
+    works,
 };
+use crate::tests::tasks::Gate;
 use crate::{
-    CallError, Context, Failure, Host, Service, ServiceBuilder, TaskPolicy, Tool,
-    testing::{Pair, code},
-    tests::echo,
+    client::Host,
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
+    outbound::error::CallError,
+    server::{Service, builder::ServiceBuilder, tool::Tool},
+    tests::{
+        echo,
+        pair::{Pair, code},
+    },
 };
 
 fn services(gate: &Gate) -> ServiceBuilder {
@@ -313,7 +319,12 @@ fn work_that_is_given_up_has_failed() {
         conn.handle_frame(now, mcp_proto::codec::Frame::new(line.as_bytes()))
             .map(mcp_proto::connection::Event::into_owned)
     });
-    let job = crate::Application::handle(&*pair.server_session, &link, event.expect("a request")).expect("a job");
+    let job = crate::driver_api::connection_handle::Application::handle(
+        &*pair.server_session,
+        &link,
+        event.expect("a request"),
+    )
+    .expect("a job");
     assert!(job.outlives_connection());
     pair.server.flush();
     let lines = pair.server.take_lines();

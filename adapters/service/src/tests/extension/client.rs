@@ -17,10 +17,16 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::{Gate, methods_sent, task_tool, works};
+use super::{methods_sent, task_tool, works};
+use crate::tests::tasks::Gate;
 use crate::{
-    CallError, Context, Failure, Host, HostBuilder, Pending, Service, ServiceBuilder, Started, TaskPolicy, sync::lock,
-    testing::Pair, tests::echo,
+    client::{Host, builder::HostBuilder},
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
+    outbound::{error::CallError, pending::Pending},
+    server::{Service, builder::ServiceBuilder},
+    tasks::handle::Started,
+    tests::{echo, pair::Pair},
+    util::lock::lock,
 };
 
 fn services(gate: &Gate) -> ServiceBuilder {
@@ -71,7 +77,7 @@ fn call(pair: &Pair, name: &str) -> Result<CallToolResult, CallError> {
 
 fn listed(name: &str, support: TaskSupport) -> ListedTool {
     let execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
-    ListedTool { execution, ..ListedTool::new(name, super::super::object(&json!({"type": "object"}))) }
+    ListedTool { execution, ..ListedTool::new(name, crate::tests::object(&json!({"type": "object"}))) }
 }
 
 fn sent(pair: &Pair) -> Vec<Value> {
@@ -203,7 +209,7 @@ fn a_handle_is_the_same_in_every_era() {
         let Started::Task(task) = begin("works") else { panic!("a task") };
         assert_eq!((&task.task().status, task.poll_interval()), (&TaskStatus::Working, Duration::from_millis(200)));
         assert_eq!(task.model_immediate_response(), None);
-        let look = |task: &crate::TaskHandle<CallToolResult, _>| {
+        let look = |task: &crate::tasks::handle::TaskHandle<CallToolResult, _>| {
             pair.quick(task.get().expect("it can be sent")).expect("a task").status
         };
         assert_eq!(look(&task), TaskStatus::Working);
@@ -221,7 +227,7 @@ fn a_handle_is_the_same_in_every_era() {
         let cancelled = pair.quick(task.cancel().expect("it can be sent")).expect("a receipt");
         assert_eq!(cancelled.map(|task| task.status).unwrap_or(TaskStatus::Cancelled), TaskStatus::Cancelled);
         pair.until(|| look(&task) == TaskStatus::Cancelled);
-        let known: crate::TaskHandle<CallToolResult, _> = pair.to_server().task(task.task().clone());
+        let known: crate::tasks::handle::TaskHandle<CallToolResult, _> = pair.to_server().task(task.task().clone());
         assert_eq!(look(&known), TaskStatus::Cancelled);
         drop((task, known));
         // A tool need not become one.

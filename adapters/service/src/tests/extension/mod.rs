@@ -11,8 +11,13 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
+use super::pair::Pair;
 use super::tasks::Gate;
-use crate::{Context, Failure, Host, Service, Tool, testing::Pair};
+use crate::{
+    client::Host,
+    inbound::{context::Context, failure::Failure},
+    server::{Service, tool::Tool},
+};
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
@@ -117,7 +122,7 @@ fn unlisten(pair: &Pair, subscription: &str) {
 
 /// What came with a subscription.
 fn heard(pair: &Pair, method: &str, subscription: &str) -> Vec<Value> {
-    let lines = crate::sync::lock(&pair.server.lines);
+    let lines = crate::util::lock::lock(&pair.server.lines);
     let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let params = lines.filter(|line| line["method"] == method).map(|mut line| line["params"].take());
     params.filter(|params| params["_meta"]["io.modelcontextprotocol/subscriptionId"] == subscription).collect()
@@ -129,7 +134,7 @@ fn told(pair: &Pair, subscription: &str) -> Vec<Value> {
 }
 
 fn methods_sent(pair: &Pair) -> Vec<String> {
-    let lines = crate::sync::lock(&pair.server.lines);
+    let lines = crate::util::lock::lock(&pair.server.lines);
     let lines = lines.iter().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     lines.filter_map(|line| Some(line.get("method")?.as_str()?.to_owned())).collect()
 }

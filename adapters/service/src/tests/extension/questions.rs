@@ -19,10 +19,15 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, Gate, begin, cancel, get, listen, modern, send_as, task_tool, told, unlisten, until, until_status,
-    update,
+    EXTENSION, begin, cancel, get, listen, modern, send_as, task_tool, told, unlisten, until, until_status, update,
 };
-use crate::{CallError, Context, Failure, Service, testing::code};
+use crate::tests::tasks::Gate;
+use crate::{
+    inbound::{context::Context, failure::Failure},
+    outbound::error::CallError,
+    server::Service,
+    tests::pair::code,
+};
 
 fn age() -> ElicitSchema {
     ElicitSchema {
@@ -205,7 +210,7 @@ fn a_task_that_is_cancelled_asks_nothing_any_more() {
         .tool(task_tool("asks", move |context: Context| {
             let first = context.elicit("How old?", age()).wait().map(|_| ());
             let second = context.elicit("How old?", age()).wait().map(|_| ());
-            crate::sync::lock(&seen).extend([first, second]);
+            crate::util::lock::lock(&seen).extend([first, second]);
             Err(Failure::new("no luck"))
         }))
         .build()
@@ -218,7 +223,7 @@ fn a_task_that_is_cancelled_asks_nothing_any_more() {
     assert!(task["status"] != "input_required" && task.get("inputRequests").is_none(), "{task}");
     update(&pair, &id, json!({key: aged(1)})).expect("a receipt");
     until_status(&pair, &id, "cancelled");
-    let heard = std::mem::take(&mut *crate::sync::lock(&heard));
+    let heard = std::mem::take(&mut *crate::util::lock::lock(&heard));
     assert!(matches!(heard[..], [Err(CallError::Cancelled), Err(CallError::Cancelled)]), "{heard:?}");
     pair.assert_clean();
 }
@@ -228,7 +233,10 @@ fn a_task_asks_as_much_at_once_as_there_is_room_for() {
     let all = Arc::new(AtomicBool::new(false));
     let has_asked = all.clone();
     let service = Service::builder("test", "1")
-        .task_policy(crate::TaskPolicy { max_questions: 3, ..crate::TaskPolicy::default() })
+        .task_policy(crate::inbound::task_policy::TaskPolicy {
+            max_questions: 3,
+            ..crate::inbound::task_policy::TaskPolicy::default()
+        })
         .tool(task_tool("asks", move |context: Context| {
             let asked: Vec<_> = (0..5).map(|_| context.elicit("How old?", age())).collect();
             has_asked.store(true, Ordering::SeqCst);

@@ -17,15 +17,19 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    Gate, ask, begin, cancel, everything, get, listen, modern, task_tool, told, unlisten, until, until_status, update,
-    works,
+    ask, begin, cancel, everything, get, listen, modern, task_tool, told, unlisten, until, until_status, update, works,
 };
+use crate::tests::tasks::Gate;
 use crate::{
-    Application, Context, Failure, Host, Service, ServiceBuilder, TaskPolicy,
-    driver_api::Holder,
-    sync::lock,
-    testing::{Pair, code},
-    tests::echo,
+    client::Host,
+    driver_api::{connection_handle::Application, holder::Holder},
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
+    server::{Service, builder::ServiceBuilder},
+    tests::{
+        echo,
+        pair::{Pair, code},
+    },
+    util::lock::lock,
 };
 
 fn kept(policy: TaskPolicy, gate: &Gate) -> ServiceBuilder {

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use super::{get, simple, start};
 use crate::tests::object;
-use crate::{Context, Service, Tool};
+use crate::{
+    inbound::context::Context,
+    server::{Service, tool::Tool},
+};
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
 fn service() -> Service {

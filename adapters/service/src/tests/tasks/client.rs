@@ -20,10 +20,14 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::{super::echo, Gate, RELATED, begun, gated, listed, simple, start};
+use super::{Gate, RELATED, begun, gated, listed, simple, start};
+use crate::tests::echo;
 use crate::{
-    CallError, Context, Failure, Host, HostBuilder, Started, TaskHandle, TaskPolicy,
-    testing::{Pair, code},
+    client::{Host, builder::HostBuilder},
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
+    outbound::error::CallError,
+    tasks::handle::{Started, TaskHandle},
+    tests::pair::{Pair, code},
 };
 
 // req: TASK-004 TASK-005 TASK-007 TASK-008 TASK-011

@@ -26,7 +26,14 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::echo;
-use crate::{Context, Failure, Host, Service, ServiceBuilder, Started, TaskPolicy, Tool, sync::lock, testing::Pair};
+use super::pair::Pair;
+use crate::{
+    client::Host,
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
+    server::{Service, builder::ServiceBuilder, tool::Tool},
+    tasks::handle::Started,
+    util::lock::lock,
+};
 
 const RELATED: &str = "io.modelcontextprotocol/related-task";
 
@@ -325,7 +332,7 @@ fn whatever_a_task_says_names_the_task() {
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("4"), "m"))
         })
         .elicitation(|_: ElicitFormParams, _| Ok::<_, Failure>(ElicitResult::decline()))
-        .roots(&crate::Roots::default())
+        .roots(&crate::client::roots::Roots::default())
         .on(move |task: TaskStatusParams, _| lock(&listening).push(task.status));
     let service = Service::builder("test", "1")
         .tool(task_tool("talks", |context| {

@@ -1,0 +1,213 @@
+//! How a host is put together.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use mcp_proto::{
+    connection::{ClientConfig, ClientEnd},
+    protocol::{Capability, CapabilitySet},
+    schema::{
+        ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult,
+        ElicitUrlParams,
+    },
+};
+
+use super::{Answerer, Host, Inner, roots::Roots};
+use crate::{
+    driver_api::{connection_handle::Kind, deferred::Later},
+    inbound::{
+        builder_common::{Common, common_methods, declared},
+        context::Context,
+        failure::Failure,
+        handler::Code,
+        task_policy::TaskPolicy,
+    },
+};
+
+/// Puts a [`Host`] together.
+#[must_use = "nothing happens before `build`"]
+pub struct HostBuilder {
+    common: Common<ClientEnd>,
+    sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
+    form: Option<Answerer<ElicitFormParams, ElicitResult>>,
+    url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
+    roots: Option<Roots>,
+    tasks: Option<TaskPolicy>,
+    /// What the model can be given.
+    given: CapabilitySet,
+}
+
+impl HostBuilder {
+    pub(super) fn new(name: String, version: String) -> Self {
+        Self {
+            common: Common::new(name, version),
+            sampling: None,
+            form: None,
+            url: None,
+            roots: None,
+            tasks: None,
+            given: CapabilitySet::EMPTY,
+        }
+    }
+
+    /// Answers `sampling/createMessage`: asks the model. [`Failure::rejected`] is for a user who says no.
+    ///
+    /// Requests whose tool results do not match their uses are refused before it is called.
+    pub fn sampling<F: Into<Failure>>(
+        mut self,
+        f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> Result<CreateMessageResult, F> + Send + Sync + 'static,
+    ) -> Self {
+        self.sampling = Some(answerer(f));
+        self
+    }
+
+    /// As [`sampling`](Self::sampling), for code that hands back a future.
+    pub fn sampling_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(CreateMessageParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<CreateMessageResult, F>> + Send + 'static,
+    {
+        self.sampling = Some(answerer_async(f));
+        self
+    }
+
+    /// The model may be given tools (2025-11-25). Without it, requests with tools are refused.
+    pub fn sampling_with_tools(mut self) -> Self {
+        self.given = self.given.with(Capability::SamplingTools);
+        self
+    }
+
+    /// The model may be given the context of this server or of all servers (2025-11-25).
+    pub fn sampling_with_context(mut self) -> Self {
+        self.given = self.given.with(Capability::SamplingContext);
+        self
+    }
+
+    /// Answers `elicitation/create` with a form (2025-06-18): asks the user.
+    ///
+    /// What the user has not filled in gets its default, and an answer that does not fit the form is not sent.
+    pub fn elicitation<F: Into<Failure>>(
+        mut self,
+        f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> Result<ElicitResult, F> + Send + Sync + 'static,
+    ) -> Self {
+        self.form = Some(answerer(f));
+        self
+    }
+
+    /// As [`elicitation`](Self::elicitation), for code that hands back a future.
+    pub fn elicitation_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(ElicitFormParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<ElicitResult, F>> + Send + 'static,
+    {
+        self.form = Some(answerer_async(f));
+        self
+    }
+
+    /// Answers `elicitation/create` with a page (2025-11-25): shows the user where it leads, and opens it if the user
+    /// wants to. Nothing else opens it.
+    pub fn elicitation_url<F: Into<Failure>>(
+        mut self,
+        f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> Result<ElicitAction, F> + Send + Sync + 'static,
+    ) -> Self {
+        self.url = Some(answerer(f));
+        self
+    }
+
+    /// As [`elicitation_url`](Self::elicitation_url), for code that hands back a future.
+    pub fn elicitation_url_async<F: Into<Failure>, T>(
+        mut self,
+        f: impl Fn(ElicitUrlParams, Context<ClientEnd>) -> T + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: Future<Output = Result<ElicitAction, F>> + Send + 'static,
+    {
+        self.url = Some(answerer_async(f));
+        self
+    }
+
+    /// Answers `roots/list`, and tells servers when the list changes.
+    pub fn roots(mut self, roots: &Roots) -> Self {
+        self.roots = Some(roots.clone());
+        self
+    }
+
+    /// Runs sampling and elicitation as tasks for servers that want that (2025-11-25).
+    pub fn tasks(mut self, policy: TaskPolicy) -> Self {
+        self.tasks = Some(policy);
+        self
+    }
+
+    common_methods!(ClientEnd);
+
+    /// The host.
+    #[must_use]
+    pub fn build(self) -> Host {
+        let mut config = ClientConfig::new(self.common.info.clone(), self.common.random.seed());
+        config.capabilities = self.capabilities();
+        config.settings = self.common.chosen_settings();
+        Host(Arc::new(Inner {
+            config: Arc::new(config),
+            sampling: self.sampling,
+            form: self.form,
+            url: self.url,
+            roots: self.roots,
+            custom: self.common.custom,
+            tasks: self.tasks.unwrap_or_default(),
+            random: self.common.random,
+        }))
+    }
+
+    /// What follows from the handlers.
+    fn capabilities(&self) -> ClientCapabilities {
+        let (sampling, form, url) = (self.sampling.is_some(), self.form.is_some(), self.url.is_some());
+        let tasks = self.tasks.is_some();
+        let gives = |capability| sampling && self.given.contains(capability);
+        let there = [
+            (Capability::Roots, self.roots.is_some()),
+            (Capability::RootsListChanged, self.roots.is_some()),
+            (Capability::Sampling, sampling),
+            (Capability::SamplingTools, gives(Capability::SamplingTools)),
+            (Capability::SamplingContext, gives(Capability::SamplingContext)),
+            (Capability::ElicitationForm, form),
+            (Capability::ElicitationUrl, url),
+            (Capability::TasksList, tasks && (sampling || form || url)),
+            (Capability::TasksCancel, tasks && (sampling || form || url)),
+            (Capability::TasksSampling, tasks && sampling),
+            (Capability::TasksElicitation, tasks && (form || url)),
+            // Calls that become tasks stay calls.
+            (Capability::TasksExtension, true),
+        ];
+        let mut capabilities: ClientCapabilities = declared(&there, self.common.withheld).collect();
+        if !self.common.experimental.is_empty() {
+            capabilities.experimental = Some(self.common.experimental.clone());
+        }
+        capabilities
+    }
+}
+
+fn answerer<P: 'static, R: 'static, F: Into<Failure>>(
+    f: impl Fn(P, Context<ClientEnd>) -> Result<R, F> + Send + Sync + 'static,
+) -> Answerer<P, R> {
+    let run = move |params, context| Later::ready(f(params, context).map_err(Into::into));
+    Code { kind: Kind::Sync, run: Box::new(run) }
+}
+
+fn answerer_async<P: 'static, R: 'static, F: Into<Failure>, T: Future<Output = Result<R, F>> + Send + 'static>(
+    f: impl Fn(P, Context<ClientEnd>) -> T + Send + Sync + 'static,
+) -> Answerer<P, R> {
+    let run = move |params, context| {
+        let future = f(params, context);
+        Later::new(async move { future.await.map_err(Into::into) })
+    };
+    Code { kind: Kind::Async, run: Box::new(run) }
+}
+
+impl fmt::Debug for HostBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HostBuilder").field("info", &self.common.info).finish_non_exhaustive()
+    }
+}

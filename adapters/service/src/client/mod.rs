@@ -1,0 +1,98 @@
+//! What an application does for the servers that it uses.
+
+pub(crate) mod builder;
+pub(crate) mod listening;
+pub(crate) mod pages;
+pub(crate) mod requests;
+pub(crate) mod role;
+pub(crate) mod roots;
+pub(crate) mod skills;
+
+use std::{fmt, sync::Arc};
+
+use mcp_proto::{
+    connection::{ClientConfig, ClientEnd},
+    schema::{CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams},
+};
+
+use crate::{
+    driver_api::deferred::Later,
+    inbound::{
+        context::Context, custom_methods::Custom, failure::Failure, handler::Code, session::ClientSession,
+        session_tasks::TaskStore, task_policy::TaskPolicy,
+    },
+    util::random::Random,
+};
+use builder::HostBuilder;
+use listening::Subscriptions;
+use roots::Roots;
+
+type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Later<Result<R, Failure>> + Send + Sync>;
+
+/// What an application does for the servers that it uses: answer for its model and its user, show its roots, and
+/// listen.
+///
+/// It is built once, is cheap to clone, and serves any number of connections, each through a [`session`](Self::session)
+/// of its own.
+///
+/// ```
+/// use mcp_proto::schema::{LogMessageParams, Root};
+/// use mcp_service::{Host, Roots};
+///
+/// let roots = Roots::new([Root::new("file:///home/me/project")])?;
+/// let host = Host::builder("editor", "1.0.0")
+///     .roots(&roots)
+///     .on(|log: LogMessageParams, _server| eprintln!("{}: {}", log.level, log.data.get()))
+///     .build();
+/// assert!(host.config().capabilities.roots.is_some());
+/// # Ok::<(), mcp_service::InvalidRoot>(())
+/// ```
+#[derive(Clone)]
+pub struct Host(pub(crate) Arc<Inner>);
+
+pub(crate) struct Inner {
+    config: Arc<ClientConfig>,
+    pub(crate) sampling: Option<Answerer<CreateMessageParams, CreateMessageResult>>,
+    pub(crate) form: Option<Answerer<ElicitFormParams, ElicitResult>>,
+    pub(crate) url: Option<Answerer<ElicitUrlParams, ElicitAction>>,
+    pub(crate) roots: Option<Roots>,
+    pub(crate) custom: Custom<ClientEnd>,
+    tasks: TaskPolicy,
+    random: Random,
+}
+
+impl Host {
+    /// Begins a host with this name and version.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> HostBuilder {
+        HostBuilder::new(name.into(), version.into())
+    }
+
+    /// What a connection is configured with: who this is, and what it can do for servers, which follows from its
+    /// handlers.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        self.0.config.clone()
+    }
+
+    /// What runs on one connection.
+    #[must_use]
+    pub fn session(&self) -> ClientSession {
+        self.session_with(Subscriptions::new())
+    }
+
+    /// What runs on one connection, and listens there to what was listened to on an earlier one.
+    #[must_use]
+    pub fn session_with(&self, subscriptions: Subscriptions) -> ClientSession {
+        let tasks = TaskStore::new(self.0.tasks.clone(), self.0.random.clone());
+        ClientSession::new(self.clone(), tasks, subscriptions)
+    }
+}
+
+impl fmt::Debug for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Host")
+            .field("info", &self.0.config.info)
+            .field("custom", &self.0.custom)
+            .finish_non_exhaustive()
+    }
+}

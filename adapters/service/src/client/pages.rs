@@ -1,0 +1,164 @@
+//! Lists that come page by page.
+
+use std::{collections::HashSet, fmt, sync::Arc, time::Duration, vec};
+
+use mcp_proto::{
+    connection::{ClientEnd, SendError},
+    rpc::Timestamp,
+};
+
+use crate::{
+    driver_api::{connection_handle::Link, deferred::block_on},
+    outbound::{error::CallError, peer::Peer, pending::Pending},
+};
+
+/// How far a list is followed. A server decides how long its lists are, so somebody has to say when it is enough.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageLimits {
+    /// Pages. Default 1,000.
+    pub pages: usize,
+    /// Items. Default 100,000.
+    pub items: usize,
+    /// Time for all pages together. Default 5 minutes.
+    pub time: Duration,
+}
+
+impl Default for PageLimits {
+    fn default() -> Self {
+        Self { pages: 1000, items: 100_000, time: Duration::from_secs(300) }
+    }
+}
+
+/// The items of a page, and where the next one starts.
+type Page<T> = (Vec<T>, Option<String>);
+type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send>;
+
+/// Everything in a list of the server, page by page as far as it is looked at.
+///
+/// For threads it is an iterator, which blocks for each page. Tasks take one item after the other with
+/// [`try_next`](Self::try_next), or all of them with [`gather`](Self::gather).
+///
+/// A list ends without a cursor, up to 2025-11-25 also with an empty one. One that comes back to a cursor it has had, or that is longer than
+/// the [limits](Self::limits), ends with [`CallError::Invalid`]. After an error there is nothing more.
+pub struct Pages<T> {
+    link: Arc<dyn Link<ClientEnd>>,
+    fetch: Fetch<T>,
+    limits: PageLimits,
+    items: vec::IntoIter<T>,
+    /// Where to go on.
+    next: Next,
+    seen: HashSet<String>,
+    pages: usize,
+    count: usize,
+    until: Timestamp,
+}
+
+enum Next {
+    First,
+    Cursor(String),
+    End,
+}
+
+impl<T> Pages<T> {
+    pub(super) fn new(
+        peer: &Peer<ClientEnd>,
+        fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
+    ) -> Self {
+        let this = Self {
+            link: peer.link().clone(),
+            fetch: Box::new(fetch),
+            limits: PageLimits::default(),
+            items: Vec::new().into_iter(),
+            next: Next::First,
+            seen: HashSet::new(),
+            pages: 0,
+            count: 0,
+            until: Timestamp::ZERO,
+        };
+        this.limits(PageLimits::default())
+    }
+
+    /// Other limits than the default ones. The time counts from now on.
+    #[must_use]
+    pub fn limits(mut self, limits: PageLimits) -> Self {
+        self.until = self.link.run(|_, now| now) + limits.time;
+        self.limits = limits;
+        self
+    }
+
+    /// The next item, `None` at the end. Dropping the future in the middle of it loses nothing.
+    ///
+    /// # Errors
+    /// If a page cannot be had. There is nothing more then.
+    pub async fn try_next(&mut self) -> Result<Option<T>, CallError> {
+        loop {
+            if let Some(item) = self.items.next() {
+                return Ok(Some(item));
+            }
+            if matches!(self.next, Next::End) {
+                return Ok(None);
+            }
+            if let Err(error) = self.turn_page().await {
+                self.next = Next::End;
+                return Err(error);
+            }
+        }
+    }
+
+    /// All items that are left.
+    ///
+    /// # Errors
+    /// If a page cannot be had.
+    pub async fn gather(mut self) -> Result<Vec<T>, CallError> {
+        let mut all = Vec::new();
+        while let Some(item) = self.try_next().await? {
+            all.push(item);
+        }
+        Ok(all)
+    }
+
+    async fn turn_page(&mut self) -> Result<(), CallError> {
+        let invalid = |why: &str| Err(CallError::Invalid(why.into()));
+        if self.pages >= self.limits.pages {
+            return invalid("the list has too many pages");
+        }
+        if self.link.run(|_, now| now) >= self.until {
+            return invalid("the list takes too long");
+        }
+        let cursor = match &self.next {
+            Next::Cursor(cursor) => Some(cursor.as_str()),
+            Next::First | Next::End => None,
+        };
+        let (items, next) = (self.fetch)(cursor)?.await?;
+        self.pages += 1;
+        self.count += items.len();
+        if self.count > self.limits.items {
+            return invalid("the list has too many items");
+        }
+        let version = self.link.look(|conn| conn.version());
+        let leads_on =
+            |cursor: &str| !cursor.is_empty() || version.is_some_and(|version| !version.takes_empty_cursor_for_none());
+        self.next = match next.filter(|cursor| leads_on(cursor)) {
+            None => Next::End,
+            Some(cursor) if self.seen.insert(cursor.clone()) => Next::Cursor(cursor),
+            Some(_) => return invalid("the list comes back to where it was"),
+        };
+        self.items = items.into_iter();
+        Ok(())
+    }
+}
+
+impl<T> Iterator for Pages<T> {
+    type Item = Result<T, CallError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        block_on(self.try_next()).transpose()
+    }
+}
+
+impl<T> fmt::Debug for Pages<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("pages", &self.pages).field("items", &self.count).finish_non_exhaustive()
+    }
+}

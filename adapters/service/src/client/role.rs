@@ -1,0 +1,255 @@
+//! What a client answers.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    sync::{Arc, Mutex},
+};
+
+use mcp_proto::{
+    connection::{ClientEnd, Connection, RequestOptions, SendError},
+    protocol::{Capability, Method, MethodName, ProtocolVersion},
+    rpc::{CallId, ReplyKey, Timestamp},
+    schema::{
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+        ElicitUrlParams, ElicitationCompleteParams, Encode, ListRootsResult, Meta, TaskMetadata,
+        UrlElicitationRequired, check_tool_results,
+    },
+    wire::{ErrorCode, ErrorObject, RawJson},
+};
+
+use super::{Host, listening, roots::Roots};
+use crate::{
+    driver_api::{
+        connection_handle::{Job, Kind, Link},
+        deferred::Later,
+    },
+    inbound::{
+        context::{Context, RequestInfo},
+        custom_methods::Custom,
+        responder::Answer,
+        session::Shared,
+        state::{Asked, Role},
+    },
+    tasks::receiver::params,
+    util::{elicitation_form as form, lock::lock, text_arguments::excerpt},
+};
+
+/// Pages that may be open at once. The oldest is forgotten first: users leave pages without finishing them.
+const OPEN_PAGES: usize = 256;
+
+/// What a client keeps of one connection: the pages that its user was asked to open, by id.
+#[derive(Default)]
+pub struct State {
+    pages: Mutex<VecDeque<String>>,
+}
+
+impl State {
+    fn opened(&self, id: &str) {
+        let mut pages = lock(&self.pages);
+        if pages.len() == OPEN_PAGES {
+            pages.pop_front();
+        }
+        pages.push_back(id.to_owned());
+    }
+
+    /// Whether the page was open.
+    fn closed(&self, id: &str) -> bool {
+        let mut pages = lock(&self.pages);
+        let found = pages.iter().position(|page| page == id);
+        found.and_then(|at| pages.remove(at)).is_some()
+    }
+}
+
+impl Role for ClientEnd {
+    type Home = Host;
+    type State = State;
+
+    fn begun(shared: &Arc<Shared<Self>>) {
+        if let Some(roots) = &shared.home.0.roots {
+            roots.join(shared);
+        }
+    }
+
+    fn ended(shared: &Shared<Self>) {
+        if let Some(roots) = &shared.home.0.roots {
+            roots.leave(shared);
+        }
+    }
+
+    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
+        let host = &shared.home.0;
+        let answer = match asked.method.known() {
+            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&asked, |shared| {
+                Ok(ListRootsResult::new(shared.home.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
+            })),
+            Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&asked),
+            Some(Method::Elicit) => shared.elicit(&asked),
+            Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
+                Ok(shared.asked_about_tasks(method, &asked))
+            }
+            _ => return Err(asked),
+        };
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
+    }
+
+    fn ready(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>) {
+        listening::ready(link, &shared.calls);
+    }
+
+    fn is_news(shared: &Shared<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>) -> bool {
+        if method.known() == Some(Method::SubscriptionsAcknowledged)
+            && let (Some(link), Some(params)) = (shared.calls.link(), params)
+            && let Some(call) = link.run(|conn, _| conn.subscription(params))
+        {
+            shared.calls.acknowledged(call, params);
+        }
+        if method.known() != Some(Method::ElicitationComplete) {
+            return true;
+        }
+        let done = params.and_then(|params| params.decode::<ElicitationCompleteParams>().ok());
+        done.is_some_and(|done| shared.state.closed(&done.elicitation_id))
+    }
+
+    fn refused(shared: &Shared<Self>, error: &ErrorObject) {
+        if error.code == ErrorCode::URL_ELICITATION_REQUIRED
+            && let Some(required) = error.data.as_ref().and_then(|data| data.decode::<UrlElicitationRequired>().ok())
+        {
+            for id in required.elicitations.iter().filter_map(|page| page.elicitation_id.as_deref()) {
+                shared.state.opened(id);
+            }
+        }
+    }
+
+    fn custom(home: &Host) -> &Custom<Self> {
+        &home.0.custom
+    }
+
+    fn follow_task(
+        conn: &mut Connection<Self>,
+        now: Timestamp,
+        task: &str,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
+        conn.follow_task(now, task, options)
+    }
+
+    fn info(conn: &Connection<Self>, _: Option<ReplyKey>) -> RequestInfo {
+        RequestInfo {
+            version: conn.version().unwrap_or(ProtocolVersion::LATEST_LEGACY),
+            peer: conn.server().map(|server| server.server_info.clone()),
+            client_capabilities: Default::default(),
+            log_level: None,
+            progress_token: None,
+            trace: None,
+            principal: None,
+        }
+    }
+}
+
+/// A question with the parts of its params that every kind of question has.
+struct Question<P> {
+    params: P,
+    meta: Option<Meta>,
+    task: Option<TaskMetadata>,
+}
+
+impl Shared<ClientEnd> {
+    fn sample(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+        let mut params: CreateMessageParams = params(asked.params.as_ref())?;
+        check_tool_results(&params.messages)
+            .map_err(|fault| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {fault}"))))?;
+        let (meta, task) = (params.meta.clone(), params.task.take());
+        let kind = self.home.0.sampling.as_ref().map(|sampling| sampling.kind);
+        Ok(self.ask_user(asked, kind, Capability::TasksSampling, Question { params, meta, task }, sample))
+    }
+
+    fn elicit(self: &Arc<Self>, asked: &Asked<'_, ClientEnd>) -> Answer<Option<Job>> {
+        Ok(match params(asked.params.as_ref())? {
+            ElicitParams::Form(mut params) => {
+                let (meta, task) = (params.meta.clone(), params.task.take());
+                let (kind, question) =
+                    (self.home.0.form.as_ref().map(|form| form.kind), Question { params, meta, task });
+                self.ask_user(asked, kind, Capability::TasksElicitation, question, fill_in_form)
+            }
+            ElicitParams::Url(mut params) => {
+                let (meta, task) = (params.meta.clone(), params.task.take());
+                let (kind, question) = (self.home.0.url.as_ref().map(|url| url.kind), Question { params, meta, task });
+                self.ask_user(asked, kind, Capability::TasksElicitation, question, open_page)
+            }
+            ElicitParams::Other(_) => {
+                return Err(ErrorObject::invalid_params("Invalid params: no such mode of elicitation"));
+            }
+        })
+    }
+
+    /// A job that asks the user or the model, as a task if the server wants one and this client offers that.
+    fn ask_user<P, R, F>(
+        self: &Arc<Self>,
+        asked: &Asked<'_, ClientEnd>,
+        kind: Option<Kind>,
+        capability: Capability,
+        question: Question<P>,
+        f: fn(P, Context<ClientEnd>) -> F,
+    ) -> Option<Job>
+    where
+        P: Send + 'static,
+        R: Encode + Send + Sync + 'static,
+        F: Future<Output = Answer<R>> + Send + 'static,
+    {
+        let Asked { link, key, .. } = *asked;
+        let Question { params, meta, task } = question;
+        // Without a handler there is nothing that could block.
+        let kind = kind.unwrap_or(Kind::Async);
+        Some(match task.filter(|_| self.has_tasks(link, key, capability)) {
+            Some(task) => self.work_as_task(
+                asked,
+                meta,
+                task,
+                kind,
+                |_| None,
+                move |context| Later::begin(f(params, context.clone())),
+            ),
+            None => self.work(asked, meta, kind, move |context| Later::begin(f(params, context.clone()))),
+        })
+    }
+}
+
+async fn sample(params: CreateMessageParams, context: Context<ClientEnd>) -> Answer<CreateMessageResult> {
+    let host = context.shared.home.clone();
+    let Some(sample) = &host.0.sampling else {
+        return Err(ErrorObject::method_not_found(Method::CreateMessage.as_str()));
+    };
+    (sample.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))
+}
+
+async fn fill_in_form(params: ElicitFormParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+    let host = context.shared.home.clone();
+    let Some(fill_in) = &host.0.form else {
+        return Err(ErrorObject::invalid_params("This client does not show forms"));
+    };
+    let schema = params.requested_schema.clone();
+    let answer = (fill_in.run)(params, context.clone()).await;
+    let mut answer = answer.map_err(|failure| context.explain(failure))?;
+    if answer.action == ElicitAction::Accept {
+        form::fill_in(&schema, answer.content.get_or_insert_default());
+    } else {
+        answer.content = None;
+    }
+    match form::check_answer(&schema, &answer) {
+        Ok(()) => Ok(answer),
+        Err(why) => Err(ErrorObject::internal(excerpt(&format_args!("The answer does not fit: {why}")))),
+    }
+}
+
+async fn open_page(params: ElicitUrlParams, context: Context<ClientEnd>) -> Answer<ElicitResult> {
+    let host = context.shared.home.clone();
+    let Some(open) = &host.0.url else {
+        return Err(ErrorObject::invalid_params("This client does not open pages"));
+    };
+    if let Some(id) = &params.elicitation_id {
+        context.shared.state.opened(id);
+    }
+    let action = (open.run)(params, context.clone()).await.map_err(|failure| context.explain(failure))?;
+    Ok(ElicitResult::new(action))
+}

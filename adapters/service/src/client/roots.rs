@@ -1,0 +1,98 @@
+//! The folders that servers may work in.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+};
+
+use mcp_proto::{
+    connection::ClientEnd,
+    schema::{Root, RootsListChangedParams},
+};
+
+use crate::{
+    inbound::{session::Shared, session_registry::Audience},
+    util::lock::lock,
+};
+
+/// The folders that servers may work in. The list is shared: change any clone of it, and the servers hear of it.
+#[derive(Clone, Default)]
+pub struct Roots(Arc<Inner>);
+
+#[derive(Default)]
+struct Inner {
+    list: Mutex<Vec<Root>>,
+    servers: Audience<ClientEnd>,
+}
+
+/// This is no root: its URI does not start with `file://`, or climbs out of a folder with `..`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvalidRoot {
+    /// The URI.
+    pub uri: String,
+}
+
+impl fmt::Display for InvalidRoot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "not a root: {:?}", self.uri)
+    }
+}
+
+impl std::error::Error for InvalidRoot {}
+
+impl Roots {
+    /// These roots.
+    ///
+    /// # Errors
+    /// If one of them is none; see [`Root::is_valid`].
+    pub fn new(roots: impl IntoIterator<Item = Root>) -> Result<Self, InvalidRoot> {
+        let this = Self::default();
+        *lock(&this.0.list) = check(roots)?;
+        Ok(this)
+    }
+
+    /// The roots as they are.
+    #[must_use]
+    pub fn list(&self) -> Vec<Root> {
+        lock(&self.0.list).clone()
+    }
+
+    /// Replaces the list. Servers are told if it is another one.
+    ///
+    /// # Errors
+    /// If one of them is none; the list stays as it was.
+    pub fn set(&self, roots: impl IntoIterator<Item = Root>) -> Result<(), InvalidRoot> {
+        let roots = check(roots)?;
+        {
+            let mut list = lock(&self.0.list);
+            if *list == roots {
+                return Ok(());
+            }
+            *list = roots;
+        }
+        self.0.servers.each(|_, link| {
+            // It is not declared to servers that cannot hear of it.
+            let _ = link.run(|conn, _| conn.notify(&RootsListChangedParams::default()));
+        });
+        Ok(())
+    }
+
+    pub(super) fn join(&self, shared: &Arc<Shared<ClientEnd>>) {
+        self.0.servers.join(shared);
+    }
+
+    pub(super) fn leave(&self, shared: &Shared<ClientEnd>) {
+        self.0.servers.leave(shared);
+    }
+}
+
+fn check(roots: impl IntoIterator<Item = Root>) -> Result<Vec<Root>, InvalidRoot> {
+    let check = |root: Root| if root.is_valid() { Ok(root) } else { Err(InvalidRoot { uri: root.uri }) };
+    roots.into_iter().map(check).collect()
+}
+
+impl fmt::Debug for Roots {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Roots").field(&*lock(&self.0.list)).finish()
+    }
+}

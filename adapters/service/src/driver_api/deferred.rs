@@ -1,0 +1,301 @@
+//! Results that come later, for threads and for tasks.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    sync::{
+        Arc, Mutex, TryLockError,
+        atomic::{AtomicU8, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    thread::{self, Thread},
+};
+
+use super::current_handler::waits;
+#[cfg(any(test, feature = "testing"))]
+use crate::testing::workers::Workers;
+
+/// A result that comes later: a thread [`wait`](Self::wait)s for it, a task awaits it.
+///
+/// What it stands for has begun when it is handed out; dropping it gives up on what has not happened yet.
+#[must_use = "wait for it, or await it"]
+pub struct Later<T>(State<T>);
+
+enum State<T> {
+    /// It is there; `None` when it was handed over.
+    Ready(Option<T>),
+    Running(Pin<Box<dyn Future<Output = T> + Send>>),
+}
+
+impl<T> Later<T> {
+    /// A result that is there already.
+    pub const fn ready(value: T) -> Self {
+        Self(State::Ready(Some(value)))
+    }
+
+    /// What a future comes to.
+    pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
+        Self(State::Running(Box::pin(future)))
+    }
+
+    /// What a future comes to that is begun at once. Most are done then, and nothing is kept of them.
+    pub(crate) fn begin(future: impl Future<Output = T> + Send + 'static) -> Self {
+        let mut future = Box::pin(future);
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => Self::ready(value),
+            Poll::Pending => Self(State::Running(future)),
+        }
+    }
+
+    /// The result, if it is there and was not handed over.
+    pub(crate) fn now(self) -> Result<T, Self> {
+        match self.0 {
+            State::Ready(Some(value)) => Ok(value),
+            state => Err(Self(state)),
+        }
+    }
+
+    /// The result, if it is there.
+    pub(crate) const fn peek(&self) -> Option<&T> {
+        match &self.0 {
+            State::Ready(value) => value.as_ref(),
+            State::Running(_) => None,
+        }
+    }
+
+    /// Blocks until it is there. Not for tasks: they hold up all others on their thread while they block.
+    pub fn wait(self) -> T {
+        block_on(self)
+    }
+
+    /// The same with something done about the result.
+    pub fn map<U>(self, f: impl FnOnce(T) -> U + Send + 'static) -> Later<U>
+    where
+        T: 'static,
+    {
+        match self.0 {
+            State::Ready(value) => Later(State::Ready(value.map(f))),
+            State::Running(running) => Later::new(async move { f(running.await) }),
+        }
+    }
+}
+
+/// Room for a future of one type, one after the other: most are done at once, and the next one takes its place.
+pub(crate) struct Room<F>(Mutex<Option<Pin<Box<Option<F>>>>>);
+
+impl<F> Default for Room<F> {
+    fn default() -> Self {
+        Self(Mutex::new(None))
+    }
+}
+
+impl<F: Future + Send + 'static> Room<F> {
+    /// As [`Later::begin`].
+    pub(crate) fn begin(&self, future: F) -> Later<F::Output> {
+        // Code of the user runs in it, but nobody waits for it: whoever finds it taken makes another one.
+        let mut room = match self.0.try_lock() {
+            Ok(room) => Some(room),
+            Err(TryLockError::Poisoned(room)) => Some(room.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let free = room.as_mut().and_then(|room| room.take());
+        let mut begun = Begun(free.unwrap_or_else(|| Box::pin(None)));
+        begun.0.set(Some(future));
+        match Pin::new(&mut begun).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => {
+                begun.0.set(None);
+                if let Some(room) = &mut room {
+                    **room = Some(begun.0);
+                }
+                Later::ready(value)
+            }
+            Poll::Pending => Later::new(begun),
+        }
+    }
+}
+
+/// A future that was polled before.
+struct Begun<F>(Pin<Box<Option<F>>>);
+
+impl<F: Future> Future for Begun<F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // It is there until it is done.
+        self.0.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(cx))
+    }
+}
+
+/// Nothing in it is pinned in place.
+impl<T> Unpin for Later<T> {}
+
+impl<T> Future for Later<T> {
+    type Output = T;
+
+    /// # Panics
+    /// If it was polled to its end before.
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        match &mut self.0 {
+            State::Ready(value) => Poll::Ready(value.take().expect("a result comes once")),
+            State::Running(future) => future.as_mut().poll(cx),
+        }
+    }
+}
+
+impl<T> fmt::Debug for Later<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_there = matches!(self.0, State::Ready(_));
+        f.debug_struct("Later").field("is_there", &is_there).finish_non_exhaustive()
+    }
+}
+
+/// What a future comes to, unless another one is done first: then it is an error what that one comes to.
+pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Result<T, U> {
+    let (mut future, mut other) = (pin!(future), pin!(other));
+    poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Ready(value) => Poll::Ready(Ok(value)),
+        Poll::Pending => other.as_mut().poll(cx).map(Err),
+    })
+    .await
+}
+
+/// Runs a future on this thread, which sleeps while the future has to wait. For threads that may block.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    // Most have nothing to wait for.
+    if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        return value;
+    }
+    let signal = Arc::new(Signal::new());
+    let waker = Waker::from(signal.clone());
+    loop {
+        signal.state.store(LOOKING, Ordering::Release);
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        waits();
+        signal.sleep();
+    }
+}
+
+/// The thread looks at its future, or is about to.
+const LOOKING: u8 = 0;
+/// It was woken, and has not looked since.
+const WOKEN: u8 = 1;
+/// It waits to be woken.
+const ASLEEP: u8 = 2;
+
+/// Wakes a thread. That it was woken is kept here, since the thread may be waiting for something else, further in.
+struct Signal {
+    thread: Thread,
+    state: AtomicU8,
+    #[cfg(any(test, feature = "testing"))]
+    workers: Option<Arc<Workers>>,
+}
+
+impl Signal {
+    fn new() -> Self {
+        Self {
+            thread: thread::current(),
+            state: AtomicU8::new(LOOKING),
+            #[cfg(any(test, feature = "testing"))]
+            workers: crate::testing::workers::workers(),
+        }
+    }
+
+    /// Waits until the thread is woken, if it was not since it has looked.
+    fn sleep(&self) {
+        let fell_asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if fell_asleep {
+            #[cfg(any(test, feature = "testing"))]
+            self.workers.iter().for_each(|workers| workers.rests());
+            while self.state.load(Ordering::Acquire) == ASLEEP {
+                thread::park();
+            }
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
+            #[cfg(any(test, feature = "testing"))]
+            self.workers.iter().for_each(|workers| workers.goes_on());
+            self.thread.unpark();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{future::poll_fn, sync::mpsc::channel};
+
+    /// Pending for so many times, woken by another thread each time.
+    async fn after(mut turns: u32) -> u32 {
+        let all = turns;
+        poll_fn(move |cx| {
+            if turns == 0 {
+                return Poll::Ready(());
+            }
+            turns -= 1;
+            let waker = cx.waker().clone();
+            thread::spawn(move || waker.wake());
+            Poll::Pending
+        })
+        .await;
+        all
+    }
+
+    #[test]
+    fn a_thread_waits_as_long_as_it_takes() {
+        assert_eq!(block_on(after(0)), 0);
+        assert_eq!(block_on(after(50)), 50);
+        assert_eq!(Later::ready(1).wait(), 1);
+        assert_eq!(Later::new(after(3)).map(|turns| turns + 1).wait(), 4);
+        assert_eq!(Later::ready(2).map(|it| it * 2).wait(), 4);
+        assert_eq!(block_on(async { Later::ready(after(2).await).await }), 2);
+    }
+
+    #[test]
+    fn waiting_inside_of_waiting_loses_no_wake_up() {
+        let (wake_outer, outer) = channel::<Waker>();
+        let (wake_inner, inner) = channel::<Waker>();
+        let waking = thread::spawn(move || {
+            // The outer one is woken while the thread waits for the inner one.
+            let waker = inner.recv().expect("the inner future is polled");
+            outer.recv().expect("the outer future is polled").wake();
+            waker.wake();
+        });
+        let mut turns = 0;
+        block_on(poll_fn(|cx| {
+            turns += 1;
+            match turns {
+                1 => cx.waker().wake_by_ref(),
+                2 => {
+                    let _ = wake_outer.send(cx.waker().clone());
+                    let mut inner_turns = 0;
+                    block_on(poll_fn(|cx| {
+                        inner_turns += 1;
+                        match inner_turns {
+                            1 => Poll::Pending,
+                            2 => {
+                                let _ = wake_inner.send(cx.waker().clone());
+                                Poll::Pending
+                            }
+                            _ => Poll::Ready(()),
+                        }
+                    }));
+                }
+                _ => return Poll::Ready(()),
+            }
+            Poll::Pending
+        }));
+        waking.join().expect("no panic");
+    }
+}

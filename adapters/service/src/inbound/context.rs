@@ -1,0 +1,314 @@
+//! What a handler knows of the request it works on, and what it can do meanwhile.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use mcp_proto::{
+    connection::{CancelCause, Principal, RequestOptions, SendError, ServerEnd},
+    protocol::ProtocolVersion,
+    rpc::CallId,
+    schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request, TraceContext},
+    wire::ErrorObject,
+};
+
+use super::{
+    failure::Failure,
+    in_flight::{Origin, Work},
+    session::Shared,
+    state::Role,
+};
+use crate::{
+    driver_api::{connection_handle::Link, deferred::Later},
+    outbound::{error::CallError, peer::Peer, pending::Pending},
+    server::tasks::clock::outlast,
+};
+
+/// What a peer is told of a question whose request was cancelled.
+pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
+
+/// In which circumstances a request was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestInfo {
+    /// The revision that it is made in.
+    pub version: ProtocolVersion,
+    /// Who the peer says it is.
+    pub peer: Option<Implementation>,
+    /// What the client can do for the server.
+    pub client_capabilities: ClientCapabilities,
+    /// The least severe log messages that the client wants, if it has said so.
+    pub log_level: Option<LoggingLevel>,
+    /// The token under which the peer wants to hear of progress.
+    pub progress_token: Option<ProgressToken>,
+    /// Which distributed trace it belongs to (requests of clients).
+    pub trace: Option<TraceContext>,
+    /// Who the client is, if the binding was told. A pipe is not.
+    pub principal: Option<Principal>,
+}
+
+/// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice
+/// that nobody wants the result any more.
+///
+/// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Later`]: a function waits for it
+/// with [`wait`](Later::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
+pub struct Context<E: Role = ServerEnd> {
+    pub(crate) shared: Arc<Shared<E>>,
+    pub(crate) link: Arc<dyn Link<E>>,
+    pub(crate) work: Arc<Work>,
+    /// Boxed, since few have any, and every handler has several of these.
+    options: Option<Box<RequestOptions>>,
+}
+
+impl<E: Role> Context<E> {
+    pub(crate) const fn new(shared: Arc<Shared<E>>, link: Arc<dyn Link<E>>, work: Arc<Work>) -> Self {
+        Self { shared, link, work, options: None }
+    }
+
+    /// The other end of the connection. What is asked through it outlives this request.
+    #[must_use]
+    pub fn peer(&self) -> Peer<E> {
+        Peer::new(self.link.clone(), self.shared.calls.clone())
+    }
+
+    /// The same context, with other times for the questions that are asked through it.
+    ///
+    /// Without it, a client has the [time](mcp_proto::connection::Settings::request) that any request has; but where it has
+    /// to ask its user or its model, it may be silent for as long as it takes in all.
+    #[must_use]
+    pub fn with_options(&self, options: RequestOptions) -> Self {
+        Self { options: Some(Box::new(options)), ..self.clone() }
+    }
+
+    /// The same context, for questions that are answered within `timeout`.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        self.with_options(RequestOptions::within(timeout))
+    }
+
+    /// In which circumstances the request was made.
+    #[must_use]
+    pub fn info(&self) -> &RequestInfo {
+        self.work.info.get_or_init(|| {
+            let key = match self.work.origin {
+                Origin::Request(key) => Some(key),
+                Origin::Task(_) => None,
+            };
+            Box::new(self.link.look(|conn| E::info(conn, key)))
+        })
+    }
+
+    /// The revision that the request was made in.
+    #[must_use]
+    pub fn version(&self) -> ProtocolVersion {
+        self.info().version
+    }
+
+    /// The `_meta` of the request.
+    #[must_use]
+    pub fn meta(&self) -> Option<&Meta> {
+        self.work.meta.as_ref()
+    }
+
+    /// Which distributed trace the request belongs to. What is asked through this context belongs to it as well, unless its
+    /// [options](Self::with_options) or the application ([`trace_with`](crate::ServiceBuilder::trace_with)) say otherwise.
+    #[must_use]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.info().trace.clone().or_else(|| self.meta()?.trace())
+    }
+
+    /// The id of the task that the request has become (2025-11-25, 2026-07-28).
+    #[must_use]
+    pub fn task_id(&self) -> Option<&str> {
+        match (&self.work.origin, self.work.task.get()) {
+            (Origin::Task(id), _) => Some(id),
+            (Origin::Request(_), task) => task.map(|task| task.id()),
+        }
+    }
+
+    /// Says how far the request is: `progress` out of `total`, if that is known, and a word for people (2025-03-26).
+    /// Nothing is sent if the peer has not asked for it. Of a task only the word is said, to whoever looks at it (2026-07-28).
+    ///
+    /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
+    /// if `progress` does not grow, or the connection is closed.
+    pub fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Later<Result<(), SendError>> {
+        match self.say_progress(progress, total, message) {
+            Err(SendError::Busy) => {
+                let message = message.map(str::to_owned);
+                self.say_later(move |context| context.say_progress(progress, total, message.as_deref()))
+            }
+            said => Later::ready(said),
+        }
+    }
+
+    fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
+        if self.work.task.get().is_some() {
+            message.inspect(|message| E::said_of_task(self, message));
+            return Ok(());
+        }
+        match &self.work.origin {
+            Origin::Request(key) => self.link.run(|conn, _| conn.progress(*key, progress, total, message)),
+            Origin::Task(id) => self.link.run(|conn, _| self.shared.tasks.progress(conn, id, progress, total, message)),
+        }
+    }
+
+    /// The times that were chosen for questions.
+    pub(crate) fn options(&self) -> Option<&RequestOptions> {
+        self.options.as_deref()
+    }
+
+    /// Whether nobody wants the result any more.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.work.is_cancelled()
+    }
+
+    /// Why nobody wants the result any more, if that is so.
+    #[must_use]
+    pub fn cancel_cause(&self) -> Option<CancelCause<'static>> {
+        self.work.cause()
+    }
+
+    /// For `?` between two steps of long work.
+    ///
+    /// # Errors
+    /// [`CallError::Cancelled`] if nobody wants the result any more.
+    pub fn check(&self) -> Result<(), CallError> {
+        if self.is_cancelled() { Err(CallError::Cancelled) } else { Ok(()) }
+    }
+
+    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as nobody wants the result any more. Time is that of
+    /// the connection.
+    pub fn sleep(&self, time: Duration) -> Later<Result<(), CallError>> {
+        if let Err(error) = self.check() {
+            return Later::ready(Err(error));
+        }
+        let (link, work, calls) = (self.link.clone(), self.work.clone(), self.shared.calls.clone());
+        let until = link.run(|_, now| now) + time;
+        Later::new(async move {
+            let slept = async {
+                match work.task.get() {
+                    Some(_) => outlast(&link, &calls, until).await,
+                    None => link.sleep_until(until).await,
+                }
+            };
+            work.unless_cancelled(slept).await.ok_or(CallError::Cancelled)
+        })
+    }
+
+    /// Waits until nobody wants the result any more; why that is so.
+    pub fn cancelled(&self) -> Later<CancelCause<'static>> {
+        let work = self.work.clone();
+        Later::new(async move { work.cancelled().await })
+    }
+
+    /// Asks the peer on behalf of this request.
+    pub(crate) fn ask<R>(&self, question: R) -> Later<Result<R::Result, CallError>>
+    where
+        R: Request<Result: Send> + Send + Sync + 'static,
+    {
+        if let Err(error) = self.check() {
+            return Later::ready(Err(error));
+        }
+        let peer = match self.options() {
+            Some(options) => self.peer().with_options(options.clone()),
+            None => self.peer().patient_for::<R>(),
+        };
+        let peer = match self.trace() {
+            Some(trace) => peer.traced_unless(trace),
+            None => peer,
+        };
+        let peer = match self.work.origin {
+            Origin::Request(key) => peer.because_of(key),
+            Origin::Task(_) => peer,
+        };
+        match peer.request(&question) {
+            Ok(pending) => match Asking::begin(self, &pending) {
+                Ok(asking) => Later::new(asking.end(pending)),
+                Err(error) => Later::ready(Err(error)),
+            },
+            Err(SendError::Busy) => {
+                let context = self.clone();
+                Later::new(async move {
+                    let asked = context.work.unless_cancelled(context.link.ask(|| peer.request(&question))).await;
+                    let pending = asked.ok_or(CallError::Cancelled)??;
+                    Asking::begin(&context, &pending)?.end(pending).await
+                })
+            }
+            Err(error) => Later::ready(Err(error.into())),
+        }
+    }
+
+    /// Says what there was no room for at first. What nobody wants to hear any more counts as said.
+    pub(crate) fn say_later(
+        &self,
+        mut f: impl FnMut(&Self) -> Result<(), SendError> + Send + 'static,
+    ) -> Later<Result<(), SendError>> {
+        let context = self.clone();
+        Later::new(async move {
+            let said = context.work.unless_cancelled(context.link.say(|| f(&context))).await;
+            said.unwrap_or(Ok(()))
+        })
+    }
+
+    /// A failure as the request's revision puts it.
+    pub(crate) fn explain(&self, failure: Failure) -> ErrorObject {
+        failure.into_error(self.version())
+    }
+
+    /// The metadata that belongs to whatever this work sends.
+    pub(crate) fn related(&self, mut meta: Option<Meta>) -> Option<Meta> {
+        if let Origin::Task(id) = &self.work.origin {
+            // Every text can be written as JSON.
+            let _ = meta.get_or_insert_default().set_related_task(id);
+        }
+        meta
+    }
+}
+
+impl<E: Role> Clone for Context<E> {
+    fn clone(&self) -> Self {
+        Self { options: self.options.clone(), ..Self::new(self.shared.clone(), self.link.clone(), self.work.clone()) }
+    }
+}
+
+impl<E: Role> fmt::Debug for Context<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context").field("origin", &self.work.origin).finish_non_exhaustive()
+    }
+}
+
+/// A request of ours that belongs to the work on one of the peer's, until it has ended or is given up.
+struct Asking<E: Role> {
+    context: Context<E>,
+    call: CallId,
+}
+
+impl<E: Role> Asking<E> {
+    fn begin<T>(context: &Context<E>, pending: &Pending<T>) -> Result<Self, CallError> {
+        let call = pending.id();
+        if !context.work.ask(call) {
+            pending.cancel(Some(NO_LONGER_NEEDED));
+            return Err(CallError::Cancelled);
+        }
+        let asking = Self { context: context.clone(), call };
+        asking.count(1);
+        Ok(asking)
+    }
+
+    async fn end<T>(self, pending: Pending<T>) -> Result<T, CallError> {
+        pending.await
+    }
+
+    fn count(&self, difference: isize) {
+        let Context { shared, link, .. } = &self.context;
+        if let Origin::Task(id) = &self.context.work.origin {
+            shared.tasks.ask(link, id, difference);
+        }
+    }
+}
+
+impl<E: Role> Drop for Asking<E> {
+    fn drop(&mut self) {
+        self.context.work.asked(self.call);
+        self.count(-1);
+    }
+}

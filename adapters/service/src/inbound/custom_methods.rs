@@ -1,0 +1,166 @@
+//! The application's handlers for notifications, and for methods of its own.
+
+use std::{collections::HashMap, fmt, future::Future, sync::Arc};
+
+use mcp_proto::{
+    connection::Violation,
+    wire::{ErrorObject, JsonObject, RawJson, decode_params},
+};
+use serde_core::{Serialize, de::DeserializeOwned};
+
+use super::{
+    context::Context,
+    failure::Failure,
+    handler::Code,
+    middleware::{Layer, Layers},
+    state::Role,
+};
+use crate::{
+    driver_api::{connection_handle::Kind, deferred::Later},
+    outbound::{calls::Tracer, peer::Peer},
+    util::text_arguments::excerpt,
+};
+
+/// Params as they came.
+type Params = Option<RawJson<'static>>;
+
+/// Answers a request.
+pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Later<Result<JsonObject, Failure>> + Send + Sync>;
+
+/// Hears a notification; `None` if it cannot be read.
+pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Later<()>> + Send + Sync>;
+
+/// Hears what the peer has done wrong.
+pub(crate) type Critic = Arc<dyn Fn(Fault) + Send + Sync>;
+
+/// Something that the peer has done wrong, or says that this side has done wrong. The connection lives on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The peer sent something wrong.
+    Violation(Violation<'static>),
+    /// The peer complains of something that it could not attribute to a request.
+    Complaint(ErrorObject),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Violation(violation) => violation.fmt(f),
+            Self::Complaint(error) => write!(f, "the peer complains: {error}"),
+        }
+    }
+}
+
+/// What an application has registered beside the features of the specification.
+pub struct Custom<E: Role> {
+    answerers: HashMap<String, Arc<Answerer<E>>>,
+    listeners: HashMap<String, Arc<Listener<E>>>,
+    pub(crate) critic: Option<Critic>,
+    /// Which trace requests of ours belong to.
+    pub(crate) tracer: Option<Tracer>,
+    /// What is around every answer.
+    pub(crate) layers: Layers<E>,
+}
+
+impl<E: Role> Default for Custom<E> {
+    fn default() -> Self {
+        Self {
+            answerers: HashMap::new(),
+            listeners: HashMap::new(),
+            critic: None,
+            tracer: None,
+            layers: Layers::default(),
+        }
+    }
+}
+
+impl<E: Role> Custom<E> {
+    /// Registers what answers the requests called `method`. The last one counts.
+    pub(crate) fn answer<P, R, F>(
+        &mut self,
+        method: &str,
+        f: impl Fn(P, Context<E>) -> Result<R, F> + Send + Sync + 'static,
+    ) where
+        P: DeserializeOwned,
+        R: Serialize,
+        F: Into<Failure>,
+    {
+        let run =
+            move |params: Params, context| Later::ready(read(&params).and_then(|params| written(f(params, context))));
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
+    }
+
+    pub(crate) fn answer_async<P, R, F, T>(
+        &mut self,
+        method: &str,
+        f: impl Fn(P, Context<E>) -> T + Send + Sync + 'static,
+    ) where
+        P: DeserializeOwned,
+        R: Serialize,
+        F: Into<Failure>,
+        T: Future<Output = Result<R, F>> + Send + 'static,
+    {
+        let run = move |params: Params, context| match read(&params) {
+            Ok(params) => {
+                let future = f(params, context);
+                Later::begin(async move { written(future.await) })
+            }
+            Err(failure) => Later::ready(Err(failure)),
+        };
+        self.answerers.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+    }
+
+    /// Registers what hears the notifications called `method`. The last one counts.
+    pub(crate) fn listen<P: DeserializeOwned>(&mut self, method: &str, f: impl Fn(P, Peer<E>) + Send + Sync + 'static) {
+        let run = move |params: &Params, peer| {
+            f(decode_params(params.as_ref()).ok()?, peer);
+            Some(Later::ready(()))
+        };
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Sync, run: Box::new(run) }));
+    }
+
+    pub(crate) fn listen_async<P, T>(&mut self, method: &str, f: impl Fn(P, Peer<E>) -> T + Send + Sync + 'static)
+    where
+        P: DeserializeOwned,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        let run = move |params: &Params, peer| Some(Later::new(f(decode_params(params.as_ref()).ok()?, peer)));
+        self.listeners.insert(method.to_owned(), Arc::new(Code { kind: Kind::Async, run: Box::new(run) }));
+    }
+
+    /// Puts a piece of middleware inside of all that is there.
+    pub(crate) fn wrap(&mut self, layer: Layer<E>) {
+        Arc::make_mut(&mut self.layers).push(layer);
+    }
+
+    pub(crate) fn has_layers(&self) -> bool {
+        !self.layers.is_empty()
+    }
+
+    pub(crate) fn answerer(&self, method: &str) -> Option<&Arc<Answerer<E>>> {
+        self.answerers.get(method)
+    }
+
+    pub(crate) fn listener(&self, method: &str) -> Option<&Arc<Listener<E>>> {
+        self.listeners.get(method)
+    }
+}
+
+fn read<P: DeserializeOwned>(params: &Params) -> Result<P, Failure> {
+    let params = decode_params(params.as_ref());
+    params.map_err(|error| Failure::rpc(ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}")))))
+}
+
+fn written<R: Serialize, F: Into<Failure>>(result: Result<R, F>) -> Result<JsonObject, Failure> {
+    JsonObject::new(&result.map_err(Into::into)?).map_err(Failure::from)
+}
+
+impl<E: Role> fmt::Debug for Custom<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Custom")
+            .field("requests", &self.answerers.len())
+            .field("notifications", &self.listeners.len())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,251 @@
+//! One request of the peer, while a handler works on it.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    mem,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use mcp_proto::{
+    connection::CancelCause,
+    rpc::{CallId, ReplyKey},
+    schema::Meta,
+};
+
+use super::context::RequestInfo;
+use crate::{
+    driver_api::deferred::unless,
+    server::{
+        input_required::Rounds,
+        tasks::{execution::Permit, store::Task},
+    },
+    util::{lock::lock, wait_queue::Queue},
+};
+
+/// Where work comes from, and so where what it says belongs to.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// A request that waits for its answer.
+    Request(ReplyKey),
+    /// A request that has become the task with this id (2025-11-25).
+    Task(String),
+}
+
+/// What a handler, its context, and whoever cancels it have in common.
+pub(crate) struct Work {
+    pub(crate) origin: Origin,
+    /// The `_meta` of the request.
+    pub(crate) meta: Option<Meta>,
+    /// Boxed like the rest of what few handlers want to know: a small request is not to carry it all.
+    pub(crate) info: OnceLock<Box<RequestInfo>>,
+    /// How its handler asks, if that is by rounds.
+    pub(crate) rounds: OnceLock<Box<Rounds>>,
+    /// That it may become a task of the extension (2026-07-28).
+    pub(crate) permit: OnceLock<Permit>,
+    /// The task of the extension that it has become. Its handler asks by it then.
+    pub(crate) task: OnceLock<Arc<Task>>,
+    /// What `state.cancelled` says, for those who ask often.
+    is_cancelled: AtomicBool,
+    state: Mutex<State>,
+    /// Those who wait for it to be cancelled.
+    waiting: Queue,
+}
+
+#[derive(Default)]
+struct State {
+    cancelled: Option<CancelCause<'static>>,
+    /// Requests of ours that the handler waits for.
+    questions: Vec<CallId>,
+}
+
+thread_local! {
+    /// Places for work that is known of no more. Most of it ends where it began, and the next takes its place.
+    static PLACES: RefCell<Vec<Arc<Work>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How many places a thread keeps.
+const MOST_PLACES: usize = 64;
+
+impl Work {
+    fn new(origin: Origin, meta: Option<Meta>) -> Self {
+        Self {
+            origin,
+            meta,
+            info: OnceLock::new(),
+            rounds: OnceLock::new(),
+            permit: OnceLock::new(),
+            task: OnceLock::new(),
+            is_cancelled: AtomicBool::new(false),
+            state: Mutex::default(),
+            waiting: Queue::default(),
+        }
+    }
+
+    /// The work on a request.
+    pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
+        let origin = Origin::Request(key);
+        let place = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
+        if let Some(mut place) = place
+            && let Some(free) = Arc::get_mut(&mut place)
+        {
+            (free.origin, free.meta) = (origin, meta);
+            return place;
+        }
+        Arc::new(Self::new(origin, meta))
+    }
+
+    /// Nobody knows of it any more: it becomes a place for other work. Those who waited have left.
+    fn clear(&mut self) {
+        (self.origin, self.meta) = (Origin::Task(String::new()), None);
+        drop((self.info.take(), self.rounds.take(), self.permit.take(), self.task.take()));
+        *self.is_cancelled.get_mut() = false;
+        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
+    }
+
+    /// The work on the task `id`.
+    pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
+        Arc::new(Self::new(Origin::Task(id), meta))
+    }
+
+    /// It is over: unless somebody still knows of it, other work may take its place.
+    pub(crate) fn over(mut self: Arc<Self>) {
+        if let Some(ended) = Arc::get_mut(&mut self) {
+            ended.clear();
+            let _ = PLACES.try_with(|places| {
+                let mut places = places.borrow_mut();
+                if places.len() < MOST_PLACES {
+                    places.push(self);
+                }
+            });
+        }
+    }
+
+    /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
+    pub(crate) fn cancel(&self, cause: CancelCause<'static>) -> Vec<CallId> {
+        let questions = {
+            let mut state = lock(&self.state);
+            state.cancelled.get_or_insert(cause);
+            mem::take(&mut state.questions)
+        };
+        self.is_cancelled.store(true, Ordering::Release);
+        self.waiting.wake_all();
+        questions
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.is_cancelled.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cause(&self) -> Option<CancelCause<'static>> {
+        lock(&self.state).cancelled.clone()
+    }
+
+    /// Notes that the handler waits for a request of ours; `false` if it is too late for that.
+    pub(crate) fn ask(&self, call: CallId) -> bool {
+        let mut state = lock(&self.state);
+        if state.cancelled.is_none() {
+            state.questions.push(call);
+        }
+        state.cancelled.is_none()
+    }
+
+    /// The request of ours has ended.
+    pub(crate) fn asked(&self, call: CallId) {
+        lock(&self.state).questions.retain(|asked| *asked != call);
+    }
+
+    /// Waits until it is cancelled; why it is.
+    pub(crate) async fn cancelled(&self) -> CancelCause<'static> {
+        self.waiting.until(|| self.cause()).await
+    }
+
+    /// What a future comes to, unless this is cancelled first.
+    pub(crate) async fn unless_cancelled<T>(&self, future: impl Future<Output = T>) -> Option<T> {
+        unless(future, self.cancelled()).await.ok()
+    }
+}
+
+/// The work on the peer's requests that are not answered yet, each in the slot of its request.
+#[derive(Default)]
+pub(crate) struct Works(Mutex<Slots>);
+
+#[derive(Default)]
+struct Slots {
+    works: Vec<Option<(ReplyKey, Arc<Work>)>>,
+    /// How many of them are taken.
+    taken: usize,
+}
+
+/// How many slots are kept when none of them is taken.
+const KEPT: usize = 4;
+
+impl Works {
+    /// The work on a request.
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
+        let work = Work::of_request(key, meta);
+        let before = {
+            let Slots { works, taken } = &mut *lock(&self.0);
+            if works.len() <= key.slot() {
+                works.resize_with(key.slot() + 1, || None);
+            }
+            let before = works[key.slot()].replace((key, work.clone()));
+            *taken += usize::from(before.is_none());
+            before
+        };
+        // It has been answered, and has not come to say so here.
+        drop(before);
+        work
+    }
+
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work>> {
+        let slots = lock(&self.0);
+        slots.works.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, work)| work.clone())
+    }
+
+    pub(crate) fn end(&self, key: ReplyKey) {
+        let ended = {
+            let Slots { works, taken } = &mut *lock(&self.0);
+            let ended = works.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
+            *taken -= usize::from(ended.is_some());
+            if *taken == 0 {
+                works.clear();
+                works.shrink_to(KEPT);
+            }
+            ended
+        };
+        drop(ended);
+    }
+
+    /// Nobody wants any of the results. What the handlers have asked has ended with the connection.
+    pub(crate) fn close(&self) {
+        let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
+        works.sort_unstable_by_key(|(key, _)| *key);
+        for (_, work) in works {
+            work.cancel(CancelCause::Closed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_of_work_is_left_in_its_place() {
+        let mut work = Work::new(Origin::Task("1".into()), Some(Meta::new()));
+        work.cancel(CancelCause::Closed);
+        work.clear();
+        assert!(!work.is_cancelled() && work.cause().is_none() && work.meta.is_none());
+        assert!(lock(&work.state).questions.is_empty());
+        assert!(matches!(work.origin, Origin::Task(id) if id.is_empty()));
+    }
+}

@@ -1,0 +1,17 @@
+//! Requests and notifications of the peer, whatever the role: the state of a session, dispatch, middleware, the handler with
+//! its context, and the response.
+
+pub(crate) mod builder_common;
+pub(crate) mod context;
+pub(crate) mod custom_methods;
+pub(crate) mod failure;
+pub mod handler;
+pub(crate) mod in_flight;
+pub(crate) mod middleware;
+pub(crate) mod responder;
+pub(crate) mod session;
+pub(crate) mod session_registry;
+pub(crate) mod session_tasks;
+pub(crate) mod span;
+pub(crate) mod state;
+pub(crate) mod task_policy;

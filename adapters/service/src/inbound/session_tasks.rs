@@ -1,0 +1,368 @@
+//! The tasks of one connection that this side runs for its peer.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use mcp_proto::{
+    connection::{CancelCause, Connection, SendError, TaskProgress},
+    rpc::{ReplyKey, Timestamp},
+    schema::{Task, TaskStatus},
+    wire::{ErrorCode, ErrorObject, Json},
+};
+
+use super::{in_flight::Work, responder::Answer, task_policy::TaskPolicy};
+use crate::{
+    driver_api::connection_handle::Link,
+    util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
+};
+
+/// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.
+pub(crate) struct TaskStore {
+    policy: TaskPolicy,
+    random: Random,
+    clock: Clock,
+    /// Its lock is taken before that of a task.
+    tasks: Mutex<Table>,
+}
+
+struct Table {
+    tasks: Registry<Mutex<Entry>>,
+    /// What they weigh together.
+    bytes: usize,
+}
+
+/// One task.
+struct Entry {
+    id: String,
+    work: Arc<Work>,
+    status: TaskStatus,
+    message: Option<String>,
+    created: Timestamp,
+    updated: Timestamp,
+    ttl: Option<Duration>,
+    /// What the request would have been answered with. There once the status is final.
+    outcome: Option<Answer<Json>>,
+    /// `tasks/result` requests that wait for it.
+    awaited_by: Vec<ReplyKey>,
+    /// Requests of ours that the task waits for.
+    questions: usize,
+    /// Its progress, if the peer wants to hear of it.
+    progress: Option<TaskProgress>,
+    /// What it was asked, or what it came to, in bytes.
+    weight: usize,
+    /// The peer has asked for what it came to.
+    fetched: bool,
+}
+
+/// What is to be done after a change, without a lock of the store.
+#[derive(Default)]
+pub(crate) struct Effects {
+    /// Answers that are due.
+    pub(crate) answers: Vec<(ReplyKey, Answer<Json>)>,
+    /// Tasks that have changed.
+    pub(crate) changed: Vec<Task>,
+    /// Work that is no longer wanted.
+    pub(crate) stop: Vec<Arc<Work>>,
+}
+
+impl TaskStore {
+    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
+    }
+
+    /// A new task, which is worked on. What it was asked takes `weight` bytes.
+    pub(crate) fn create(
+        &self,
+        now: Timestamp,
+        ttl: Option<u64>,
+        weight: usize,
+        work: impl FnOnce(String) -> Arc<Work>,
+    ) -> Answer<Task> {
+        let mut table = lock(&self.tasks);
+        if table.tasks.len() >= self.policy.max_tasks || !table.make_room(weight, self.policy.max_bytes) {
+            return Err(ErrorObject::internal("Too many tasks"));
+        }
+        let id = self.random.name()?;
+        let entry = Entry {
+            work: work(id.clone()),
+            id: id.clone(),
+            status: TaskStatus::Working,
+            message: None,
+            created: now,
+            updated: now,
+            ttl: self.policy.grant(ttl),
+            outcome: None,
+            awaited_by: Vec::new(),
+            questions: 0,
+            progress: None,
+            weight,
+            fetched: false,
+        };
+        let task = self.show(&entry);
+        if !table.tasks.insert(&id, Arc::new(Mutex::new(entry))) {
+            // A source of randomness that repeats itself is none.
+            return Err(ErrorObject::internal("No randomness available"));
+        }
+        table.bytes += weight;
+        Ok(task)
+    }
+
+    /// Takes a task back that nobody has heard of.
+    pub(crate) fn discard(&self, id: &str) {
+        lock(&self.tasks).remove(id);
+    }
+
+    /// Lets the progress of a task go on under the token of the request that it was.
+    pub(crate) fn follow(&self, id: &str, progress: Option<TaskProgress>) {
+        if let Some(entry) = self.entry(id) {
+            lock(&entry).progress = progress;
+        }
+    }
+
+    /// Removes what has had its time.
+    pub(crate) fn expire(&self, now: Timestamp) -> Effects {
+        let mut effects = Effects::default();
+        let mut table = lock(&self.tasks);
+        let expired: Vec<_> = table.tasks.iter().filter(|entry| lock(entry).has_expired(now)).cloned().collect();
+        for entry in expired {
+            let mut entry = lock(&entry);
+            table.tasks.remove(&entry.id);
+            table.bytes -= entry.weight;
+            let error = ErrorObject::invalid_params("The task has expired");
+            effects.answers.extend(entry.awaited_by.drain(..).map(|key| (key, Err(error.clone()))));
+            if !entry.status.is_terminal() {
+                effects.stop.push(entry.work.clone());
+            }
+        }
+        effects
+    }
+
+    pub(crate) fn get(&self, id: &str) -> Answer<Task> {
+        let entry = self.find(id)?;
+        let entry = lock(&entry);
+        Ok(self.show(&entry))
+    }
+
+    pub(crate) fn list(&self, cursor: Option<&str>) -> Answer<(Vec<Task>, Option<String>)> {
+        let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
+        Ok((page.iter().map(|entry| self.show(&lock(entry))).collect(), next))
+    }
+
+    /// What a task has come to; `None` if `key` has to wait for that.
+    pub(crate) fn result(&self, id: &str, key: ReplyKey) -> Option<Answer<Json>> {
+        let entry = match self.find(id) {
+            Ok(entry) => entry,
+            Err(error) => return Some(Err(error)),
+        };
+        let mut entry = lock(&entry);
+        if entry.outcome.is_none() {
+            entry.awaited_by.push(key);
+        }
+        entry.fetched = true;
+        entry.outcome.clone()
+    }
+
+    /// The request `key` does not wait for a task any more. Whether it did.
+    pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
+        lock(&self.tasks).tasks.iter().any(|entry| {
+            let awaited_by = &mut lock(entry).awaited_by;
+            let before = awaited_by.len();
+            awaited_by.retain(|waiting| *waiting != key);
+            awaited_by.len() < before
+        })
+    }
+
+    /// Ends a task early.
+    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects)> {
+        let mut table = lock(&self.tasks);
+        let entry = table.find(id)?;
+        let mut entry = lock(&entry);
+        if entry.status.is_terminal() {
+            return Err(ErrorObject::invalid_params(format!("The task is already {}", entry.status)));
+        }
+        let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
+        table.reweigh(&mut entry, 0);
+        let mut effects = self.end(&mut entry, now, TaskStatus::Cancelled, None, outcome);
+        effects.stop.push(entry.work.clone());
+        Ok((self.show(&entry), effects))
+    }
+
+    /// The work on a task is done, unless it has come to another end before. A result that there is no room for makes it fail.
+    pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects {
+        let mut table = lock(&self.tasks);
+        let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
+        let weight = match &outcome {
+            Ok(result) => result.get().len() + fault.as_ref().map_or(0, String::len),
+            // Its message is that of the task, too.
+            Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
+        };
+        {
+            let mut entry = lock(&entry);
+            if entry.status.is_terminal() {
+                return Effects::default();
+            }
+            // What it was asked is of no use any more.
+            table.reweigh(&mut entry, 0);
+        }
+        let has_room = table.make_room(weight, self.policy.max_bytes);
+        let mut entry = lock(&entry);
+        let (outcome, fault) = if has_room {
+            table.reweigh(&mut entry, weight);
+            (outcome, fault)
+        } else {
+            (Err(ErrorObject::internal("The results of tasks take too much room")), None)
+        };
+        let fault = match &outcome {
+            Err(error) => Some(error.message.to_string()),
+            Ok(_) => fault,
+        };
+        let status = if fault.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
+        self.end(&mut entry, now, status, fault, outcome)
+    }
+
+    fn end(
+        &self,
+        entry: &mut Entry,
+        now: Timestamp,
+        status: TaskStatus,
+        message: Option<String>,
+        outcome: Answer<Json>,
+    ) -> Effects {
+        entry.turn(now, status);
+        entry.message = message;
+        entry.progress = None;
+        let answers = entry.awaited_by.drain(..).map(|key| (key, outcome.clone())).collect();
+        entry.outcome = Some(outcome);
+        Effects { answers, changed: vec![self.show(entry)], stop: Vec::new() }
+    }
+
+    /// A task waits for so many more answers of its peer.
+    pub(crate) fn ask<E: 'static>(&self, link: &Arc<dyn Link<E>>, id: &str, difference: isize) {
+        let Some(entry) = self.entry(id) else { return };
+        link.run(|conn, now| {
+            let mut entry = lock(&entry);
+            entry.questions = entry.questions.saturating_add_signed(difference);
+            let status = if entry.questions > 0 { TaskStatus::InputRequired } else { TaskStatus::Working };
+            if entry.turn(now, status) {
+                tell(conn, self.show(&entry));
+            }
+        });
+    }
+
+    pub(crate) fn progress<E>(
+        &self,
+        conn: &mut Connection<E>,
+        id: &str,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        let Some(entry) = self.entry(id) else { return Ok(()) };
+        let entry = &mut *lock(&entry);
+        // A request that waits for the result takes it along: elsewhere the result could arrive first.
+        match (&mut entry.progress, entry.awaited_by.first()) {
+            (Some(token), Some(waiting)) => conn.task_progress_on(*waiting, token, progress, total, message),
+            (Some(token), None) => conn.task_progress(token, progress, total, message),
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// The connection has ended, and all work with it.
+    pub(crate) fn close(&self) {
+        let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
+        for entry in table.tasks.iter() {
+            // What they ask has ended with the connection.
+            lock(entry).work.cancel(CancelCause::Closed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.tasks).tasks.len()
+    }
+
+    fn entry(&self, id: &str) -> Option<Arc<Mutex<Entry>>> {
+        lock(&self.tasks).tasks.get(id).cloned()
+    }
+
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+        lock(&self.tasks).find(id)
+    }
+
+    fn show(&self, entry: &Entry) -> Task {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Task {
+            status_message: entry.message.clone(),
+            ttl: entry.ttl.map(millis),
+            poll_interval: Some(millis(self.policy.poll_interval)),
+            ..Task::new(&*entry.id, entry.status.clone(), self.clock.iso(entry.created), self.clock.iso(entry.updated))
+        }
+    }
+}
+
+impl Table {
+    const fn new() -> Self {
+        Self { tasks: Registry::new('k'), bytes: 0 }
+    }
+
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+        self.tasks.get(id).cloned().ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    fn remove(&mut self, id: &str) {
+        if let Some(entry) = self.tasks.remove(id) {
+            self.bytes -= lock(&entry).weight;
+        }
+    }
+
+    /// Makes sure that so many bytes more fit. Tasks that have ended and whose results were fetched give way, oldest first.
+    fn make_room(&mut self, more: usize, most: usize) -> bool {
+        let Some(most) = most.checked_sub(more) else { return false };
+        let mut bytes = self.bytes;
+        let mut give_way = Vec::new();
+        for entry in self.tasks.iter() {
+            if bytes <= most {
+                break;
+            }
+            let entry = lock(entry);
+            if entry.outcome.is_some() && entry.fetched && entry.weight > 0 {
+                bytes -= entry.weight;
+                give_way.push(entry.id.clone());
+            }
+        }
+        // Nothing gives way in vain.
+        let fits = bytes <= most;
+        if fits {
+            give_way.iter().for_each(|id| self.remove(id));
+        }
+        fits
+    }
+
+    fn reweigh(&mut self, entry: &mut Entry, weight: usize) {
+        self.bytes = self.bytes - entry.weight + weight;
+        entry.weight = weight;
+    }
+}
+
+impl Entry {
+    /// Changes the status if the state machine lets it. Whether it has changed.
+    fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
+        let may = self.status.may_become(&status);
+        if may {
+            self.status = status;
+            self.updated = now;
+        }
+        may
+    }
+
+    fn has_expired(&self, now: Timestamp) -> bool {
+        self.ttl.is_some_and(|ttl| self.created + ttl <= now)
+    }
+}
+
+/// Says how a task stands. The peer cannot rely on it, so it is not said to a peer that does not read.
+pub(crate) fn tell<E>(conn: &mut Connection<E>, task: Task) {
+    let _ = conn.notify(&mcp_proto::schema::TaskStatusParams::from(task));
+}

@@ -1,0 +1,279 @@
+//! The requests of ours that are in flight, and who waits for them.
+
+use std::{
+    borrow::Cow,
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use mcp_proto::{
+    connection::{CloseReason, Event, Progress},
+    rpc::CallId,
+    schema::TraceContext,
+    wire::RawJson,
+};
+
+use super::{error::CallError, response_slot::Waiter};
+use crate::{
+    client::listening::Subscriptions,
+    driver_api::{connection_handle::Link, deferred::Later},
+    util::{lock::lock, wait_queue::Queue},
+};
+
+/// Says which trace the code that runs is part of.
+pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
+
+/// The requests of ours on one connection that somebody waits for.
+///
+/// Every session has one. It takes the events that concern it, and brings them to whoever waits, so that nothing
+/// blocks per request but the thread that asked to.
+pub struct Calls<E> {
+    link: OnceLock<Weak<dyn Link<E>>>,
+    /// Tells it from those of other connections.
+    number: u64,
+    /// Which trace the requests belong to that do not say so themselves.
+    tracer: Option<Tracer>,
+    /// What is listened to, here and on the connections before and after this one (clients).
+    subscriptions: Subscriptions,
+    table: Mutex<Table>,
+    /// Those who wait for another state of the connection.
+    turned: Queue,
+}
+
+#[derive(Default)]
+struct Table {
+    waiting: HashMap<CallId, Entry>,
+    state: State,
+}
+
+struct Entry {
+    waiter: Arc<Waiter>,
+    /// It asked for a task: its progress goes on after it was answered, until it is forgotten.
+    follows: bool,
+}
+
+#[derive(Default)]
+enum State {
+    #[default]
+    Opening,
+    Ready,
+    Closed(CloseReason),
+}
+
+impl<E> Default for Calls<E> {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self {
+            link: OnceLock::new(),
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            tracer: None,
+            subscriptions: Subscriptions::new(),
+            table: Mutex::default(),
+            turned: Queue::default(),
+        }
+    }
+}
+
+impl<E: 'static> Calls<E> {
+    /// Nothing in flight, and this to listen to.
+    pub(crate) fn listening_to(subscriptions: Subscriptions, tracer: Option<Tracer>) -> Self {
+        Self { subscriptions, tracer, ..Self::default() }
+    }
+
+    /// The trace that whoever asks now is part of.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.tracer.as_ref().and_then(|tracer| tracer())
+    }
+
+    /// Takes the events that concern requests of ours, and hands back the others. [`Event::Ready`] and
+    /// [`Event::Closed`] are noted and handed back.
+    pub fn handle<'a>(&self, event: Event<'a>) -> Option<Event<'a>> {
+        match event {
+            Event::Response { call, outcome } => {
+                self.subscriptions.ended(self.number, call, &outcome);
+                let waiter = lock(&self.table).answered(call);
+                if let Some(waiter) = waiter {
+                    waiter.end(CallError::of(outcome));
+                }
+                None
+            }
+            Event::Progress { call, progress } => {
+                let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
+                if let Some(waiter) = waiter {
+                    waiter.progress(owned(progress));
+                }
+                None
+            }
+            Event::Task { call, task } => {
+                let waiter = lock(&self.table).waiting.get(&call).map(|entry| entry.waiter.clone());
+                if let Some(waiter) = waiter {
+                    waiter.task(task.into_owned());
+                }
+                None
+            }
+            Event::Ready => {
+                self.turn(State::Ready);
+                Some(event)
+            }
+            Event::Closed(ref reason) => {
+                self.close(reason);
+                Some(event)
+            }
+            event => Some(event),
+        }
+    }
+
+    /// Ends every wait. What the connection's last event does; here for connections that vanish without one.
+    pub fn close(&self, reason: &CloseReason) {
+        self.turn(State::Closed(reason.clone()));
+        self.subscriptions.lost(self.number);
+        // The connection has ended its calls before. If it could not, nobody is left behind.
+        let left = std::mem::take(&mut lock(&self.table).waiting);
+        for entry in left.into_values() {
+            entry.waiter.end(Err(CallError::Closed(reason.clone())));
+        }
+    }
+
+    fn turn(&self, state: State) {
+        let mut table = lock(&self.table);
+        if !matches!(table.state, State::Closed(_)) {
+            table.state = state;
+        }
+        drop(table);
+        self.turned.wake_all();
+    }
+
+    /// Waits until the handshake is over, or says why the connection has ended before that.
+    pub fn ready(self: &Arc<Self>) -> Later<Result<(), CloseReason>> {
+        self.until(|state| match state {
+            State::Opening => None,
+            State::Ready => Some(Ok(())),
+            State::Closed(reason) => Some(Err(reason.clone())),
+        })
+    }
+
+    /// Waits until the connection has ended; why it has.
+    pub fn closed(self: &Arc<Self>) -> Later<CloseReason> {
+        self.until(|state| match state {
+            State::Opening | State::Ready => None,
+            State::Closed(reason) => Some(reason.clone()),
+        })
+    }
+
+    fn until<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Later<R> {
+        let calls = self.clone();
+        Later::new(async move { calls.turned.until(|| f(&lock(&calls.table).state)).await })
+    }
+
+    /// Why the connection has ended, if it has.
+    #[must_use]
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        match &lock(&self.table).state {
+            State::Closed(reason) => Some(reason.clone()),
+            State::Opening | State::Ready => None,
+        }
+    }
+
+    /// How many requests are waited for.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.table).waiting.len()
+    }
+
+    /// Whether nothing is waited for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Enters a request. To be called under the lock of the connection that `call` has just been made on, so that no
+    /// answer can come before.
+    pub(crate) fn enter(&self, call: CallId, follows: bool) -> Arc<Waiter> {
+        let waiter = Arc::new(Waiter::default());
+        lock(&self.table).waiting.insert(call, Entry { waiter: waiter.clone(), follows });
+        waiter
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// What is listened to.
+    pub(crate) const fn subscriptions(&self) -> &Subscriptions {
+        &self.subscriptions
+    }
+
+    /// The server has said what it tells on a subscription: whoever waits for that hears of it now, and not at its end.
+    pub(crate) fn acknowledged(&self, call: CallId, params: &RawJson<'_>) {
+        if self.subscriptions.acknowledged(self.number, call, params) {
+            let waiter = lock(&self.table).waiting.remove(&call).map(|entry| entry.waiter);
+            if let Some(waiter) = waiter {
+                waiter.end(Ok(params.clone().into_owned()));
+            }
+        }
+    }
+
+    /// Leads the progress of a followed request to another waiter from now on.
+    pub(crate) fn redirect(&self, call: CallId, waiter: &Arc<Waiter>) {
+        let mut table = lock(&self.table);
+        if let Some(entry) = table.waiting.get_mut(&call) {
+            let before = std::mem::replace(&mut entry.waiter, waiter.clone());
+            for progress in before.take_progress() {
+                waiter.progress(progress);
+            }
+        }
+    }
+
+    /// The connection, as long as its driver is there. A session must not keep its own connection alive.
+    pub(crate) fn link(&self) -> Option<Arc<dyn Link<E>>> {
+        self.link.get()?.upgrade()
+    }
+
+    pub(crate) fn attach(&self, link: &Arc<dyn Link<E>>) {
+        self.link.get_or_init(|| Arc::downgrade(link));
+    }
+}
+
+fn owned(Progress { progress, total, message }: Progress<'_>) -> Progress<'static> {
+    Progress { progress, total, message: message.map(|message| Cow::Owned(message.into_owned())) }
+}
+
+impl Table {
+    fn answered(&mut self, call: CallId) -> Option<Arc<Waiter>> {
+        match self.waiting.get(&call)?.follows {
+            true => self.waiting.get(&call).map(|entry| entry.waiter.clone()),
+            false => self.waiting.remove(&call).map(|entry| entry.waiter),
+        }
+    }
+}
+
+/// What a [`Pending`](crate::Pending) can do about its request, whatever the role.
+pub(crate) trait Desk: Send + Sync {
+    /// Gives up on a request that has not ended.
+    fn hang_up(&self, call: CallId, reason: Option<&str>);
+    /// Nobody waits for this request any more.
+    fn forget(&self, call: CallId);
+}
+
+impl<E: 'static> Desk for Calls<E> {
+    fn hang_up(&self, call: CallId, reason: Option<&str>) {
+        if let Some(link) = self.link() {
+            // If it has ended meanwhile, there is nothing to give up.
+            let _ = link.run(|conn, _| conn.cancel(call, reason));
+        }
+    }
+
+    fn forget(&self, call: CallId) {
+        lock(&self.table).waiting.remove(&call);
+    }
+}
+
+impl<E> fmt::Debug for Calls<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Calls").field("waiting", &lock(&self.table).waiting.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! Where the answer to one request of ours is waited for.
+
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::Mutex,
+    task::{Context, Poll, Waker},
+};
+
+use mcp_proto::{connection::Progress, wire::RawJson};
+
+use super::error::CallError;
+use crate::util::lock::lock;
+
+/// How much progress is kept for somebody who does not look. The oldest is dropped: it is out of date.
+const PROGRESS_KEPT: usize = 64;
+
+/// What comes next for whoever waits.
+pub(crate) enum Step {
+    /// The request makes progress.
+    Progress(Progress<'static>),
+    /// The task that the request has become, as it stands now.
+    Task(RawJson<'static>),
+    /// It has ended.
+    End(Result<RawJson<'static>, CallError>),
+}
+
+/// The meeting point of a reader thread that brings answers and the thread or task that wants one.
+#[derive(Default)]
+pub(crate) struct Waiter {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    progress: VecDeque<Progress<'static>>,
+    /// How much of it came before the end. What comes behind is that of a task, and for whoever follows it.
+    before_end: usize,
+    /// How the task stands that the request has become, if nobody has looked at that yet. What it was before is out of date.
+    task: Option<RawJson<'static>>,
+    end: Option<Result<RawJson<'static>, CallError>>,
+    waker: Option<Waker>,
+}
+
+impl State {
+    fn next(&mut self) -> Option<Step> {
+        if let Some(task) = self.task.take() {
+            return Some(Step::Task(task));
+        }
+        if self.end.is_some() && self.before_end == 0 {
+            return self.end.take().map(Step::End);
+        }
+        self.before_end = self.before_end.saturating_sub(1);
+        self.progress.pop_front().map(Step::Progress)
+    }
+}
+
+impl Waiter {
+    pub(crate) fn progress(&self, progress: Progress<'static>) {
+        self.change(|state| {
+            if state.progress.len() == PROGRESS_KEPT {
+                state.progress.pop_front();
+                state.before_end = state.before_end.saturating_sub(1);
+            }
+            state.progress.push_back(progress);
+        });
+    }
+
+    pub(crate) fn task(&self, task: RawJson<'static>) {
+        self.change(|state| state.task = Some(task));
+    }
+
+    pub(crate) fn end(&self, end: Result<RawJson<'static>, CallError>) {
+        self.change(|state| {
+            state.before_end = state.progress.len();
+            state.end = Some(end);
+        });
+    }
+
+    /// Takes over the progress that nobody has looked at.
+    pub(crate) fn take_progress(&self) -> VecDeque<Progress<'static>> {
+        mem::take(&mut lock(&self.state).progress)
+    }
+
+    fn change(&self, f: impl FnOnce(&mut State)) {
+        let waker = {
+            let mut state = lock(&self.state);
+            f(&mut state);
+            state.waker.take()
+        };
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Step> {
+        let mut state = lock(&self.state);
+        if let Some(step) = state.next() {
+            return Poll::Ready(step);
+        }
+        let is_known = state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        let before = if is_known { None } else { state.waker.replace(cx.waker().clone()) };
+        drop(state);
+        // It may be the last of a task, which may wait for something here as well.
+        drop(before);
+        Poll::Pending
+    }
+}

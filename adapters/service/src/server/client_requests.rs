@@ -1,0 +1,325 @@
+//! What a handler of a server can ask of its client while it works.
+
+use std::time::Duration;
+
+use mcp_proto::{
+    connection::{SendError, ServerEnd},
+    protocol::{Capability, Era, ProtocolVersion},
+    schema::{
+        At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+        ElicitSchema, ElicitUrlParams, Encode, InputRequest, ListRootsParams, ListRootsResult, LogMessageParams,
+        LoggingLevel, Request, Root, UrlElicitationRequired,
+    },
+    wire::{ErrorCode, ErrorObject, JsonObject},
+};
+use serde_core::Serialize;
+
+use super::{
+    Service,
+    input_required::Answers,
+    peer::{in_order, log_message},
+};
+use crate::{
+    driver_api::deferred::Later,
+    inbound::{context::Context, failure::Failure, in_flight::Origin},
+    outbound::{error::CallError, peer::Peer},
+    util::{elicitation_form as form, uri::is_uri},
+};
+
+/// What only handlers of a server can do. These are the one way to ask back, in every revision.
+///
+/// A question is asked at once, and its answer comes [`Later`]: a function waits for it, an asynchronous one awaits it, and
+/// dropping it takes the question back. So several can be asked before the first answer is waited for.
+///
+/// In a session (up to 2025-11-25) a question is sent to the client, and the handler waits for the answer. Without one
+/// (2026-07-28) the request is answered with the question, comes back with the answer, and the handler runs again
+/// from the start: what it has asked before is answered at once then. So hand errors on with `?`, ask in the same order
+/// each time, and do nothing that must not be done twice before the last question. Only tools, prompts and resources
+/// can ask.
+impl Context<ServerEnd> {
+    /// The service that this handler belongs to, for example to add a tool.
+    #[must_use]
+    pub fn service(&self) -> &Service {
+        &self.shared.home
+    }
+
+    /// The answer will take a while. A client that can hang up and come back for it (2025-11-25 over HTTP) has its stream
+    /// closed for now, with the advice to come back after `retry`, or when the endpoint says; elsewhere nothing happens.
+    pub fn let_go(&self, retry: Option<Duration>) {
+        if let Origin::Request(key) = self.work.origin {
+            self.link.run(|conn, _| conn.let_go(key, retry));
+        }
+    }
+
+    /// Sends a log message. It is dropped if the client does not want messages of this level.
+    ///
+    /// It has to be waited for only while a client that does not read leaves no room; dropped then, it is not sent. It fails
+    /// if the data cannot be written as JSON, or the connection is closed.
+    pub fn log(&self, level: LoggingLevel, logger: Option<&str>, data: impl Serialize) -> Later<Result<(), SendError>> {
+        let mut message = match log_message(level, logger, data) {
+            Ok(message) => message,
+            Err(error) => return Later::ready(Err(error)),
+        };
+        message.meta = self.related(None);
+        match self.say_log(&message) {
+            Err(SendError::Busy) => self.say_later(move |context| context.say_log(&message)),
+            said => Later::ready(said),
+        }
+    }
+
+    fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
+        if self.work.task.get().is_some() {
+            // The tasks of 2026-07-28 have no log.
+            return Ok(());
+        }
+        self.link.run(|conn, _| match self.work.origin {
+            Origin::Request(key) => conn.log(key, message),
+            Origin::Task(_) => conn.notify(message),
+        })
+    }
+
+    /// Asks the client's model.
+    ///
+    /// There is no answer if the client has no model, the user said no, nobody wants the result any more, ….
+    pub fn sample(&self, params: CreateMessageParams) -> Later<Result<CreateMessageResult, CallError>> {
+        self.put_to_model(None, params)
+    }
+
+    /// Asks the client's user with a form (2025-06-18). The answer fits the form.
+    ///
+    /// That the user declines, or does not answer, is no error: see [`ElicitResult::action`]. There is no answer if the
+    /// client shows no forms, nobody wants the result any more, ….
+    pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Later<Result<ElicitResult, CallError>> {
+        self.put_to_user(None, ElicitFormParams::new(message, schema).into())
+    }
+
+    /// Asks the client's user to open a page, and for the consent to that (2025-11-25). That the user is done there is not
+    /// said by this: find out for yourself, and call [`PageVisit::complete`].
+    ///
+    /// There is no answer if the client opens no pages, this is no URL, nobody wants the result any more, ….
+    pub fn elicit_url(
+        &self,
+        message: impl Into<String>,
+        url: impl Into<String>,
+    ) -> Later<Result<PageVisit, CallError>> {
+        let params = match self.page(message.into(), url.into()) {
+            Ok(params) => params,
+            Err(error) => return Later::ready(Err(error)),
+        };
+        let id = params.elicitation_id.clone().unwrap_or_default();
+        // Later revisions have no word for it.
+        let client = (self.version() == ProtocolVersion::V2025_11_25).then(|| self.peer());
+        let asked = self.put_to_user(None, params.into());
+        asked.map(|answer| Ok(PageVisit { action: answer?.action, id, client }))
+    }
+
+    /// The failure of a request that cannot be done before the user has been to these pages (message and URL each): the
+    /// error -32042, which the client knows what to do with (2025-11-25). Other clients are told in words.
+    #[must_use]
+    pub fn pages_required<M: Into<String>, U: Into<String>>(&self, pages: impl IntoIterator<Item = (M, U)>) -> Failure {
+        let pages: Result<Vec<_>, _> =
+            pages.into_iter().map(|(message, url)| self.page(message.into(), url.into())).collect();
+        let pages = match pages {
+            Ok(pages) => pages,
+            Err(error) => return Failure::new(error.to_string()),
+        };
+        let knows = self.version() == ProtocolVersion::V2025_11_25
+            && self.info().client_capabilities.set().contains(Capability::ElicitationUrl);
+        if !knows {
+            let pages: Vec<_> = pages.iter().map(|page| format!("{} {}", page.message, page.url)).collect();
+            return Failure::new(format!("Please open first: {}", pages.join(", ")));
+        }
+        let error = ErrorObject::new(ErrorCode::URL_ELICITATION_REQUIRED, "This request requires more information");
+        match At(&UrlElicitationRequired::new(pages), None).to_json() {
+            Ok(data) => Failure::rpc(error.with_data(data)),
+            Err(error) => Failure::from(error),
+        }
+    }
+
+    fn page(&self, message: String, url: String) -> Result<ElicitUrlParams, CallError> {
+        if !is_uri(&url) {
+            return Err(CallError::Send(SendError::Encode("not a URL".into())));
+        }
+        let id = self.service().0.random().name().map_err(|error| SendError::Encode(error.message.into_owned()))?;
+        Ok(ElicitUrlParams { elicitation_id: Some(id), ..ElicitUrlParams::new(message, url) })
+    }
+
+    /// Asks for the folders that the server may work in.
+    ///
+    /// There is no answer if the client has no roots, nobody wants the result any more, ….
+    pub fn roots(&self) -> Later<Result<Vec<Root>, CallError>> {
+        self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
+    }
+
+    /// Asks several questions, each under a name of its own. In a session they are asked one after the other; otherwise
+    /// (2026-07-28) they leave together. Names like `q1` are those of the questions that have no other. If one of them has
+    /// no answer, that is what all come to.
+    ///
+    /// ```
+    /// use mcp_proto::schema::{CreateMessageParams, ListRootsParams, SamplingMessage};
+    /// use mcp_service::{CallError, Context};
+    ///
+    /// fn greet(context: &Context) -> Result<String, CallError> {
+    ///     let greeting = CreateMessageParams::new([SamplingMessage::user("Generate a greeting")], 50_u64);
+    ///     let questions = [("greeting", greeting.into()), ("roots", ListRootsParams::default().into())];
+    ///     let answers = context.ask_all(questions).wait()?;
+    ///     let (greeting, roots) =
+    ///         (answers.get::<CreateMessageParams>("greeting")?, answers.get::<ListRootsParams>("roots")?);
+    ///     Ok(format!("{} greets {} roots", greeting.model, roots.roots.len()))
+    /// }
+    /// ```
+    pub fn ask_all<N: Into<String>>(
+        &self,
+        questions: impl IntoIterator<Item = (N, InputRequest)>,
+    ) -> Later<Result<Answers, CallError>> {
+        let mut questions: Vec<_> = questions.into_iter().map(|(name, question)| (name.into(), question)).collect();
+        let mut asked = Vec::new();
+        if self.version().era() == Era::Modern {
+            for (name, question) in questions.drain(..) {
+                let later = self.put_named(name, question);
+                let is_hopeless = later.peek().is_some_and(|it| !matches!(it, Ok(_) | Err(CallError::InputRequired)));
+                asked.push(later);
+                if is_hopeless {
+                    break;
+                }
+            }
+        }
+        let context = self.clone();
+        Later::new(async move {
+            let (mut answers, mut failed) = (Answers::default(), None);
+            for later in asked {
+                match later.await {
+                    Ok((name, answer)) => answers.insert(name, answer),
+                    // The others are asked in the same round.
+                    Err(CallError::InputRequired) => failed = failed.or(Some(CallError::InputRequired)),
+                    Err(error) => return Err(error),
+                }
+            }
+            for (name, question) in questions {
+                let (name, answer) = context.put_named(name, question).await?;
+                answers.insert(name, answer);
+            }
+            failed.map_or(Ok(answers), Err)
+        })
+    }
+
+    /// Asks a question of any kind.
+    fn put_named(&self, name: String, question: InputRequest) -> Later<Result<(String, JsonObject), CallError>> {
+        type Named = Later<Result<(String, JsonObject), CallError>>;
+        fn named<T: Encode + Send + 'static>(name: String, answer: Later<Result<T, CallError>>) -> Named {
+            answer.map(|answer| {
+                let answer = At(&answer?, None).to_json().and_then(JsonObject::try_from);
+                Ok((name, answer.map_err(|error| CallError::Decode(error.to_string()))?))
+            })
+        }
+        match question {
+            InputRequest::CreateMessage(request) => {
+                let answer = self.put_to_model(Some(&name), request.params);
+                named(name, answer)
+            }
+            InputRequest::Elicit(request) => {
+                let answer = self.put_to_user(Some(&name), request.params);
+                named(name, answer)
+            }
+            InputRequest::ListRoots(request) => {
+                let answer = self.put_to_client(Some(&name), request.params.unwrap_or_default());
+                named(name, answer)
+            }
+            InputRequest::Other(_) => Later::ready(Err(SendError::Encode("not a question".into()).into())),
+        }
+    }
+
+    fn put_to_model(
+        &self,
+        name: Option<&str>,
+        params: CreateMessageParams,
+    ) -> Later<Result<CreateMessageResult, CallError>> {
+        let knows_context = self.info().client_capabilities.set().contains(Capability::SamplingContext);
+        match in_order(params, Some(self.version()), knows_context) {
+            Ok(mut params) => {
+                params.meta = self.related(params.meta);
+                self.put(name, params)
+            }
+            Err(error) => Later::ready(Err(error.into())),
+        }
+    }
+
+    fn put_to_client(
+        &self,
+        name: Option<&str>,
+        mut params: ListRootsParams,
+    ) -> Later<Result<ListRootsResult, CallError>> {
+        params.meta = self.related(params.meta);
+        self.put(name, params)
+    }
+
+    /// Asks the user, and holds the answer against the form.
+    fn put_to_user(&self, name: Option<&str>, mut params: ElicitParams) -> Later<Result<ElicitResult, CallError>> {
+        let schema = match &mut params {
+            ElicitParams::Form(form) => {
+                form.meta = self.related(form.meta.take());
+                Some(form.requested_schema.clone())
+            }
+            ElicitParams::Url(page) => {
+                page.meta = self.related(page.meta.take());
+                None
+            }
+            ElicitParams::Other(_) => None,
+        };
+        let work = self.work.clone();
+        self.put(name, params).map(move |answer| {
+            let answer = answer?;
+            let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
+            if let (Some(rounds), None) = (work.rounds.get(), work.task.get()) {
+                rounds.refuse(&why);
+            }
+            Err(CallError::Invalid(why))
+        })
+    }
+
+    /// Asks in the way of the era.
+    fn put<R>(&self, name: Option<&str>, question: R) -> Later<Result<R::Result, CallError>>
+    where
+        R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
+    {
+        if let Some(task) = self.work.task.get() {
+            return self.ask_in_task(task, name, question);
+        }
+        match self.work.rounds.get() {
+            Some(rounds) => Later::ready(self.check().and_then(|()| rounds.ask(name, &question))),
+            None if self.version().era() == Era::Legacy => self.ask(question),
+            // A session on the same connection has nothing to do with this request.
+            None => {
+                let (method, version) = (R::METHOD, self.version());
+                Later::ready(Err(SendError::NotInRevision { method, version }.into()))
+            }
+        }
+    }
+}
+
+/// A page that the user was asked to open.
+#[derive(Debug)]
+pub struct PageVisit {
+    /// Whether the user consented. Even then nothing is known of what happens on the page.
+    pub action: ElicitAction,
+    id: String,
+    /// Who is to be told, where there is a way to tell.
+    client: Option<Peer<ServerEnd>>,
+}
+
+impl PageVisit {
+    /// The name of the visit, which the client knows, too.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Tells the client, and only this one, that the user is done with the page (2025-11-25). Others find out for
+    /// themselves.
+    ///
+    /// # Errors
+    /// If it is not allowed now; nothing has been sent then.
+    pub fn complete(self) -> Result<(), SendError> {
+        self.client.map_or(Ok(()), |client| client.elicitation_complete(&self.id))
+    }
+}

@@ -1,0 +1,136 @@
+//! Proposals while an argument is being written.
+
+use std::{collections::HashMap, future::Future};
+
+use mcp_proto::schema::{Completion, Map};
+
+use crate::{
+    driver_api::{connection_handle::Kind, deferred::Later},
+    inbound::{context::Context, failure::Failure, handler::Code},
+};
+
+/// An argument that is being written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Completing {
+    /// What is written so far.
+    pub value: String,
+    /// The other arguments, as far as they are known (2025-06-18).
+    pub known: Map<String>,
+    /// The request.
+    pub context: Context,
+}
+
+/// What can be proposals: texts, the best first, a whole [`Completion`], or a `Result` of these.
+///
+/// Of texts the first 100 are sent, and how many there are.
+pub trait IntoCompletion {
+    /// The proposals.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn into_completion(self) -> Result<Completion, Failure>;
+}
+
+impl IntoCompletion for Completion {
+    fn into_completion(mut self) -> Result<Completion, Failure> {
+        if self.values.len() > Self::MAX_VALUES {
+            self.total = self.total.or_else(|| u64::try_from(self.values.len()).ok());
+            self.has_more = Some(true);
+            self.values.truncate(Self::MAX_VALUES);
+        }
+        Ok(self)
+    }
+}
+
+macro_rules! texts {
+    ($($Type:ty),*) => {
+        $(impl IntoCompletion for Vec<$Type> {
+            fn into_completion(self) -> Result<Completion, Failure> {
+                Ok(Completion::of(self))
+            }
+        })*
+    };
+}
+
+texts!(String, &'static str);
+
+impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
+    fn into_completion(self) -> Result<Completion, Failure> {
+        self.map_err(Into::into)?.into_completion()
+    }
+}
+
+type Completer = Code<dyn Fn(Completing) -> Later<Result<Completion, Failure>> + Send + Sync>;
+
+/// Something with arguments that can be completed.
+pub(super) trait Completable: Send + Sync {
+    /// Whether it has this argument.
+    fn has(&self, argument: &str) -> bool;
+    /// What completes its arguments.
+    fn completers(&self) -> &Completers;
+}
+
+/// What completes the arguments of one prompt or template, by their names.
+#[derive(Default)]
+pub(super) struct Completers(HashMap<String, Completer>);
+
+impl Completers {
+    pub(super) fn insert<R: IntoCompletion>(
+        &mut self,
+        argument: String,
+        f: impl Fn(Completing) -> R + Send + Sync + 'static,
+    ) {
+        let run = move |completing| Later::ready(f(completing).into_completion());
+        self.0.insert(argument, Code { kind: Kind::Sync, run: Box::new(run) });
+    }
+
+    pub(super) fn insert_async<R>(&mut self, argument: String, f: impl Fn(Completing) -> R + Send + Sync + 'static)
+    where
+        R: Future<Output: IntoCompletion + 'static> + Send + 'static,
+    {
+        let run = move |completing| {
+            let future = f(completing);
+            Later::begin(async move { future.await.into_completion() })
+        };
+        self.0.insert(argument, Code { kind: Kind::Async, run: Box::new(run) });
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Of which kind the code is that completes an argument.
+    pub(super) fn kind(&self, argument: &str) -> Kind {
+        self.0.get(argument).map_or(Kind::Async, |completer| completer.kind)
+    }
+
+    /// Completes an argument; there are no proposals for one that nobody completes.
+    pub(super) fn complete(&self, argument: &str, completing: Completing) -> Later<Result<Completion, Failure>> {
+        match self.0.get(argument) {
+            Some(completer) => (completer.run)(completing),
+            None => Later::ready(Ok(Completion::of([""; 0]))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_is_said_to_be_there_only_if_it_is() {
+        for (count, sent, has_more) in [(0, 0, false), (99, 99, false), (100, 100, false), (101, 100, true)] {
+            let texts = vec!["x"; count];
+            let of_texts = texts.clone().into_completion().expect("a completion");
+            let all = (of_texts.values.len(), of_texts.total, of_texts.has_more);
+            assert_eq!(all, (sent, Some(count as u64), Some(has_more)));
+            // A whole one says itself whether there is more, unless it does not fit.
+            let whole = Completion::new(texts.iter().map(ToString::to_string).collect::<Vec<_>>());
+            let whole = whole.into_completion().expect("a completion");
+            let all = (whole.values.len(), whole.total, whole.has_more);
+            let total = has_more.then_some(count as u64);
+            assert_eq!(all, (sent, total, has_more.then_some(true)));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Folders of skills, read one level at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use mcp_proto::{
+    schema::{DIRECTORY, ReadDirectoryParams, ReadDirectoryResult, Resource},
+    wire::ErrorObject,
+};
+
+use super::{Inner, visibility::View};
+use crate::{
+    inbound::responder::Answer,
+    util::{lock::read, text_arguments::excerpt},
+};
+
+/// Tells the cursors of folders from those of lists.
+const CURSOR: &str = "d:";
+
+impl Inner {
+    /// A page of what is directly in a folder. A folder is there as long as something is in it that may be seen.
+    pub(super) fn directory(&self, view: &View, params: &ReadDirectoryParams) -> Answer<ReadDirectoryResult> {
+        let folder = &params.uri;
+        let start = match params.cursor.as_deref().map(|cursor| cursor.strip_prefix(CURSOR)) {
+            None => None,
+            Some(Some(name)) if !name.is_empty() && !name.contains('/') => Some(name),
+            Some(_) => return Err(ErrorObject::invalid_params("Invalid cursor")),
+        };
+        let missing = || Err(ErrorObject::invalid_params(excerpt(&format_args!("{folder} is not a directory"))));
+        // A scheme is no folder, and none ends with a slash.
+        if folder.ends_with(['/', ':']) {
+            return missing();
+        }
+        let prefix = format!("{folder}/");
+        // The predicate is not asked under the lock of the catalog.
+        let files = read(&self.catalog).files_below(&prefix);
+        let mut children = BTreeMap::new();
+        for file in files.into_iter().filter(|file| view.shows(&**file)) {
+            let Some(path) = file.about.uri.strip_prefix(&prefix) else { continue };
+            match path.split_once('/') {
+                None => _ = children.insert(path.to_owned(), file.about.clone()),
+                Some((name, _)) => {
+                    let uri = format!("{prefix}{name}");
+                    let directory = Resource { mime_type: Some(DIRECTORY.into()), ..Resource::new(uri, name) };
+                    children.entry(name.to_owned()).or_insert(directory);
+                }
+            }
+        }
+        if children.is_empty() {
+            return missing();
+        }
+        let mut rest = children.into_iter().skip_while(|(name, _)| start.is_some_and(|start| name.as_str() <= start));
+        let page: Vec<_> = rest.by_ref().take(self.page_size.max(1)).collect();
+        let next_cursor = rest.next().and_then(|_| page.last().map(|(name, _)| format!("{CURSOR}{name}")));
+        let page: Vec<_> = page.into_iter().map(|(_, resource)| resource).collect();
+        Ok(ReadDirectoryResult { next_cursor, ..ReadDirectoryResult::new(page) })
+    }
+}
+
+/// The URIs of all files of skills, in their order, so that a folder is a range of them.
+#[derive(Debug, Default)]
+pub(super) struct Files(BTreeSet<String>);
+
+impl Files {
+    pub(super) fn insert(&mut self, uri: &str) {
+        self.0.insert(uri.to_owned());
+    }
+
+    pub(super) fn remove(&mut self, uri: &str) {
+        self.0.remove(uri);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that begin with `prefix`.
+    pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.range(prefix.to_owned()..).map(String::as_str).take_while(move |uri| uri.starts_with(prefix))
+    }
+}

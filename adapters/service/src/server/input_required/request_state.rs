@@ -1,0 +1,210 @@
+//! What a server hands to a client to be reminded of, so that it believes it when it comes back.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use hmac_sha256::HMAC;
+use mcp_proto::{
+    schema::{Encode, InputResponses, JsonLine, decode_base64, encode_base64},
+    wire::{ErrorObject, Json},
+};
+
+use crate::inbound::responder::Answer;
+
+/// The form of what is sealed. Whatever comes back in another form is not ours.
+const FORMAT: u8 = 2;
+
+/// The bytes in front of the answers: format, expiry, round.
+const HEAD: usize = 1 + 8 + 4;
+
+/// Seals states. A client can read a state, and only a holder of the key can make one.
+///
+/// A state that opens proves that a service of this name, with this key, has made it for this principal, method and params,
+/// and not longer than the lifetime ago. It proves neither that it was handed to this client over this connection, nor that
+/// the client has not used it before: it can be replayed until it expires. Nor does it prove that a question was asked whose
+/// answer comes with the request: a client can send answers to questions that it foresees, without any state. So the answer
+/// to an elicitation is what the client says, and no proof of what its user has said.
+pub(crate) struct Seal {
+    /// The name of the service: others may share its key, and have a tool of the same name.
+    service: String,
+    key: Option<[u8; 32]>,
+    lifetime: Duration,
+}
+
+/// The request that a state belongs to. It is worth nothing with any other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Scope {
+    /// Who asks, where that is known.
+    pub(super) principal: Option<String>,
+    pub(super) method: &'static str,
+    pub(super) digest: [u8; 32],
+}
+
+/// What is sealed.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct State {
+    /// How often the request has been answered with questions.
+    pub(super) round: u32,
+    /// What was answered in earlier rounds.
+    pub(super) answers: InputResponses,
+}
+
+impl Seal {
+    pub(crate) const fn new(service: String, key: Option<[u8; 32]>, lifetime: Duration) -> Self {
+        Self { service, key, lifetime }
+    }
+
+    pub(super) fn close(&self, scope: &Scope, state: &State) -> Answer<String> {
+        self.close_at(now(), scope, state)
+    }
+
+    /// # Errors
+    /// -32602 if this is no state of ours, is of another request, or is too old. Which of these it is, nobody hears.
+    pub(super) fn open(&self, scope: &Scope, text: &str) -> Answer<State> {
+        self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
+    }
+
+    fn close_at(&self, now: u64, scope: &Scope, state: &State) -> Answer<String> {
+        let mut sealed = vec![FORMAT];
+        sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
+        sealed.extend_from_slice(&state.round.to_be_bytes());
+        let written = state.answers.append_at(None, &mut JsonLine::new(&mut sealed));
+        written.map_err(|error| ErrorObject::internal(format!("The answers cannot be kept: {error}")))?;
+        let mac = self.mac(scope, &sealed).ok_or_else(|| ErrorObject::internal("No randomness available"))?;
+        sealed.extend_from_slice(&mac.finalize());
+        Ok(encode_base64(&sealed))
+    }
+
+    fn open_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
+        let sealed = decode_base64(text)?;
+        let (sealed, mac) = sealed.split_last_chunk()?;
+        // Takes the same time wherever the first wrong byte is.
+        if !self.mac(scope, sealed)?.finalize_verify(mac) {
+            return None;
+        }
+        let (head, answers) = sealed.split_at_checked(HEAD)?;
+        let (format, rest) = head.split_first()?;
+        let (expiry, round) = rest.split_first_chunk()?;
+        if *format != FORMAT || u64::from_be_bytes(*expiry) <= now {
+            return None;
+        }
+        let round = u32::from_be_bytes(round.try_into().ok()?);
+        let answers = Json::parse(str::from_utf8(answers).ok()?).ok()?;
+        Some(State { round, answers: answers.decode().ok()? })
+    }
+
+    fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<HMAC> {
+        let mut mac = HMAC::new(self.key?);
+        // With its length in front, no part can pass for a part of its neighbour.
+        let (known, principal) = match &scope.principal {
+            Some(principal) => ([1], principal.as_bytes()),
+            None => ([0], &[][..]),
+        };
+        for part in [self.service.as_bytes(), &known, principal, scope.method.as_bytes(), &scope.digest, sealed] {
+            mac.update((part.len() as u64).to_be_bytes());
+            mac.update(part);
+        }
+        Some(mac)
+    }
+}
+
+impl fmt::Debug for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Seal").field("lifetime", &self.lifetime).finish_non_exhaustive()
+    }
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mcp_proto::{protocol::Method, wire::JsonObject};
+    use serde_json::{Value, json};
+
+    fn of(params: &Value) -> [u8; 32] {
+        let params = Json::new(params).expect("JSON");
+        crate::server::input_required::digest::Params::of(Some(&(&params).into())).digest()
+    }
+
+    fn scope() -> Scope {
+        Scope { principal: Some("ada".into()), method: "tools/call", digest: of(&json!({"name": "t"})) }
+    }
+
+    fn state() -> State {
+        let answer = JsonObject::new(&json!({"action": "decline"})).expect("an object");
+        State { round: 3, answers: InputResponses::from([("q1", answer)]) }
+    }
+
+    // req: M-MRTR-011 M-MRTR-013 M-MRTR-014 M-MRTR-015
+    #[test]
+    fn a_state_is_worth_something_only_in_time_and_with_its_request() {
+        let methods = Method::ALL.iter().map(|method| method.as_str());
+        methods.for_each(|method| only_with_its_request(&Scope { method, ..scope() }));
+    }
+
+    fn only_with_its_request(scope: &Scope) {
+        let minute = Duration::from_secs(60);
+        let seal = Seal::new("bank".into(), Some([7; 32]), minute);
+        let text = seal.close_at(1000, scope, &state()).expect("a state");
+        for now in [0, 1000, 1059] {
+            assert_eq!(seal.open_at(now, scope, &text), Some(state()));
+        }
+        for now in [1060, u64::MAX] {
+            assert_eq!(seal.open_at(now, scope, &text), None);
+        }
+        let others = [
+            Scope { principal: Some("eve".into()), ..scope.clone() },
+            Scope { principal: Some(String::new()), ..scope.clone() },
+            Scope { principal: None, ..scope.clone() },
+            Scope { method: "prompts/other", ..scope.clone() },
+            Scope { digest: of(&json!({"name": "u"})), ..scope.clone() },
+        ];
+        for other in others {
+            assert_eq!(seal.open_at(1000, &other, &text), None, "{other:?}");
+        }
+        // Nor with another key, by another service that has the same one, or without any.
+        for other in [
+            Seal::new("bank".into(), Some([8; 32]), minute),
+            Seal::new("bar".into(), Some([7; 32]), minute),
+            Seal::new(String::new(), Some([7; 32]), minute),
+            Seal::new("bank".into(), None, minute),
+        ] {
+            assert_eq!(other.open_at(1000, scope, &text), None, "{}", other.service);
+        }
+        assert!(Seal::new("bank".into(), None, minute).close_at(1000, scope, &state()).is_err());
+    }
+
+    // req: M-MRTR-010 M-MRTR-012
+    #[test]
+    fn every_changed_bit_shows() {
+        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
+        let text = seal.close_at(1000, &scope(), &state()).expect("a state");
+        let sealed = decode_base64(&text).expect("base64");
+        for bit in 0..sealed.len() * 8 {
+            let mut changed = sealed.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&changed)), None, "bit {bit}");
+        }
+        for len in 0..sealed.len() {
+            assert_eq!(seal.open_at(1000, &scope(), &encode_base64(&sealed[..len])), None, "{len} bytes");
+        }
+        for junk in ["", "x", "v1.k3.9f2c", "AAAA"] {
+            assert_eq!(seal.open_at(1000, &scope(), junk), None);
+        }
+    }
+
+    /// Processes that share a key believe each other, whichever version of this they run: so the form never changes. The text was
+    /// made by other means.
+    #[test]
+    fn it_is_sealed_with_hmac_sha256() {
+        let sealed = "AgAAAAAAAAQkAAAAA3sicTEiOnsiYWN0aW9uIjoiZGVjbGluZSJ9fSKjdpmFLBDDu3M07JgpeDytnqksDKJ4x+N24i5Qvvp4";
+        let seal = Seal::new("bank".into(), Some([7; 32]), Duration::from_secs(60));
+        assert_eq!(seal.close_at(1000, &scope(), &state()).as_deref(), Ok(sealed));
+    }
+}

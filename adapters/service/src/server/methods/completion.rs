@@ -1,0 +1,88 @@
+//! What is asked while an argument is being written.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::{Capability, Method},
+    schema::{
+        CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionReference, PromptReference,
+        ResourceTemplateReference,
+    },
+    wire::ErrorObject,
+};
+
+use super::Request;
+use crate::{
+    driver_api::connection_handle::Job,
+    inbound::{responder::Answer, session::Shared, state::Asked},
+    server::{
+        Inner,
+        catalog::Found,
+        completion::{Completable, Completing},
+        visibility::View,
+    },
+    tasks::receiver::params,
+    util::text_arguments::excerpt,
+};
+
+pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, _: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+    shared.complete(asked)
+}
+
+impl Shared<ServerEnd> {
+    fn complete(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let Asked { link, .. } = *asked;
+        // In 2024-11-05 anybody may ask.
+        if !link.look(|conn| conn.capabilities().contains(Capability::Completions)) {
+            return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
+        }
+        let CompleteParams { reference, argument, context, meta, .. } = params(asked.params.as_ref())?;
+        let CompletionArgument { name, value, .. } = argument;
+        let known = context.and_then(|context| context.arguments).unwrap_or_default();
+        let Some(subject) = self.home.0.subject(&self.home.0.view(asked), &reference)? else {
+            return Ok(self.answer(asked, |_| Ok(CompleteResult::new(Completion::of([""; 0])))));
+        };
+        if !subject.has(&name) {
+            return Err(ErrorObject::invalid_params(excerpt(&format_args!("Unknown argument: {name}"))));
+        }
+        let kind = subject.completers().kind(&name);
+        Ok(Some(self.work(asked, meta, kind, move |context| {
+            let completing = Completing { value, known, context: context.clone() };
+            let completion = subject.completers().complete(&name, completing);
+            let request = context.clone();
+            completion
+                .map(move |completion| completion.map(CompleteResult::new).map_err(|failure| request.explain(failure)))
+        })))
+    }
+}
+
+// The lock of the catalog is never held while something waits for that of a connection.
+impl Inner {
+    /// What an argument belongs to; `None` if it belongs to something without arguments.
+    fn subject(&self, view: &View, reference: &CompletionReference) -> Answer<Option<Arc<dyn Completable>>> {
+        let unknown =
+            |what: &str, name: &str| ErrorObject::invalid_params(excerpt(&format_args!("Unknown {what}: {name}")));
+        match reference {
+            CompletionReference::Prompt(PromptReference { name, .. }) => {
+                match view.get(self, |catalog| &catalog.prompts, name) {
+                    Some(prompt) => Ok(Some(prompt)),
+                    None => Err(unknown("prompt", name)),
+                }
+            }
+            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => {
+                if let Some(template) = view.get(self, |catalog| &catalog.templates, uri) {
+                    return Ok(Some(template));
+                }
+                match view.find(self, uri) {
+                    Some(Found::Template(template, _)) => Ok(Some(template)),
+                    Some(Found::Resource(_)) => Ok(None),
+                    None => Err(unknown("resource", uri)),
+                }
+            }
+            CompletionReference::Other(_) => {
+                Err(ErrorObject::invalid_params("Invalid params: no such kind of reference"))
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What is asked about prompts.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::Method,
+    schema::{GetPromptParams, ListPromptsParams, ListPromptsResult},
+    wire::ErrorObject,
+};
+
+use super::{Page, Request, asker};
+use crate::{
+    driver_api::connection_handle::Job,
+    inbound::{
+        context::Context,
+        responder::{Answer, of_any_result},
+        session::Shared,
+    },
+    tasks::receiver::params,
+    util::text_arguments::excerpt,
+};
+
+pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+    match method {
+        Method::GetPrompt => shared.get_prompt(asked),
+        _ => {
+            let ListPromptsParams { cursor, .. } = params(asked.params.as_ref())?;
+            Ok(shared.list(asked, cursor, |catalog| &catalog.prompts, result))
+        }
+    }
+}
+
+fn result(page: Page<mcp_proto::schema::Prompt>) -> ListPromptsResult {
+    let Page { items, next_cursor, hints } = page;
+    let (ttl_ms, cache_scope) = (Some(hints.ttl_ms), Some(hints.scope));
+    ListPromptsResult { next_cursor, ttl_ms, cache_scope, ..ListPromptsResult::new(items) }
+}
+
+impl Shared<ServerEnd> {
+    fn get_prompt(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let GetPromptParams { name, arguments, meta, .. } = params(asked.params.as_ref())?;
+        let service = &*self.home.0;
+        let prompt = service.view(asked).get(service, |catalog| &catalog.prompts, &name);
+        let prompt =
+            prompt.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown prompt: {name}"))))?;
+        let arguments = arguments.unwrap_or_default();
+        let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
+        self.in_rounds(asked, asker(asked), meta, kind, |_| false, of_any_result(run))
+    }
+}

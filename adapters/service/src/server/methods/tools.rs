@@ -1,0 +1,119 @@
+//! What is asked about tools.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::{Capability, CapabilitySet, Era, Method},
+    schema::{CallToolResult, ListToolsParams, ListToolsResult, MissingRequiredClientCapability},
+    wire::{ErrorCode, ErrorObject, KeptJson},
+};
+
+use super::{Page, Request};
+use crate::{
+    driver_api::connection_handle::Job,
+    inbound::{
+        context::Context,
+        responder::Answer,
+        session::Shared,
+        state::{Asked, Role},
+    },
+    server::{
+        call_params::{Called, Errand},
+        input_required::Asker,
+        tool::Tool,
+        tool_result::ToolAnswer,
+    },
+    tasks::receiver::params,
+    util::text_arguments::excerpt,
+};
+
+pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
+    match method {
+        Method::CallTool => shared.call_tool(asked),
+        _ => {
+            let ListToolsParams { cursor, .. } = params(asked.params.as_ref())?;
+            Ok(shared.list(asked, cursor, |catalog| &catalog.tools, result))
+        }
+    }
+}
+
+fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
+    let Page { items, next_cursor, hints } = page;
+    let (ttl_ms, cache_scope) = (Some(hints.ttl_ms), Some(hints.scope));
+    ListToolsResult { next_cursor, ttl_ms, cache_scope, ..ListToolsResult::new(items) }
+}
+
+/// A tool that is called.
+pub(super) struct ToolCall<'a> {
+    pub(super) called: Called<'a>,
+    pub(super) tool: Arc<Tool>,
+    /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
+    pub(super) extension: Option<bool>,
+    /// Who calls, if that is known from the request (2026-07-28).
+    pub(super) asker: Option<Asker>,
+}
+
+impl Shared<ServerEnd> {
+    fn call_tool(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let called = Called::of(asked)?;
+        // A request of the modern era says so in its metadata. Of a session there is nothing to be known here.
+        let modern = called.meta.as_ref().and_then(|_| {
+            asked.link.look(|conn| Some((Asker::of(conn, asked.key)?, Self::may_become_task(conn, asked.key))))
+        });
+        let (extension, asker) = modern.map_or((None, None), |(asker, extension)| (extension, Some(asker)));
+        let service = &*self.home.0;
+        let tool = service.view(asked).get(service, |catalog| &catalog.tools, &called.name);
+        let tool =
+            tool.ok_or_else(|| ErrorObject::invalid_params(excerpt(&format_args!("Unknown tool: {}", called.name))))?;
+        let Asked { link, key, .. } = *asked;
+        if !tool.headers.is_empty() {
+            link.look(|conn| conn.verify_headers(key, &tool.headers, Some(&called.arguments)))?;
+        }
+        if let Some(lacking) = self.lacks(asked, tool.requires) {
+            return lacking.map(|result| self.answer(asked, |_| Ok(result)));
+        }
+        match tool.tasks {
+            Some(tasks) => (tasks.call)(self, asked, ToolCall { called, tool, extension, asker }),
+            None => self.call_directly(asked, called, tool, asker),
+        }
+    }
+
+    /// Calls a tool, and not as a task.
+    pub(super) fn call_directly(
+        self: &Arc<Self>,
+        asked: &Request<'_>,
+        Called { name, arguments, task, meta }: Called<'_>,
+        tool: Arc<Tool>,
+        asker: Option<Asker>,
+    ) -> Answer<Option<Job>> {
+        if task.is_some() && self.has_tasks(asked.link, asked.key, Capability::TasksToolsCall) {
+            let why = format!("{name} cannot be run as a task");
+            return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
+        }
+        if asker.is_none() {
+            return Ok(Some(Job::errand(tool.kind(), Errand::new(self, asked, tool, &arguments, meta))));
+        }
+        let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
+        let run = move |context: &Context| tool.run(&arguments.get(), context);
+        self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
+    }
+
+    /// What a client hears that cannot do what a tool requires.
+    fn lacks(&self, asked: &Request<'_>, required: CapabilitySet) -> Option<Answer<CallToolResult>> {
+        if required == CapabilitySet::EMPTY {
+            return None;
+        }
+        let info = asked.link.look(|conn| ServerEnd::info(conn, Some(asked.key)));
+        let declared = info.client_capabilities.set();
+        let missing: CapabilitySet = required.iter().filter(|required| !declared.contains(*required)).collect();
+        if missing == CapabilitySet::EMPTY {
+            return None;
+        }
+        let error = MissingRequiredClientCapability::error(missing);
+        Some(match info.version.era() {
+            Era::Modern => Err(error),
+            Era::Legacy => Ok(CallToolResult::error(error.message)),
+        })
+    }
+}

@@ -1,0 +1,268 @@
+//! Resources and the code that reads them.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use mcp_proto::schema::{
+    BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
+};
+
+use super::catalog::RegisterError;
+use crate::{
+    driver_api::{connection_handle::Kind, deferred::Later},
+    inbound::{
+        context::Context,
+        failure::Failure,
+        handler::{Arguments, Call, Handler},
+        responder::Answer,
+    },
+    util::uri::is_uri,
+};
+
+/// A resource and the code that reads it.
+///
+/// The code is a function of nothing or of a [`Context`], and returns anything that [can be contents](IntoResource), or a
+/// future of that if it is registered with [`new_async`](Self::new_async).
+pub struct Resource {
+    pub(crate) about: mcp_proto::schema::Resource,
+    read: Call<ReadResourceResult>,
+    hints: Option<CacheHints>,
+    /// The skill that it is a file of: whoever does not see that does not see this.
+    #[cfg(feature = "skills")]
+    pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
+}
+
+impl Resource {
+    /// The resource at `uri`.
+    #[must_use]
+    pub fn new<S, H: Handler<S, Output: IntoResource + 'static>>(
+        uri: impl Into<String>,
+        name: impl Into<String>,
+        handler: H,
+    ) -> Self {
+        Self::with_read(uri.into(), name.into(), Call::new(handler, IntoResource::into_resource))
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    #[must_use]
+    pub fn new_async<S, H>(uri: impl Into<String>, name: impl Into<String>, handler: H) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoResource + 'static> + Send + 'static>,
+    {
+        Self::with_read(uri.into(), name.into(), Call::new_async(handler, IntoResource::into_resource))
+    }
+
+    fn with_read(uri: String, name: String, read: Call<ReadResourceResult>) -> Self {
+        Self {
+            about: mcp_proto::schema::Resource::new(uri, name),
+            read,
+            hints: None,
+            #[cfg(feature = "skills")]
+            skill: None,
+        }
+    }
+
+    /// A file of this skill.
+    #[cfg(feature = "skills")]
+    pub(super) fn of_skill(mut self, skill: Arc<mcp_proto::schema::Skill>, hints: Option<CacheHints>) -> Self {
+        (self.skill, self.hints) = (Some(skill), hints);
+        self
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What it is, for models.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// The type of its contents, for example `text/plain`.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.about.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// How many bytes its contents have, before any encoding.
+    #[must_use]
+    pub fn size(mut self, size: u64) -> Self {
+        self.about.size = Some(size);
+        self
+    }
+
+    /// For how long clients may use what they have read again, and whether for everybody (2026-07-28). They are told of
+    /// changes all the same. Default: not at all. A result that says so itself comes before this.
+    #[must_use]
+    pub fn good_for(mut self, time: Duration, scope: CacheScope) -> Self {
+        self.hints = Some(hints(time, scope));
+        self
+    }
+
+    /// Whatever else is to be said of it: annotations, icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Resource)) -> Self {
+        f(&mut self.about);
+        self
+    }
+
+    pub(super) fn check(&self) -> Result<(), RegisterError> {
+        if is_uri(&self.about.uri) { Ok(()) } else { Err(RegisterError::Uri(self.about.uri.clone())) }
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.read.kind
+    }
+
+    /// Reads it.
+    pub(super) fn run(self: &Arc<Self>, context: &Context) -> Later<Answer<ReadResourceResult>> {
+        let (resource, request) = (self.clone(), context.clone());
+        let read = self.read.call(Arguments::Texts(&Map::new()), context);
+        let read = read.unwrap_or_else(|bad| Later::ready(Err(Failure::new(bad.0))));
+        read.map(move |read| match read {
+            Ok(result) => {
+                let about = &resource.about;
+                Ok(hinted(addressed(result, &about.uri, about.mime_type.as_deref()), resource.hints.as_ref()))
+            }
+            Err(failure) => Err(failure.into_error(request.version())),
+        })
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resource").field("about", &self.about).finish_non_exhaustive()
+    }
+}
+
+/// What results are to say of their being used again.
+pub(super) fn hints(time: Duration, scope: CacheScope) -> CacheHints {
+    CacheHints { ttl_ms: u64::try_from(time.as_millis()).unwrap_or(u64::MAX), scope }
+}
+
+/// A result that says for how long it is good.
+pub(super) fn hinted(mut result: ReadResourceResult, hints: Option<&CacheHints>) -> ReadResourceResult {
+    if let Some(CacheHints { ttl_ms, scope }) = hints {
+        result.ttl_ms.get_or_insert(*ttl_ms);
+        result.cache_scope.get_or_insert_with(|| scope.clone());
+    }
+    result
+}
+
+/// Fills in where contents come from and what they are, where they do not say.
+pub(super) fn addressed(mut result: ReadResourceResult, uri: &str, mime_type: Option<&str>) -> ReadResourceResult {
+    for contents in &mut result.contents {
+        let (its_uri, its_mime_type) = match contents {
+            ResourceContents::Text(text) => (&mut text.uri, &mut text.mime_type),
+            ResourceContents::Blob(blob) => (&mut blob.uri, &mut blob.mime_type),
+        };
+        if its_uri.is_empty() {
+            uri.clone_into(its_uri);
+            if its_mime_type.is_none() {
+                *its_mime_type = mime_type.map(str::to_owned);
+            }
+        }
+    }
+    result
+}
+
+/// What can be the contents of a resource: text, bytes, [`ResourceContents`], or a `Result` of these whose error is
+/// anything that becomes a [`Failure`].
+///
+/// Contents without a URI get that of the resource, and its type.
+pub trait IntoResource {
+    /// The contents.
+    ///
+    /// # Errors
+    /// Why there are none.
+    fn into_resource(self) -> Result<ReadResourceResult, Failure>;
+}
+
+impl IntoResource for ReadResourceResult {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl IntoResource for Vec<ResourceContents> {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(ReadResourceResult::new(self))
+    }
+}
+
+impl IntoResource for ResourceContents {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        Ok(ReadResourceResult::new([self]))
+    }
+}
+
+macro_rules! one_text {
+    ($($Type:ty),*) => {
+        $(impl IntoResource for $Type {
+            fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+                ResourceContents::from(TextResourceContents::new("", self)).into_resource()
+            }
+        })*
+    };
+}
+
+one_text!(String, &'static str);
+
+macro_rules! bytes {
+    ($($Type:ty),*) => {
+        $(impl IntoResource for $Type {
+            fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+                ResourceContents::from(BlobResourceContents::new("", base64(&self))).into_resource()
+            }
+        })*
+    };
+}
+
+bytes!(Vec<u8>, &'static [u8]);
+
+impl<T: IntoResource, E: Into<Failure>> IntoResource for Result<T, E> {
+    fn into_resource(self) -> Result<ReadResourceResult, Failure> {
+        self.map_err(Into::into)?.into_resource()
+    }
+}
+
+/// Bytes in base64, in the standard alphabet and with padding: how pictures, sounds and other bytes travel.
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let sextet = (bits >> (18 - 6 * place)) & 63;
+            text.push(if place <= chunk.len() { char::from(ALPHABET[sextet as usize]) } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // req: RES-010
+    #[test]
+    fn bytes_become_base64() {
+        for (bytes, text) in [
+            (&b""[..], ""),
+            (b"f", "Zg=="),
+            (b"fo", "Zm8="),
+            (b"foo", "Zm9v"),
+            (b"foob", "Zm9vYg=="),
+            (b"\xff\xfe\xfd", "//79"),
+        ] {
+            assert_eq!(base64(bytes), text);
+            assert!(mcp_proto::schema::is_base64(text));
+        }
+    }
+}

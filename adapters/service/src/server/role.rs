@@ -1,0 +1,148 @@
+//! What a server answers.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex},
+};
+
+use mcp_proto::{
+    connection::{Connection, RequestOptions, SendError, ServerEnd},
+    protocol::{Method, MethodName, ProtocolVersion},
+    rpc::{CallId, ReplyKey, Timestamp},
+    schema::{EmptyResult, SetLevelParams},
+    wire::{ErrorObject, RawJson},
+};
+
+use super::{Service, tasks::clock::TaskTime};
+use crate::{
+    driver_api::connection_handle::Job,
+    inbound::{
+        context::{Context, RequestInfo},
+        custom_methods::Custom,
+        responder::Answer,
+        session::Shared,
+        state::{Asked, Role},
+    },
+    tasks::receiver::params,
+    util::lock::lock,
+};
+
+/// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
+#[derive(Debug, Default)]
+pub struct State {
+    subscriptions: Mutex<Subscriptions>,
+    pub(super) task_time: TaskTime,
+}
+
+/// The resources that a client has subscribed to.
+#[derive(Debug, Default)]
+struct Subscriptions {
+    uris: BTreeSet<String>,
+    /// The length of all of them.
+    bytes: usize,
+}
+
+/// How many resources one client can subscribe to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SubscriptionLimits {
+    pub(super) number: usize,
+    /// The length of their URIs together.
+    pub(super) bytes: usize,
+}
+
+impl State {
+    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
+        lock(&self.subscriptions).uris.contains(uri)
+    }
+
+    pub(super) fn subscribe(&self, uri: String, limits: SubscriptionLimits) -> Answer<()> {
+        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
+        if uris.contains(&uri) {
+            return Ok(());
+        }
+        let sum = bytes.saturating_add(uri.len());
+        if uris.len() >= limits.number || sum > limits.bytes {
+            return Err(ErrorObject::internal("Too many subscriptions"));
+        }
+        *bytes = sum;
+        uris.insert(uri);
+        Ok(())
+    }
+
+    pub(super) fn unsubscribe(&self, uri: &str) {
+        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
+        if uris.remove(uri) {
+            *bytes -= uri.len();
+        }
+    }
+}
+
+impl Role for ServerEnd {
+    type Home = Service;
+    type State = State;
+
+    fn begun(shared: &Arc<Shared<Self>>) {
+        shared.home.0.clients.join(shared);
+    }
+
+    fn ended(shared: &Shared<Self>) {
+        shared.home.0.clients.leave(shared);
+    }
+
+    fn asked<'a>(shared: &Arc<Shared<Self>>, asked: Asked<'a, Self>) -> Result<Option<Job>, Asked<'a, Self>> {
+        let Some(method) = asked.method.known() else { return Err(asked) };
+        let answer = match method {
+            // The connection notes the level as soon as this is answered.
+            Method::SetLevel => params(asked.params.as_ref())
+                .map(|_: SetLevelParams| shared.answer(&asked, |_| Ok(EmptyResult::default()))),
+            method => match shared.home.0.desks.ask(shared, method, &asked) {
+                Some(answer) => answer,
+                None => return Err(asked),
+            },
+        };
+        Ok(answer.unwrap_or_else(|error| shared.refuse(&asked, error)))
+    }
+
+    fn is_news(_: &Shared<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
+        true
+    }
+
+    fn custom(home: &Service) -> &Custom<Self> {
+        &home.0.common.custom
+    }
+
+    fn said_of_task(context: &Context<Self>, message: &str) {
+        let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
+        tasks.say(context.shared.task_time(&context.link), task, message);
+        tasks.tell(task);
+    }
+
+    fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {
+        let version = conn.version().unwrap_or(ProtocolVersion::LATEST);
+        Err(SendError::NotInRevision { method: Method::ExtGetTask, version })
+    }
+
+    fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo {
+        if let Some(context) = key.and_then(|key| conn.context(key)) {
+            return RequestInfo {
+                version: context.version,
+                peer: context.client_info.cloned(),
+                client_capabilities: context.client_capabilities.clone(),
+                log_level: context.log_level,
+                progress_token: context.progress_token.cloned(),
+                trace: context.trace.cloned(),
+                principal: context.principal.cloned(),
+            };
+        }
+        let client = conn.client();
+        RequestInfo {
+            version: conn.version().unwrap_or(ProtocolVersion::LATEST_LEGACY),
+            peer: client.map(|client| client.client_info.clone()),
+            client_capabilities: client.map(|client| client.capabilities.clone()).unwrap_or_default(),
+            log_level: conn.log_level(),
+            progress_token: None,
+            trace: None,
+            principal: None,
+        }
+    }
+}

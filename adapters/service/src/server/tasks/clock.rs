@@ -1,0 +1,96 @@
+//! The time of tasks. It is that of the service: connections have clocks of their own, and tasks outlive them.
+
+use std::{
+    sync::{Arc, Mutex, OnceLock, Weak},
+    task::{Wake, Waker},
+};
+
+use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
+
+use super::detached_sleep::Naps;
+use crate::{
+    driver_api::{connection_handle::Link, deferred::unless},
+    inbound::session::Shared,
+    outbound::calls::Calls,
+    util::lock::lock,
+};
+
+/// What a connection knows of the time of its service.
+#[derive(Debug, Default)]
+pub(in crate::server) struct TaskTime {
+    /// A moment in the time of the service, and in that of the connection.
+    same: OnceLock<(Timestamp, Timestamp)>,
+    /// When this connection looks for tasks that have had their time, and the place of that in its lobby.
+    alarm: Mutex<Option<(Timestamp, u64)>>,
+}
+
+impl Shared<ServerEnd> {
+    /// What time it is for tasks.
+    pub(crate) fn task_time(&self, link: &Arc<dyn Link<ServerEnd>>) -> Timestamp {
+        self.task_time_at(link.run(|_, now| now))
+    }
+
+    /// What time it is for tasks when it is `now` on this connection.
+    pub(super) fn task_time_at(&self, now: Timestamp) -> Timestamp {
+        let (service, connection) = self.task_epoch(now);
+        service + now.saturating_since(connection)
+    }
+
+    fn task_epoch(&self, now: Timestamp) -> (Timestamp, Timestamp) {
+        *self.state.task_time.same.get_or_init(|| (self.home.tasks().now(), now))
+    }
+
+    /// Ends the tasks that have had their time, and sees to it that the others end when they have, whether or not anybody asks
+    /// about them until then. Every connection does over which somebody has.
+    pub(super) fn tend_tasks(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>) {
+        let tasks = self.home.tasks();
+        for task in tasks.expire(self.task_time(link)) {
+            tasks.tell(&task);
+        }
+        self.watch_tasks(link);
+    }
+
+    pub(super) fn watch_tasks(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>) {
+        let Some(next) = self.home.tasks().next_expiry() else { return };
+        let now = link.run(|_, now| now);
+        let at = now + next.saturating_since(self.task_time_at(now));
+        let mut alarm = lock(&self.state.task_time.alarm);
+        if alarm.is_some_and(|(before, _)| before <= at) {
+            return;
+        }
+        if let Some(before) = alarm.take() {
+            link.lobby().disarm(before);
+        }
+        *alarm = Some(link.lobby().arm(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
+        drop(alarm);
+        // The driver looks when it has to wake up.
+        link.run(|_, _| ());
+    }
+
+    #[cfg(test)]
+    pub(crate) fn watches_tasks(&self) -> bool {
+        lock(&self.state.task_time.alarm).is_some()
+    }
+}
+
+/// Looks for tasks that have had their time.
+struct Watch(Weak<Shared<ServerEnd>>);
+
+impl Wake for Watch {
+    fn wake(self: Arc<Self>) {
+        let Some(shared) = self.0.upgrade() else { return };
+        lock(&shared.state.task_time.alarm).take();
+        if let Some(link) = shared.calls.link() {
+            shared.tend_tasks(&link);
+        }
+    }
+}
+
+/// Waits until then, even if the connection ends whose time that is.
+pub(crate) async fn outlast<E: 'static>(link: &Arc<dyn Link<E>>, calls: &Arc<Calls<E>>, until: Timestamp) {
+    if unless(link.sleep_until(until), calls.closed()).await.is_err() {
+        // Nobody looks after those who wait for it any more.
+        let left = until.saturating_since(link.run(|_, now| now));
+        Naps::of_process().sleep(left).await;
+    }
+}

@@ -1,0 +1,181 @@
+//! Sleeping where there is no connection whose driver could wake the sleeper.
+
+use std::{
+    collections::BTreeMap,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    task::{Context, Poll, Waker},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::util::lock::lock;
+
+/// How long the thread stays when there is no deadline any more.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// How long one poll blocks where no thread can be started.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The deadlines of a process, kept by one thread, which is started with the first of them and ends some time after the last.
+pub(super) struct Naps {
+    state: Mutex<State>,
+    changed: Condvar,
+    start: fn(Arc<Naps>) -> io::Result<()>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By deadline, and in the order in which they came.
+    wakers: BTreeMap<(Instant, u64), Waker>,
+    next: u64,
+    is_kept: bool,
+}
+
+impl Naps {
+    fn new(start: fn(Arc<Self>) -> io::Result<()>) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
+    }
+
+    /// Those of this process.
+    pub(super) fn of_process() -> &'static Arc<Self> {
+        static NAPS: OnceLock<Arc<Naps>> = OnceLock::new();
+        NAPS.get_or_init(|| {
+            Self::new(|naps| thread::Builder::new().name("mcp-nap".into()).spawn(move || naps.keep()).map(drop))
+        })
+    }
+
+    /// Sleeps for so long. One that is too long for a clock never ends.
+    pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> Nap {
+        Nap { naps: self.clone(), until: Instant::now().checked_add(time), place: None }
+    }
+
+    /// Wakes each sleeper when it is time.
+    fn keep(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            let now = Instant::now();
+            if let Some(first) = state.wakers.first_entry().filter(|first| first.key().0 <= now) {
+                let waker = first.remove();
+                drop(state);
+                waker.wake();
+                state = lock(&self.state);
+                continue;
+            }
+            let first = state.wakers.first_key_value().map(|((at, _), _)| *at);
+            let time = first.map_or(LINGER, |at| at.saturating_duration_since(now));
+            let (woken, waited) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            if waited.timed_out() && state.wakers.is_empty() {
+                state.is_kept = false;
+                return;
+            }
+        }
+    }
+}
+
+/// A sleep until a deadline.
+pub(super) struct Nap {
+    naps: Arc<Naps>,
+    until: Option<Instant>,
+    place: Option<(Instant, u64)>,
+}
+
+impl Future for Nap {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(until) = self.until else { return Poll::Pending };
+        if until <= Instant::now() {
+            return Poll::Ready(());
+        }
+        let mut state = lock(&self.naps.state);
+        let place = self.place.unwrap_or_else(|| {
+            state.next += 1;
+            (until, state.next)
+        });
+        let before = state.wakers.insert(place, cx.waker().clone());
+        let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == place);
+        // The flag is set under the lock, so that only one thread is started.
+        let started = if state.is_kept { Ok(()) } else { (self.naps.start)(self.naps.clone()) };
+        state.is_kept = started.is_ok();
+        drop(state);
+        // It may be the last of a task, which may sleep here as well.
+        drop(before);
+        self.place = Some(place);
+        match started {
+            Ok(()) if is_first => self.naps.changed.notify_one(),
+            Ok(()) => {}
+            // There is no room for a thread. A sleep that ended at once would have its handler spin, and one that never ended
+            // would hold its task for ever: so it is looked at again and again, with a pause each time.
+            Err(_) => {
+                thread::sleep(until.saturating_duration_since(Instant::now()).min(PAUSE));
+                cx.waker().wake_by_ref();
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for Nap {
+    fn drop(&mut self) {
+        let gone = self.place.and_then(|place| lock(&self.naps.state).wakers.remove(&place));
+        drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::driver_api::deferred::{block_on, unless};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+    fn start(naps: Arc<Naps>) -> io::Result<()> {
+        STARTED.fetch_add(1, Ordering::Relaxed);
+        thread::Builder::new().spawn(move || naps.keep()).map(drop)
+    }
+
+    #[test]
+    fn one_thread_keeps_the_time_of_all() {
+        let naps = Naps::new(start);
+        let begin = Instant::now();
+        let sleepers: Vec<_> = (0..200)
+            .rev()
+            .map(|n| {
+                let time = Duration::from_millis(n / 4);
+                let nap = naps.sleep(time);
+                (time, nap)
+            })
+            .collect();
+        for (time, nap) in sleepers {
+            block_on(nap);
+            assert!(begin.elapsed() >= time);
+        }
+        assert_eq!(STARTED.load(Ordering::Relaxed), 1);
+        // One that is given up leaves nothing behind, and one that is too long does not end.
+        let long = || naps.sleep(Duration::from_secs(1000));
+        assert!(block_on(unless(long(), naps.sleep(Duration::from_millis(1)))).is_err());
+        let endless = naps.sleep(Duration::MAX);
+        assert!(block_on(unless(endless, naps.sleep(Duration::from_millis(1)))).is_err());
+        assert!(lock(&naps.state).wakers.is_empty());
+    }
+
+    #[test]
+    fn without_a_thread_a_sleep_takes_its_time_and_does_not_spin() {
+        static TRIES: AtomicUsize = AtomicUsize::new(0);
+        let naps = Naps::new(|_| {
+            TRIES.fetch_add(1, Ordering::Relaxed);
+            Err(io::ErrorKind::WouldBlock.into())
+        });
+        let (begin, time) = (Instant::now(), Duration::from_millis(50));
+        block_on(naps.sleep(time));
+        assert!(begin.elapsed() >= time);
+        let tries = TRIES.load(Ordering::Relaxed);
+        assert!((1..=11).contains(&tries), "{tries} looks in {time:?}");
+        assert!(lock(&naps.state).wakers.is_empty());
+    }
+}

@@ -1,0 +1,254 @@
+//! The work on a request that may become a task, or has.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::{Connection, SendError, ServerEnd},
+    protocol::{Capability, Era, Method},
+    rpc::ReplyKey,
+    schema::{CallToolResult, Meta, tasks_extension::CreateTaskResult},
+    wire::ErrorObject,
+};
+
+use crate::{
+    driver_api::{
+        connection_handle::{Job, Kind, Link, Order},
+        deferred::Later,
+    },
+    inbound::{
+        context::Context,
+        in_flight::{Origin, Work},
+        middleware::Around,
+        responder::{Answer, Reply},
+        session::Shared,
+        state::{Asked, Role},
+    },
+    outbound::error::CallError,
+    server::input_required::{Asker, Rounds},
+};
+
+use super::shares::Holder;
+
+/// That a request may become a task, which its client has to have declared.
+pub(crate) struct Permit {
+    /// Who begins the task.
+    owner: Option<String>,
+    /// What it was asked, in bytes.
+    weight: usize,
+}
+
+/// When a request becomes a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::server) enum Beginning {
+    /// Before its handler runs.
+    AtOnce,
+    /// When its handler says so.
+    Later,
+}
+
+/// Why a request has not become a task.
+enum NotBegun {
+    /// There was no room to tell the client.
+    Busy,
+    /// There are too many tasks, or something else is missing.
+    Refused(ErrorObject),
+    /// The client does not want it any more.
+    Cancelled,
+}
+
+impl Shared<ServerEnd> {
+    /// Whether a request may become a task: it is one of the modern era, and both sides have the extension. `None` if this
+    /// side does not offer tasks to it at all.
+    pub(in crate::server) fn may_become_task(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<bool> {
+        let context = conn.context(key).filter(|context| context.era() == Era::Modern)?;
+        let offered = conn.capabilities().contains(Capability::TasksExtension);
+        offered.then(|| context.client_capabilities.set().contains(Capability::TasksExtension))
+    }
+
+    /// Runs a handler whose request becomes a task.
+    pub(in crate::server) fn work_on_task(
+        self: &Arc<Self>,
+        asked: &Asked<'_, ServerEnd>,
+        meta: Option<Meta>,
+        (kind, beginning): (Kind, Beginning),
+        run: impl FnOnce(&Context) -> Later<Answer<CallToolResult>> + Send + 'static,
+    ) -> Answer<Option<Job>> {
+        let Asked { link, key, params, .. } = asked;
+        let (asker, info) = link.look(|conn| (Asker::of(conn, *key), ServerEnd::info(conn, Some(*key))));
+        let Some(asker) = asker else { return Ok(None) };
+        let owner = asker.principal.clone();
+        let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
+        let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
+        let work = self.works.begin(*key, meta);
+        let around = Around::of(self, asked);
+        let weight = params.as_ref().map_or(0, |params| params.get().len());
+        let _ = (work.info.set(Box::new(info)), work.permit.set(Permit { owner, weight }));
+        if let Some(rounds) = rounds {
+            let _ = work.rounds.set(Box::new(rounds));
+        }
+        let reply = Reply::of(self.context(link, work.clone()), *key);
+        let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
+        // It begins before anything else happens, and whether or not there is somebody free to work on it.
+        let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
+        let work = async move {
+            while let Err(NotBegun::Busy) = begun {
+                duty.room().await;
+                begun = duty.begin_task();
+            }
+            if let Err(NotBegun::Refused(error)) = begun {
+                return duty.end(Err(error)).await;
+            }
+            duty.reply.iter_mut().for_each(Reply::begin);
+            let context = duty.shared.context(&duty.link, duty.work.clone());
+            let answer = if context.is_cancelled() {
+                Err(ErrorObject::internal("Cancelled"))
+            } else {
+                around.run(&context, run).await
+            };
+            duty.end(answer).await;
+        };
+        Ok(Some(Job::of(kind, Order::Concurrent, move || Later::new(work)).outliving()))
+    }
+
+    /// Makes a task of a request, and tells the client.
+    fn begin_shared_task(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>, work: &Arc<Work>) -> Result<(), NotBegun> {
+        let (Origin::Request(key), Some(permit)) = (&work.origin, work.permit.get()) else { return Ok(()) };
+        self.tend_tasks(link);
+        let tasks = self.home.tasks();
+        let holder = Holder::of(permit.owner.as_deref(), &**link, self.calls.number());
+        link.run(|conn, now| {
+            if !conn.is_awaited(*key) {
+                return Err(NotBegun::Cancelled);
+            }
+            let now = self.task_time_at(now);
+            let owner = permit.owner.clone();
+            let task = tasks.create(now, owner, holder, work, permit.weight).map_err(NotBegun::Refused)?;
+            match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
+                Ok(()) => {
+                    let _ = work.task.set(task);
+                    Ok(())
+                }
+                Err(error) => {
+                    tasks.discard(&task);
+                    Err(match error {
+                        SendError::Busy => NotBegun::Busy,
+                        error => NotBegun::Refused(ErrorObject::internal(error.to_string())),
+                    })
+                }
+            }
+        })?;
+        // What happens to the request or its connection from now on does not concern the work any more.
+        self.works.end(*key);
+        self.watch_tasks(link);
+        Ok(())
+    }
+}
+
+impl Context<ServerEnd> {
+    /// Makes the request a task, if it can be one (2026-07-28): its client gets a handle at once and comes back for the
+    /// result, and what is asked from now on is asked by the task. Whether it is a task from now on.
+    ///
+    /// This is for tools that [begin inline](crate::Tool::begins_inline): all others have become tasks before they run, where
+    /// they can. In a session it is the client who decides (2025-11-25), and nothing happens.
+    ///
+    /// It has to be waited for only while a client that does not read leaves no room. It fails if a question that was asked
+    /// before has no answer yet, or nobody wants the result any more.
+    pub fn become_task(&self) -> Later<Result<bool, CallError>> {
+        match self.try_to_become_task() {
+            Err(CallError::Send(SendError::Busy)) => {
+                let context = self.clone();
+                Later::new(async move {
+                    loop {
+                        let room = context.link.say(|| context.link.look(has_room));
+                        let waited = context.work.unless_cancelled(room).await;
+                        waited.ok_or(CallError::Cancelled)??;
+                        match context.try_to_become_task() {
+                            Err(CallError::Send(SendError::Busy)) => {}
+                            become_task => return become_task,
+                        }
+                    }
+                })
+            }
+            become_task => Later::ready(become_task),
+        }
+    }
+
+    fn try_to_become_task(&self) -> Result<bool, CallError> {
+        self.check()?;
+        if self.task_id().is_some() {
+            return Ok(true);
+        }
+        if self.work.permit.get().is_none() {
+            return Ok(false);
+        }
+        if self.work.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
+            // It comes back with the answers, and would be a second task then.
+            return Err(CallError::InputRequired);
+        }
+        match self.shared.begin_shared_task(&self.link, &self.work) {
+            Ok(()) => Ok(true),
+            // It can be done without, as for clients that have no tasks.
+            Err(NotBegun::Refused(_)) => Ok(false),
+            Err(NotBegun::Busy) => Err(SendError::Busy.into()),
+            Err(NotBegun::Cancelled) => Err(CallError::Cancelled),
+        }
+    }
+}
+
+fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
+    if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
+}
+
+/// The work on a request that may be a task. It comes to an end, whatever becomes of whoever works on it.
+struct Duty {
+    shared: Arc<Shared<ServerEnd>>,
+    link: Arc<dyn Link<ServerEnd>>,
+    work: Arc<Work>,
+    /// What the request is owed, until it was given.
+    reply: Option<Reply<ServerEnd>>,
+}
+
+impl Duty {
+    fn begin_task(&mut self) -> Result<(), NotBegun> {
+        self.shared.begin_shared_task(&self.link, &self.work)
+    }
+
+    async fn room(&self) {
+        // It is only ever refused as busy.
+        let _ = self.link.say(|| self.link.look(has_room)).await;
+    }
+
+    async fn end(mut self, answer: Answer<CallToolResult>) {
+        let Some(reply) = self.reply.take() else { return };
+        if self.work.task.get().is_some() {
+            reply.given();
+            return self.finish(answer);
+        }
+        match self.work.rounds.get() {
+            Some(rounds) => {
+                let answer = rounds.finish(&self.shared.home.0.seal, answer, CallToolResult::is_error);
+                reply.send(answer).await;
+            }
+            None => reply.send(answer).await,
+        }
+    }
+
+    /// The task is over.
+    fn finish(&self, answer: Answer<CallToolResult>) {
+        let Some(task) = self.work.task.get() else { return };
+        let tasks = self.shared.home.tasks();
+        tasks.finish(self.shared.task_time(&self.link), task, answer);
+        tasks.tell(task);
+    }
+}
+
+impl Drop for Duty {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take()
+            && self.work.task.get().is_some()
+        {
+            reply.given();
+            self.finish(Err(ErrorObject::internal("The work on this task was given up")));
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What a task asks its client: questions that stand in the task until they are answered.
+
+use std::{future::poll_fn, sync::Arc};
+
+use mcp_proto::{
+    connection::{SendError, ServerEnd},
+    protocol::ProtocolVersion,
+    rpc::Timestamp,
+    schema::{CreateMessageResult, ElicitParams, ElicitResult, InputRequest, InputResponses, ListRootsResult, Request},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
+};
+use serde_core::de::DeserializeOwned;
+
+use super::clock::outlast;
+use super::store::{Task, Tasks};
+use crate::{
+    driver_api::deferred::{Later, unless},
+    inbound::{context::Context, responder::Answer},
+    outbound::{
+        error::CallError,
+        response_slot::{Step, Waiter},
+    },
+    util::{elicitation_form as form, text_arguments::excerpt},
+};
+
+impl Context<ServerEnd> {
+    /// Asks on behalf of a task. The question stands in the task from now on, until it is answered or what is handed back
+    /// is dropped.
+    pub(in crate::server) fn ask_in_task<R>(
+        &self,
+        task: &Arc<Task>,
+        name: Option<&str>,
+        question: R,
+    ) -> Later<Result<R::Result, CallError>>
+    where
+        R: Request<Result: Send> + Into<InputRequest> + Send + 'static,
+    {
+        let asked = self.check().and_then(|()| self.put_into_task(task, name, question));
+        let (waiter, asking) = match asked {
+            Ok(asked) => asked,
+            Err(error) => return Later::ready(Err(error)),
+        };
+        let patience = self.options().and_then(|options| options.total_timeout);
+        Later::new(async move {
+            let Context { link, work, shared, .. } = &asking.context;
+            let answered = async { work.unless_cancelled(answer(&waiter)).await.unwrap_or(Err(CallError::Cancelled)) };
+            let answer = match patience {
+                None => answered.await,
+                Some(patience) => {
+                    let until = link.run(|_, now| now) + patience;
+                    let answered = unless(answered, outlast(link, &shared.calls, until)).await;
+                    answered.unwrap_or(Err(CallError::TimedOut { total: true }))
+                }
+            };
+            answer?.decode().map_err(|error| CallError::Decode(error.to_string()))
+        })
+    }
+
+    fn put_into_task<R: Request + Into<InputRequest>>(
+        &self,
+        task: &Arc<Task>,
+        name: Option<&str>,
+        question: R,
+    ) -> Result<(Arc<Waiter>, Asking), CallError> {
+        let declared = self.info().client_capabilities.set();
+        let mut needed = R::METHOD.needs(ProtocolVersion::LATEST).into_iter().chain(question.needs().iter());
+        if let Some(missing) = needed.find(|needed| !declared.contains(*needed)) {
+            return Err(SendError::Undeclared(missing).into());
+        }
+        drop(needed);
+        let tasks = self.service().tasks();
+        let asked = tasks.ask(self.shared.task_time(&self.link), task, name, question.into());
+        let Some((key, waiter)) = asked else {
+            // It was cancelled or has expired meanwhile, or asks more than there is room for.
+            self.check()?;
+            return Err(SendError::Busy.into());
+        };
+        tasks.tell(task);
+        Ok((waiter, Asking { context: self.clone(), task: task.clone(), key }))
+    }
+}
+
+/// A question of a task, until nobody waits for its answer any more.
+struct Asking {
+    context: Context<ServerEnd>,
+    task: Arc<Task>,
+    key: String,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let Context { shared, link, .. } = &self.context;
+        let tasks = self.context.service().tasks();
+        if tasks.asks_no_more(shared.task_time(link), &self.task, &self.key) {
+            tasks.tell(&self.task);
+        }
+    }
+}
+
+async fn answer(waiter: &Waiter) -> Result<RawJson<'static>, CallError> {
+    loop {
+        if let Step::End(end) = poll_fn(|cx| waiter.poll(cx)).await {
+            return end;
+        }
+    }
+}
+
+impl Tasks {
+    /// The client's answers to what a task asks. Those to other questions are ignored. If one is no answer to its question,
+    /// none of them counts.
+    pub(super) fn answer(&self, now: Timestamp, task: &Task, answers: &InputResponses) -> Answer<()> {
+        let mut given = Vec::new();
+        for (key, answer) in answers {
+            let Some((question, waiter)) = self.asked(task, key) else { continue };
+            check(&question, answer).map_err(|why| {
+                ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
+            })?;
+            given.push((key, answer, waiter));
+        }
+        for (key, answer, waiter) in given {
+            // Somebody else may have answered meanwhile.
+            if self.asks_no_more(now, task, key) {
+                waiter.end(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an answer is one to its question. The text says why not.
+fn check(question: &InputRequest, answer: &JsonObject) -> Result<(), String> {
+    fn read<T: DeserializeOwned>(answer: &JsonObject) -> Result<T, String> {
+        answer.decode().map_err(|error| error.to_string())
+    }
+    match question {
+        InputRequest::CreateMessage(_) => read::<CreateMessageResult>(answer).map(|_| ()),
+        InputRequest::ListRoots(_) => read::<ListRootsResult>(answer).map(|_| ()),
+        InputRequest::Elicit(asked) => {
+            let answer: ElicitResult = read(answer)?;
+            match &asked.params {
+                ElicitParams::Form(form) => form::check_answer(&form.requested_schema, &answer),
+                _ => Ok(()),
+            }
+        }
+        InputRequest::Other(_) => Ok(()),
+    }
+}

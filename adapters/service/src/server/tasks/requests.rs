@@ -1,0 +1,109 @@
+//! What clients ask about tasks.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::{Connection, SendError, ServerEnd},
+    protocol::Method,
+    rpc::ReplyKey,
+    schema::{
+        EmptyResult, SubscriptionsListenParams,
+        tasks_extension::{CancelTaskParams, GetTaskParams, GetTaskResult, UpdateTaskParams},
+    },
+    wire::ErrorObject,
+};
+
+use crate::{
+    driver_api::connection_handle::{Job, Link, Order},
+    inbound::{responder::Answer, session::Shared, state::Asked},
+    server::input_required::Asker,
+    tasks::receiver::params,
+};
+
+type Request<'a> = Asked<'a, ServerEnd>;
+
+impl Shared<ServerEnd> {
+    /// Answers what is asked about a task. That the client has declared the extension was seen to by the connection.
+    pub(in crate::server) fn asked_about_task(
+        self: &Arc<Self>,
+        method: Method,
+        asked: &Request<'_>,
+    ) -> Answer<Option<Job>> {
+        let raw = asked.params.as_ref();
+        let (link, key) = (asked.link.clone(), asked.key);
+        let owner = link.look(|conn| owner(conn, key));
+        self.tend_tasks(&link);
+        Ok(match method {
+            Method::ExtGetTask => {
+                let GetTaskParams { task_id, .. } = params(raw)?;
+                self.answer(asked, move |shared| {
+                    let tasks = shared.home.tasks();
+                    Ok(GetTaskResult::from(tasks.fetch(&*tasks.find(&task_id, owner.as_deref())?)))
+                })
+            }
+            Method::ExtUpdateTask => {
+                let UpdateTaskParams { task_id, input_responses, .. } = params(raw)?;
+                self.answer(asked, move |shared| {
+                    let tasks = shared.home.tasks();
+                    let task = tasks.find(&task_id, owner.as_deref())?;
+                    tasks.answer(shared.task_time(&link), &task, &input_responses)?;
+                    tasks.tell(&task);
+                    Ok(EmptyResult::default())
+                })
+            }
+            Method::ExtCancelTask => {
+                let CancelTaskParams { task_id, .. } = params(raw)?;
+                self.answer(asked, move |shared| {
+                    let tasks = shared.home.tasks();
+                    let task = tasks.find(&task_id, owner.as_deref())?;
+                    tasks.cancel(shared.task_time(&link), &task);
+                    tasks.tell(&task);
+                    Ok(EmptyResult::default())
+                })
+            }
+            other => return Err(ErrorObject::method_not_found(other.as_str())),
+        })
+    }
+
+    /// Opens a subscription that names tasks.
+    pub(in crate::server) fn listen_to_tasks(self: &Arc<Self>, asked: &Request<'_>) -> Answer<Option<Job>> {
+        let SubscriptionsListenParams { notifications, .. } = params(asked.params.as_ref())?;
+        let (shared, link, key) = (self.clone(), asked.link.clone(), asked.key);
+        let mut wanted = notifications.task_ids.unwrap_or_default();
+        // Each is told of once, however often it is named.
+        wanted.sort_unstable();
+        wanted.dedup();
+        self.tend_tasks(&link);
+        if self.try_to_listen(&link, key, &wanted) != Err(SendError::Busy) {
+            return Ok(None);
+        }
+        Ok(Some(Job::future(Order::Concurrent, async move {
+            // It is only ever refused as busy.
+            let _ = link.say(|| shared.try_to_listen(&link, key, &wanted)).await;
+        })))
+    }
+
+    fn try_to_listen(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<ServerEnd>>,
+        key: ReplyKey,
+        wanted: &[String],
+    ) -> Result<(), SendError> {
+        let tasks = self.home.tasks();
+        link.run(|conn, _| {
+            let owner = owner(conn, key);
+            let find = |task: &str| tasks.find(task, owner.as_deref()).ok();
+            conn.accept_subscription(key, |task| find(task).is_some())?;
+            // What has become of them until now was not said.
+            for task in wanted.iter().filter_map(|task| find(task)) {
+                tasks.listen(&task, self, conn);
+            }
+            Ok(())
+        })
+    }
+}
+
+/// Who asks, where that is known.
+fn owner(conn: &Connection<ServerEnd>, key: ReplyKey) -> Option<String> {
+    Asker::of(conn, key)?.principal
+}

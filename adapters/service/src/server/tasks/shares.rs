@@ -1,0 +1,104 @@
+//! How much room the tasks of a service take, and whose they are.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+};
+
+use crate::{
+    driver_api::{self, connection_handle::Link},
+    inbound::task_policy::TaskPolicy,
+};
+
+/// Whose share a task takes up.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Holder {
+    /// The principal who began it.
+    Principal(String),
+    /// The address of the client, where the binding does not know principals.
+    Address(IpAddr),
+    /// The connection over which it began, where nothing is known of the client.
+    Connection(u64),
+}
+
+impl Holder {
+    /// Returns the holder for a task of this principal, if there is one, that comes over this connection.
+    pub(super) fn of<E: 'static>(owner: Option<&str>, link: &dyn Link<E>, connection: u64) -> Self {
+        match (owner, link.holder()) {
+            (Some(owner), _) => Self::Principal(owner.to_owned()),
+            (None, driver_api::Holder::Address(address)) => Self::Address(address),
+            (None, driver_api::Holder::Principal(_) | driver_api::Holder::Unknown) => Self::Connection(connection),
+        }
+    }
+}
+
+/// The shares of all holders that have tasks.
+#[derive(Debug, Default)]
+pub(super) struct Shares(HashMap<Holder, Arc<Share>>);
+
+/// What the tasks of one holder take up.
+#[derive(Debug)]
+pub(super) struct Share {
+    holder: Holder,
+    tasks: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Shares {
+    pub(super) fn of(&mut self, holder: Holder) -> Arc<Share> {
+        let new = |holder: &Holder| Share { holder: holder.clone(), tasks: 0.into(), bytes: 0.into() };
+        self.0.entry(holder).or_insert_with_key(|holder| Arc::new(new(holder))).clone()
+    }
+
+    /// Forgets a share that has no tasks.
+    pub(super) fn settle(&mut self, share: &Share) {
+        if share.tasks() == 0 {
+            self.0.remove(&share.holder);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Share {
+    pub(super) fn tasks(&self) -> usize {
+        self.tasks.load(Relaxed)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    pub(super) fn begun(&self) {
+        self.tasks.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn gone(&self) {
+        self.tasks.fetch_sub(1, Relaxed);
+    }
+
+    /// Takes room for so many more bytes, of this share and of the whole, if there is some in both.
+    pub(super) fn hold(&self, all: &AtomicUsize, bytes: usize, policy: &TaskPolicy) -> bool {
+        let within = |most| move |held: usize| held.checked_add(bytes).filter(|sum| *sum <= most);
+        if self.bytes.fetch_update(Relaxed, Relaxed, within(policy.max_bytes_per_principal)).is_err() {
+            return false;
+        }
+        let fits = all.fetch_update(Relaxed, Relaxed, within(policy.max_shared_bytes)).is_ok();
+        if !fits {
+            self.bytes.fetch_sub(bytes, Relaxed);
+        }
+        fits
+    }
+
+    pub(super) fn release(&self, all: &AtomicUsize, bytes: usize) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        all.fetch_sub(bytes, Relaxed);
+    }
+}

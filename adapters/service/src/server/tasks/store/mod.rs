@@ -1,0 +1,454 @@
+//! The tasks of a service.
+
+pub(crate) mod room;
+pub(crate) mod show;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    mem,
+    sync::{Arc, Mutex, Weak, atomic::AtomicUsize},
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{CancelCause, ServerEnd},
+    rpc::Timestamp,
+    schema::{At, CallToolResult, InputRequest, TaskStatus},
+    wire::{ErrorObject, JsonObject},
+};
+
+use super::{
+    VERSION,
+    shares::{Holder, Share, Shares},
+};
+use crate::{
+    inbound::{in_flight::Work, responder::Answer, session::Shared, task_policy::TaskPolicy},
+    outbound::{error::CallError, response_slot::Waiter},
+    util::{lock::lock, random::Random, wall_clock::Clock},
+};
+
+/// The tasks of a service, whoever began them and over whichever connection.
+///
+/// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. Each
+/// principal has a share of that. Where there is no room, tasks that have ended give way: those first whose result was fetched.
+/// The lock of a task is taken behind that of the table, and both behind that of a connection. No waker is called under them.
+pub(crate) struct Tasks {
+    policy: TaskPolicy,
+    random: Random,
+    clock: Clock,
+    /// When the time of the service began. Each connection has a clock of its own.
+    epoch: Instant,
+    bytes: AtomicUsize,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    tasks: HashMap<String, Arc<Task>>,
+    /// When each has had its time, unless it has all the time there is.
+    expiries: BTreeSet<(Timestamp, String)>,
+    shares: Shares,
+}
+
+/// A task.
+pub(crate) struct Task {
+    id: String,
+    /// Who began it, where that is known. For everybody else there is no such task.
+    owner: Option<String>,
+    /// Not kept alive: it keeps its task.
+    work: Weak<Work>,
+    created: Timestamp,
+    ttl: Option<Duration>,
+    share: Arc<Share>,
+    state: Mutex<State>,
+}
+
+struct State {
+    status: TaskStatus,
+    message: Option<String>,
+    updated: Timestamp,
+    /// How often it has changed.
+    turns: u64,
+    /// The questions that wait for answers, oldest first.
+    asked: Vec<Asked>,
+    /// How many questions there were.
+    questions: u64,
+    outcome: Option<Answer<JsonObject>>,
+    /// Somebody wants it to end.
+    cancelled: bool,
+    /// Its client has asked for it since it has ended.
+    fetched: bool,
+    weight: usize,
+    listeners: Vec<Listener>,
+}
+
+/// A question of a task.
+struct Asked {
+    key: String,
+    question: InputRequest,
+    weight: usize,
+    waiter: Arc<Waiter>,
+}
+
+/// A connection over which somebody hears of a task.
+struct Listener {
+    session: Weak<Shared<ServerEnd>>,
+    /// Up to which of its turns.
+    told: u64,
+}
+
+impl Tasks {
+    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+        Self {
+            policy,
+            random,
+            clock: Clock::default(),
+            epoch: Instant::now(),
+            bytes: AtomicUsize::new(0),
+            table: Mutex::default(),
+        }
+    }
+
+    /// The time of the service.
+    pub(super) fn now(&self) -> Timestamp {
+        Timestamp::after_zero(self.epoch.elapsed())
+    }
+
+    /// A new task, which is worked on.
+    pub(super) fn create(
+        &self,
+        now: Timestamp,
+        owner: Option<String>,
+        holder: Holder,
+        work: &Arc<Work>,
+        weight: usize,
+    ) -> Answer<Arc<Task>> {
+        let mut table = lock(&self.table);
+        let share = table.shares.of(holder);
+        let has_room = self.make_room(&mut table, &share, 1, weight) && share.hold(&self.bytes, weight, &self.policy);
+        if !has_room {
+            table.shares.settle(&share);
+            return Err(ErrorObject::internal("Too many tasks"));
+        }
+        let task = self.random.name().map(|id| {
+            let state = State {
+                status: TaskStatus::Working,
+                message: None,
+                updated: now,
+                turns: 0,
+                asked: Vec::new(),
+                questions: 0,
+                outcome: None,
+                cancelled: false,
+                fetched: false,
+                weight,
+                listeners: Vec::new(),
+            };
+            let (work, ttl) = (Arc::downgrade(work), self.policy.grant(None));
+            Arc::new(Task { id, owner, work, created: now, ttl, share: share.clone(), state: Mutex::new(state) })
+        });
+        match task {
+            Ok(task) if !table.tasks.contains_key(&task.id) => {
+                share.begun();
+                table.tasks.insert(task.id.clone(), task.clone());
+                table.expiries.extend(task.expiry().map(|at| (at, task.id.clone())));
+                Ok(task)
+            }
+            // A source of randomness that repeats itself is none.
+            failed => {
+                share.release(&self.bytes, weight);
+                table.shares.settle(&share);
+                failed.and(Err(ErrorObject::internal("No randomness available")))
+            }
+        }
+    }
+
+    /// Takes a task back that nobody has heard of.
+    pub(super) fn discard(&self, task: &Task) {
+        self.remove(&mut lock(&self.table), task);
+    }
+
+    /// The task with this id, for whoever began it.
+    pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Answer<Arc<Task>> {
+        let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
+        task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    /// When the next task has had its time.
+    pub(super) fn next_expiry(&self) -> Option<Timestamp> {
+        lock(&self.table).expiries.first().map(|(at, _)| *at)
+    }
+
+    /// Removes what has had its time. Those that were still worked on have failed, and somebody may want to hear that.
+    pub(super) fn expire(&self, now: Timestamp) -> Vec<Arc<Task>> {
+        let (mut failed, mut waiting) = (Vec::new(), Vec::new());
+        let mut table = lock(&self.table);
+        while let Some((at, id)) = table.expiries.first().cloned().filter(|(at, _)| *at <= now) {
+            table.expiries.remove(&(at, id.clone()));
+            let Some(task) = table.tasks.remove(&id) else { continue };
+            let mut state = lock(&task.state);
+            let had_ended = state.status.is_terminal();
+            if !had_ended {
+                waiting.extend(state.end(now, TaskStatus::Failed, Err(ErrorObject::internal("The task has expired"))));
+            }
+            drop(state);
+            self.release(&mut table, &task);
+            if !had_ended {
+                failed.push(task);
+            }
+        }
+        drop(table);
+        give_up(waiting);
+        failed.iter().for_each(|task| task.stop());
+        failed
+    }
+
+    /// The work on a task is done, or given up.
+    pub(super) fn finish(&self, now: Timestamp, task: &Task, answer: Answer<CallToolResult>) {
+        let failed = answer.as_ref().map_or(true, CallToolResult::is_error);
+        let outcome = answer.and_then(|result| {
+            At(&result, Some(VERSION))
+                .to_json()
+                .and_then(JsonObject::try_from)
+                .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
+        });
+        let weight = match &outcome {
+            Ok(result) => result.get().len(),
+            // Its message is that of the task, too.
+            Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
+        };
+        let more = {
+            let state = lock(&task.state);
+            if state.status.is_terminal() {
+                return;
+            }
+            weight.saturating_sub(state.weight)
+        };
+        // The lock of the table is taken before that of a task.
+        self.make_room(&mut lock(&self.table), &task.share, 0, more);
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() {
+            return;
+        }
+        let said = state.message.as_ref().map_or(0, String::len);
+        // A cancelled task ends as cancelled, unless its work was done before that.
+        let waiting = if state.cancelled && failed {
+            let waiting = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
+            self.reweigh(task, &mut state, said);
+            waiting
+        } else {
+            let weight = if outcome.is_ok() { said + weight } else { weight };
+            // What it was asked and has asked is of no use any more.
+            self.reweigh(task, &mut state, 0);
+            let outcome = if self.reweigh(task, &mut state, weight) {
+                outcome
+            } else {
+                Err(ErrorObject::internal("The results of tasks take too much room"))
+            };
+            let status = if outcome.is_ok() { TaskStatus::Completed } else { TaskStatus::Failed };
+            state.end(now, status, outcome)
+        };
+        drop(state);
+        give_up(waiting);
+    }
+
+    /// Somebody wants a task to end. It does when its handler does, and perhaps with a result.
+    pub(super) fn cancel(&self, now: Timestamp, task: &Task) {
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() || state.cancelled {
+            return;
+        }
+        state.cancelled = true;
+        // Nobody answers any more, and the handler is told why.
+        let asked = mem::take(&mut state.asked);
+        state.turn(now, TaskStatus::Working);
+        drop(state);
+        drop(asked);
+        task.stop();
+    }
+
+    /// What a task is at, for people.
+    pub(crate) fn say(&self, now: Timestamp, task: &Task, message: &str) {
+        let mut state = lock(&task.state);
+        if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
+            let weight = state.weight.saturating_sub(state.message.as_ref().map_or(0, String::len)) + message.len();
+            if self.reweigh(task, &mut state, weight) {
+                state.message = Some(message.to_owned());
+                state.changed(now);
+            }
+        }
+    }
+
+    /// A question of a task: its key, and where its answer is waited for. `None` if there is no room for it, or it is too
+    /// late.
+    pub(super) fn ask(
+        &self,
+        now: Timestamp,
+        task: &Task,
+        name: Option<&str>,
+        question: InputRequest,
+    ) -> Option<(String, Arc<Waiter>)> {
+        let mut state = lock(&task.state);
+        if state.status.is_terminal() || state.cancelled || state.asked.len() >= self.policy.max_questions {
+            return None;
+        }
+        let weight = At(&question, Some(VERSION)).to_json().ok()?.get().len();
+        let sum = state.weight + weight;
+        if !self.reweigh(task, &mut state, sum) {
+            return None;
+        }
+        // Behind the last point stands a number that no other question of this task has.
+        state.questions += 1;
+        let number = state.questions;
+        let key = name.map_or_else(|| format!("q{number}"), |name| format!("{name}.{number}"));
+        let waiter = Arc::new(Waiter::default());
+        state.asked.push(Asked { key: key.clone(), question, weight, waiter: waiter.clone() });
+        if !state.turn(now, TaskStatus::InputRequired) {
+            state.changed(now);
+        }
+        Some((key, waiter))
+    }
+
+    /// A question is answered, or nobody wants its answer any more. Whether it was still asked.
+    pub(super) fn asks_no_more(&self, now: Timestamp, task: &Task, key: &str) -> bool {
+        let mut state = lock(&task.state);
+        let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
+        let asked = state.asked.remove(at);
+        let weight = state.weight.saturating_sub(asked.weight);
+        self.reweigh(task, &mut state, weight);
+        if !state.asked.is_empty() || !state.turn(now, TaskStatus::Working) {
+            state.changed(now);
+        }
+        true
+    }
+
+    /// The questions that are asked under these keys, and where their answers are waited for.
+    pub(super) fn asked(&self, task: &Task, key: &str) -> Option<(InputRequest, Arc<Waiter>)> {
+        let state = lock(&task.state);
+        let asked = state.asked.iter().find(|asked| asked.key == key)?;
+        Some((asked.question.clone(), asked.waiter.clone()))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> (usize, usize) {
+        (lock(&self.table).tasks.len(), self.bytes.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn holders(&self) -> usize {
+        lock(&self.table).shares.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn is_there(&self, id: &str, owner: Option<&str>) -> bool {
+        self.find(id, owner).is_ok()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_ended(&self, id: &str) -> bool {
+        lock(&self.table).tasks.get(id).is_none_or(|task| lock(&task.state).status.is_terminal())
+    }
+}
+
+impl Task {
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn expiry(&self) -> Option<Timestamp> {
+        self.ttl.map(|ttl| self.created + ttl)
+    }
+
+    /// Tells the handler that nobody wants the result.
+    fn stop(&self) {
+        if let Some(work) = self.work.upgrade() {
+            // What it has asked is part of the task.
+            let _ = work.cancel(CancelCause::Peer(None));
+        }
+    }
+}
+
+impl State {
+    /// Something about it is different.
+    fn changed(&mut self, now: Timestamp) {
+        self.updated = self.updated.max(now);
+        self.turns += 1;
+    }
+
+    /// Changes the status if the state machine lets it. Whether it has changed.
+    fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
+        let may = self.status.may_become(&status);
+        if may {
+            self.status = status;
+            self.changed(now);
+        }
+        may
+    }
+
+    /// It is over. Those who still wait for an answer of the client do so for nothing: they are to be given up, outside of
+    /// locks.
+    #[must_use]
+    fn end(&mut self, now: Timestamp, status: TaskStatus, outcome: Answer<JsonObject>) -> Vec<Asked> {
+        if let (TaskStatus::Failed, Err(error)) = (&status, &outcome) {
+            self.message = Some(error.message.to_string());
+        }
+        self.turn(now, status);
+        self.outcome = Some(outcome);
+        mem::take(&mut self.asked)
+    }
+}
+
+/// There will be no answers to these questions. This wakes those who wait for them, and so no lock is held.
+fn give_up(asked: Vec<Asked>) {
+    for Asked { waiter, .. } in asked {
+        waiter.end(Err(CallError::Cancelled));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outbound::response_slot::Step;
+    use mcp_proto::schema::ListRootsParams;
+    use std::{
+        sync::atomic::Ordering,
+        task::{Context, Poll, Wake, Waker},
+    };
+
+    /// Looks when it is woken whether a lock is held.
+    struct Look {
+        tasks: Arc<Tasks>,
+        task: Arc<Task>,
+        woken: AtomicUsize,
+    }
+
+    impl Wake for Look {
+        fn wake(self: Arc<Self>) {
+            assert!(self.tasks.table.try_lock().is_ok() && self.task.state.try_lock().is_ok(), "a lock is held");
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn nobody_is_woken_under_a_lock() {
+        type End = fn(&Tasks, &Task);
+        let ends: [End; 2] = [
+            |tasks, _| drop(tasks.expire(Timestamp::after_zero(Duration::from_secs(7200)))),
+            |tasks, task| tasks.finish(Timestamp::ZERO, task, Err(ErrorObject::internal("no"))),
+        ];
+        for end in ends {
+            let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
+            let work = Work::of_task("x".into(), None);
+            let task = tasks.create(Timestamp::ZERO, None, Holder::Connection(1), &work, 100).expect("a task");
+            let question = ListRootsParams::default().into();
+            let (_, waiter) = tasks.ask(Timestamp::ZERO, &task, None, question).expect("there is room");
+            let look = Arc::new(Look { tasks: tasks.clone(), task: task.clone(), woken: AtomicUsize::new(0) });
+            let waker = Waker::from(look.clone());
+            assert!(waiter.poll(&Context::from_waker(&waker)).is_pending());
+            end(&tasks, &task);
+            assert_eq!(look.woken.load(Ordering::Relaxed), 1);
+            let ended = waiter.poll(&Context::from_waker(&waker));
+            assert!(matches!(ended, Poll::Ready(Step::End(Err(CallError::Cancelled)))));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! How tasks are shown, and who is told of them.
+
+use std::{sync::Arc, time::Duration};
+
+use mcp_proto::{
+    connection::{Connection, ServerEnd},
+    schema::{
+        InputRequests, TaskStatus,
+        tasks_extension::{Task as Shown, TaskParams},
+    },
+};
+
+use super::{Listener, State, Task, Tasks};
+use crate::{inbound::session::Shared, util::lock::lock};
+
+impl Tasks {
+    /// How a task stands.
+    pub(in crate::server::tasks) fn show(&self, task: &Task) -> Shown {
+        self.picture(task, &lock(&task.state))
+    }
+
+    /// As `show`, for the client: a task that has ended may give way to others from now on.
+    pub(in crate::server::tasks) fn fetch(&self, task: &Task) -> Shown {
+        let mut state = lock(&task.state);
+        state.fetched |= state.status.is_terminal();
+        self.picture(task, &state)
+    }
+
+    fn picture(&self, task: &Task, state: &State) -> Shown {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let asked = state.asked.iter().map(|asked| (asked.key.clone(), asked.question.clone()));
+        let input_requests = (state.status == TaskStatus::InputRequired).then(|| asked.collect::<InputRequests>());
+        let (result, error) = match &state.outcome {
+            Some(Ok(result)) => (Some(result.clone()), None),
+            Some(Err(error)) if state.status == TaskStatus::Failed => (None, Some(error.clone().into())),
+            _ => (None, None),
+        };
+        let (created, updated) = (self.clock.iso(task.created), self.clock.iso(state.updated));
+        Shown {
+            status_message: state.message.clone(),
+            ttl_ms: task.ttl.map(millis),
+            poll_interval_ms: Some(millis(self.policy.poll_interval)),
+            input_requests,
+            result,
+            error,
+            ..Shown::new(&*task.id, state.status.clone(), created, updated)
+        }
+    }
+
+    /// Notifies the subscriptions of this connection of a task from now on, and of its status now.
+    pub(in crate::server::tasks) fn listen(
+        &self,
+        task: &Task,
+        session: &Arc<Shared<ServerEnd>>,
+        conn: &mut Connection<ServerEnd>,
+    ) {
+        let state = &mut *lock(&task.state);
+        state.listeners.retain(|listener| listener.session.strong_count() > 0);
+        let is_same = |listener: &&mut Listener| std::ptr::eq(listener.session.as_ptr(), Arc::as_ptr(session));
+        match state.listeners.iter_mut().find(is_same) {
+            // Another subscription over the same connection has not heard of it.
+            Some(listener) => listener.told = 0,
+            None => state.listeners.push(Listener { session: Arc::downgrade(session), told: 0 }),
+        }
+        self.tell_one(task, state, Arc::as_ptr(session), conn);
+    }
+
+    /// Notifies the subscriptions to a task of its status.
+    pub(crate) fn tell(&self, task: &Task) {
+        let sessions: Vec<_> = {
+            let mut state = lock(&task.state);
+            state.listeners.retain(|listener| listener.session.strong_count() > 0);
+            state.listeners.iter().filter_map(|listener| listener.session.upgrade()).collect()
+        };
+        for session in sessions {
+            if let Some(link) = session.calls.link() {
+                link.run(|conn, _| self.tell_one(task, &mut lock(&task.state), Arc::as_ptr(&session), conn));
+            }
+        }
+    }
+
+    /// The status is that of the moment of the notification, so no client gets an older status after a newer one.
+    fn tell_one(
+        &self,
+        task: &Task,
+        state: &mut State,
+        session: *const Shared<ServerEnd>,
+        conn: &mut Connection<ServerEnd>,
+    ) {
+        let turns = state.turns;
+        let is_due = |listener: &Listener| std::ptr::eq(listener.session.as_ptr(), session) && listener.told < turns;
+        let Some(at) = state.listeners.iter().position(is_due) else { return };
+        // A client that does not read notifications has to poll.
+        if conn.notify(&TaskParams::from(self.picture(task, state))).is_ok() {
+            state.listeners[at].told = turns;
+        }
+    }
+}

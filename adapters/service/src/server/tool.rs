@@ -1,0 +1,317 @@
+//! Tools and the code that runs them.
+
+use std::{fmt, future::Future, sync::Arc};
+
+use mcp_proto::{
+    protocol::{Capability, CapabilitySet, HeaderParam},
+    schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, ToolExecution, is_object_schema},
+    wire::{ErrorObject, JsonObject, RawJson},
+};
+
+use super::{
+    catalog::RegisterError,
+    methods::tasks::TaskDesk,
+    tasks::execution::Beginning,
+    tool_result::{IntoToolResult, ToolAnswer},
+};
+use crate::{
+    driver_api::{connection_handle::Kind, deferred::Later},
+    inbound::{
+        context::Context,
+        failure::Failure,
+        handler::{Arguments, BadArguments, Call, Described, Handler},
+        responder::Answer,
+    },
+    json_schema::Checker,
+    util::text_arguments::excerpt,
+};
+
+/// A tool and the code that runs it.
+///
+/// The code is a function of nothing, of arguments, of a [`Context`], or of both, and returns anything that
+/// [can be a result](IntoToolResult): a text, content, structured data, or a `Result` of these; or a future of that, if it is
+/// registered with one of the constructors whose names end in `_async`. Arguments that do not fit the schema never reach
+/// it. A panic in it fails this one call.
+pub struct Tool {
+    pub(crate) about: mcp_proto::schema::Tool,
+    pub(super) requires: CapabilitySet,
+    /// When a request for it becomes a task (2026-07-28).
+    pub(super) beginning: Beginning,
+    /// What it takes to run it as a task, if that can be.
+    pub(super) tasks: Option<&'static TaskDesk>,
+    /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
+    pub(super) headers: Vec<HeaderParam>,
+    call: Call<ToolAnswer>,
+    checks: Checks,
+}
+
+/// The schemas of a tool, once it is registered.
+#[derive(Default)]
+struct Checks {
+    input: Option<Checker>,
+    output: Option<Checker>,
+}
+
+impl Tool {
+    /// A tool whose arguments describe themselves. Those that have none always do; others do with the feature `schemas`: what the
+    /// tool does is then said by the doc comment of their type, unless there is a [description](Self::description), and what
+    /// each of them is by those of its fields.
+    ///
+    /// ```
+    /// # #[cfg(feature = "schemas")] {
+    /// # use mcp_service::Tool;
+    /// /// Says it again.
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Echo {
+    ///     /// What to say.
+    ///     message: String,
+    /// }
+    ///
+    /// let tool = Tool::new("echo", |echo: Echo| echo.message);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn new<S, H: Described<S, Output: IntoToolResult + 'static>>(name: impl Into<String>, handler: H) -> Self {
+        Self::with_schema(name, schema_of::<S, H>(), handler).described()
+    }
+
+    /// As [`new`](Self::new), for code that hands back a future.
+    ///
+    /// ```
+    /// use mcp_service::{Context, Tool};
+    ///
+    /// let tool = Tool::new_async("wait", async |context: Context| {
+    ///     context.sleep(std::time::Duration::from_secs(1)).await?;
+    ///     Ok::<_, mcp_service::CallError>("waited")
+    /// });
+    /// ```
+    #[must_use]
+    pub fn new_async<S, H>(name: impl Into<String>, handler: H) -> Self
+    where
+        H: Described<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+    {
+        Self::with_schema_async(name, schema_of::<S, H>(), handler).described()
+    }
+
+    /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
+    ///
+    /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for whoever
+    /// routes requests. A call whose headers say something else is refused.
+    ///
+    /// Arguments are held against it. Without the feature `schemas` it can only say which types the members of an object have,
+    /// which of them are required, and whether there may be others: a tool whose schema says more is refused when it is
+    /// registered.
+    #[must_use]
+    pub fn with_schema<S, H: Handler<S, Output: IntoToolResult + 'static>>(
+        name: impl Into<String>,
+        schema: JsonObject,
+        handler: H,
+    ) -> Self {
+        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer))
+    }
+
+    /// As [`with_schema`](Self::with_schema), for code that hands back a future.
+    #[must_use]
+    pub fn with_schema_async<S, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
+    where
+        H: Handler<S, Output: Future<Output: IntoToolResult + 'static> + Send + 'static>,
+    {
+        Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_answer))
+    }
+
+    /// The same, described by what its schema says of the arguments as a whole.
+    fn described(mut self) -> Self {
+        let schema: Option<serde_json::Value> = self.about.input_schema.decode().ok();
+        self.about.description = schema.and_then(|schema| Some(schema.get("description")?.as_str()?.to_owned()));
+        self
+    }
+
+    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer>) -> Self {
+        Self {
+            about: mcp_proto::schema::Tool::new(name, schema),
+            requires: CapabilitySet::EMPTY,
+            beginning: Beginning::AtOnce,
+            tasks: None,
+            headers: Vec::new(),
+            call,
+            checks: Checks::default(),
+        }
+    }
+
+    /// The name for people (2025-06-18).
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.about.title = Some(title.into());
+        self
+    }
+
+    /// What it does, for models.
+    #[must_use]
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.about.description = Some(description.into());
+        self
+    }
+
+    /// What it is like (2025-03-26).
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.about.annotations = Some(annotations);
+        self
+    }
+
+    /// Whether it can be run as a task. Default: not.
+    ///
+    /// In a session (2025-11-25) the client decides. Where it has to be a task, older clients still call it without. Without a
+    /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
+    #[must_use]
+    pub fn task_support(mut self, support: TaskSupport) -> Self {
+        self.tasks = Some(TaskDesk::OPEN);
+        self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
+        self
+    }
+
+    /// A request for it becomes a task not at once, but when its code says so (2026-07-28): see
+    /// [`Context::become_task`](Context::become_task). Until then it can ask as other requests do, find out that there is
+    /// little to do, and answer without a task.
+    #[must_use]
+    pub fn begins_inline(mut self) -> Self {
+        self.beginning = Beginning::Later;
+        self
+    }
+
+    /// It cannot do without a client that can do this. Other clients are told so before it runs: with the error -32021
+    /// (2026-07-28), or with a result that says what is missing.
+    #[must_use]
+    pub fn requires(mut self, capability: Capability) -> Self {
+        self.requires = self.requires.with(capability);
+        self
+    }
+
+    /// What its structured results look like (2025-06-18): a JSON Schema, which is sent as it is. Before 2026-07-28 all of
+    /// them were objects: clients of a session see neither a schema that does not say `"type": "object"` at its root nor
+    /// results that are none, and have the text.
+    ///
+    /// Results are held against it before they leave. Without the feature `schemas` it can say no more than the schema of
+    /// [arguments](Self::with_schema).
+    #[must_use]
+    pub fn output_schema(mut self, schema: JsonObject) -> Self {
+        self.about.output_schema = Some(schema);
+        self
+    }
+
+    /// Its structured results are what `T` is written as (2025-06-18). See [`Structured`](crate::Structured).
+    #[cfg(feature = "schemas")]
+    #[must_use]
+    pub fn output<T: schemars::JsonSchema>(self) -> Self {
+        let schema =
+            JsonObject::new(&crate::json_schema::derive::of_written::<T>()).unwrap_or_else(|_| JsonObject::empty());
+        self.output_schema(schema)
+    }
+
+    /// Whatever else is to be said of it: icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
+        f(&mut self.about);
+        // That may have been that it can be run as a task.
+        self.tasks = Some(TaskDesk::OPEN);
+        self
+    }
+
+    /// Checks it, and makes its schemas ready.
+    pub(super) fn prepare(&mut self) -> Result<(), RegisterError> {
+        if !self.about.has_advised_name() {
+            return Err(RegisterError::Name(self.about.name.clone()));
+        }
+        let tool = &self.about.name;
+        let error = |why: String| RegisterError::Schema { tool: tool.clone(), why };
+        if !is_object_schema(&self.about.input_schema) {
+            return Err(error("it does not say \"type\": \"object\" at its root".into()));
+        }
+        self.headers =
+            HeaderParam::of_schema(&RawJson::from(&self.about.input_schema)).map_err(|why| error(why.to_string()))?;
+        let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
+        let input = Some(checker(&self.about.input_schema)?);
+        let output = self.about.output_schema.as_ref().map(checker).transpose()?;
+        self.checks = Checks { input, output };
+        Ok(())
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.call.kind
+    }
+
+    /// Runs it. The answer is what the revision says about what has happened.
+    pub(super) fn run(self: &Arc<Self>, arguments: &RawJson<'_>, context: &Context) -> Later<Answer<ToolAnswer>> {
+        let called = self.check_arguments(arguments);
+        match called.and_then(|()| self.call.call(Arguments::Json(arguments), context)).map(Later::now) {
+            Ok(Ok(called)) => Later::ready(self.answer(called, context)),
+            Ok(Err(running)) => {
+                let (tool, context) = (self.clone(), context.clone());
+                running.map(move |called| tool.answer(called, &context))
+            }
+            Err(BadArguments(why)) if context.version().reports_bad_arguments_as_result() => {
+                Later::ready(Ok(ToolAnswer::failed(excerpt(&format_args!("Invalid arguments: {why}")))))
+            }
+            Err(BadArguments(why)) => {
+                Later::ready(Err(ErrorObject::invalid_params(excerpt(&format_args!("Invalid arguments: {why}")))))
+            }
+        }
+    }
+
+    fn answer(&self, called: Result<ToolAnswer, Failure>, context: &Context) -> Answer<ToolAnswer> {
+        match called {
+            Ok(answer) => self.check_answer(answer),
+            Err(failure) => failure.split(context.version()).map(ToolAnswer::failed),
+        }
+    }
+
+    fn check_arguments(&self, arguments: &RawJson<'_>) -> Result<(), BadArguments> {
+        self.checks.input.as_ref().map_or(Ok(()), |checker| checker.check_text(arguments)).map_err(BadArguments)
+    }
+
+    /// What a tool has promised, it has to keep.
+    fn check_answer(&self, answer: ToolAnswer) -> Answer<ToolAnswer> {
+        match answer {
+            ToolAnswer::Text(_) if self.about.output_schema.is_none() => Ok(answer),
+            answer => self.check_result(mirrored(answer.into_result())).map(ToolAnswer::of),
+        }
+    }
+
+    fn check_result(&self, result: CallToolResult) -> Answer<CallToolResult> {
+        if result.is_error() || self.about.output_schema.is_none() {
+            return Ok(result);
+        }
+        let Some(content) = &result.structured_content else {
+            return Err(ErrorObject::internal("The tool has an output schema but no structured content"));
+        };
+        if !content.is_object() && self.about.output_schema.as_ref().is_some_and(is_object_schema) {
+            return Err(ErrorObject::internal("The structured content is no object"));
+        }
+        if let Some(checker) = &self.checks.output {
+            checker.check_text(&content.into()).map_err(|why| {
+                ErrorObject::internal(excerpt(&format_args!("The result does not fit the output schema: {why}")))
+            })?;
+        }
+        Ok(result)
+    }
+}
+
+fn schema_of<S, H: Described<S>>() -> JsonObject {
+    JsonObject::new(&H::schema()).unwrap_or_else(|_| JsonObject::empty())
+}
+
+/// The result with its structured content as text, too: for clients that do not know structured content, and for models.
+fn mirrored(mut result: CallToolResult) -> CallToolResult {
+    if let Some(content) = &result.structured_content
+        && result.content.is_empty()
+    {
+        result.content.push(ContentBlock::text(content.get()));
+    }
+    result
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tool").field("about", &self.about).finish_non_exhaustive()
+    }
+}

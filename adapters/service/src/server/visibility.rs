@@ -1,0 +1,237 @@
+//! Who gets to see what.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use mcp_proto::{
+    connection::ServerEnd,
+    rpc::ReplyKey,
+    schema::{CacheHints, CacheScope, ReadResourceResult},
+};
+
+#[cfg(feature = "skills")]
+use super::skill::Listed;
+use super::{
+    Inner,
+    catalog::{Catalog, Found},
+    prompt::Prompt,
+    resource::Resource,
+    resource_template::ResourceTemplate,
+    tool::Tool,
+};
+use crate::{
+    driver_api::connection_handle::Link,
+    inbound::{
+        context::RequestInfo,
+        responder::Answer,
+        state::{Asked, Role},
+    },
+    util::{lock::read, paged_list::Registry},
+};
+
+/// Something that a service offers, as a [predicate](crate::ServiceBuilder::visible) sees it.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Offer<'a> {
+    /// A tool.
+    Tool(&'a mcp_proto::schema::Tool),
+    /// A prompt.
+    Prompt(&'a mcp_proto::schema::Prompt),
+    /// A resource.
+    Resource(&'a mcp_proto::schema::Resource),
+    /// A template of resources, and with it all resources that it describes.
+    Template(&'a mcp_proto::schema::ResourceTemplate),
+    /// A skill. Its files are asked for one by one as well, as resources: who sees a file but not its skill sees neither.
+    #[cfg(feature = "skills")]
+    Skill(&'a mcp_proto::schema::Skill),
+}
+
+impl Offer<'_> {
+    /// What it goes by: the name of a tool or a prompt, the URI of a resource, of a template, or of a skill's `SKILL.md`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tool(tool) => &tool.name,
+            Self::Prompt(prompt) => &prompt.name,
+            Self::Resource(resource) => &resource.uri,
+            Self::Template(template) => &template.uri_template,
+            #[cfg(feature = "skills")]
+            Self::Skill(skill) => &skill.uri,
+        }
+    }
+}
+
+/// Decides who sees what.
+#[derive(Clone)]
+pub(super) struct Predicate(Arc<Decide>);
+
+type Decide = dyn Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync;
+
+impl Predicate {
+    pub(super) fn new(f: impl Fn(Offer<'_>, &RequestInfo) -> bool + Send + Sync + 'static) -> Self {
+        Self(Arc::new(f))
+    }
+}
+
+impl fmt::Debug for Predicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Predicate")
+    }
+}
+
+/// What is registered and can be shown.
+pub(super) trait Registered {
+    type About: Clone;
+
+    /// What lists say of it.
+    fn listed(&self) -> &Self::About;
+
+    fn offer(&self) -> Offer<'_>;
+
+    /// What it is a part of.
+    fn whole(&self) -> Option<Offer<'_>> {
+        None
+    }
+}
+
+macro_rules! registered {
+    ($($Type:ident($About:ident) => $Variant:ident,)*) => {
+        $(impl Registered for $Type {
+            type About = mcp_proto::schema::$About;
+
+            fn listed(&self) -> &Self::About {
+                &self.about
+            }
+
+            fn offer(&self) -> Offer<'_> {
+                Offer::$Variant(&self.about)
+            }
+        })*
+    };
+}
+
+registered! { Tool(Tool) => Tool, Prompt(Prompt) => Prompt, ResourceTemplate(ResourceTemplate) => Template, }
+#[cfg(feature = "skills")]
+registered! { Listed(Skill) => Skill, }
+
+impl Registered for Resource {
+    type About = mcp_proto::schema::Resource;
+
+    fn listed(&self) -> &Self::About {
+        &self.about
+    }
+
+    fn offer(&self) -> Offer<'_> {
+        Offer::Resource(&self.about)
+    }
+
+    #[cfg(feature = "skills")]
+    fn whole(&self) -> Option<Offer<'_>> {
+        self.skill.as_deref().map(Offer::Skill)
+    }
+}
+
+/// What is registered, as whoever has sent a request sees it.
+///
+/// Boxed, since few services hide anything.
+pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
+
+impl View {
+    pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
+        let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
+        // Whoever cannot decide shows nothing.
+        let sees = |offer| predicate(offer, info);
+        catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
+    }
+
+    /// One thing by its name.
+    pub(super) fn get<T: Registered>(
+        &self,
+        inner: &Inner,
+        list: fn(&Catalog) -> &Registry<T>,
+        name: &str,
+    ) -> Option<Arc<T>> {
+        let found = list(&read(&inner.catalog)).get(name).cloned();
+        found.filter(|item| self.shows(&**item))
+    }
+
+    /// A page of a list. It is as long as any other, whatever is left out of it.
+    pub(super) fn page<T: Registered>(
+        &self,
+        inner: &Inner,
+        list: fn(&Catalog) -> &Registry<T>,
+        cursor: Option<&str>,
+    ) -> Answer<(Vec<Arc<T>>, Option<String>)> {
+        if self.0.is_none() {
+            return list(&read(&inner.catalog)).page(cursor, inner.page_size);
+        }
+        // The predicate is not asked under the lock of the catalog, which it may want to look at.
+        let rest = list(&read(&inner.catalog)).rest(cursor)?;
+        let mut rest = rest.into_iter().filter(|(_, item)| self.shows(&**item));
+        let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
+        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_behind(page.last()?.0)));
+        Ok((page.into_iter().map(|(_, item)| item).collect(), next))
+    }
+
+    /// What can read a URI: a resource, else the first template that it comes from.
+    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<Found> {
+        if self.0.is_none() {
+            return read(&inner.catalog).find(uri);
+        }
+        if let Some(resource) = self.get(inner, |catalog| &catalog.resources, uri) {
+            return Some(Found::Resource(resource));
+        }
+        let templates: Vec<_> = read(&inner.catalog).templates.iter().cloned().collect();
+        templates.into_iter().find_map(|template| {
+            let variables = template.matches(uri)?;
+            self.shows(&*template).then(|| Found::Template(template.clone(), variables))
+        })
+    }
+}
+
+impl Inner {
+    /// What is registered, as whoever has sent this request sees it.
+    pub(super) fn view(&self, asked: &Asked<'_, ServerEnd>) -> View {
+        self.view_of(asked.link, asked.key)
+    }
+
+    fn view_of(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey) -> View {
+        let predicate = self.visible.clone();
+        View(predicate.map(|predicate| Box::new((predicate, link.look(|conn| ServerEnd::info(conn, Some(key)))))))
+    }
+
+    /// Whether whoever listens by this request may hear of a resource: it is no secret to him.
+    pub(super) fn may_hear(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
+        self.visible.is_none()
+            || self.view_of(link, key).find(self, uri).is_some()
+            || read(&self.catalog).find(uri).is_none()
+    }
+
+    /// What lists say of their being used again.
+    pub(super) fn list_hints(&self) -> CacheHints {
+        let CacheHints { ttl_ms, scope } = self.list_hints.clone();
+        CacheHints { ttl_ms, scope: self.scope(scope) }
+    }
+
+    /// What a skill says of its being used again.
+    #[cfg(feature = "skills")]
+    pub(super) fn skill_hints(&self, skill: &Listed) -> CacheHints {
+        let nothing = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
+        let CacheHints { ttl_ms, scope } = skill.hints.clone().unwrap_or(nothing);
+        CacheHints { ttl_ms, scope: self.scope(scope) }
+    }
+
+    /// A result that nobody hands on to those who may not see where it comes from.
+    pub(super) fn confined(&self, mut result: ReadResourceResult) -> ReadResourceResult {
+        result.cache_scope = result.cache_scope.map(|scope| self.scope(scope));
+        result
+    }
+
+    /// What depends on who asks is for nobody else.
+    fn scope(&self, scope: CacheScope) -> CacheScope {
+        if self.visible.is_some() { CacheScope::Private } else { scope }
+    }
+}

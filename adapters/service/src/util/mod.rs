@@ -1,0 +1,11 @@
+//! Building blocks that know nothing of a connection: locks, wait queues, clocks, randomness, lists, URIs and texts.
+
+pub(crate) mod elicitation_form;
+pub(crate) mod lock;
+pub(crate) mod paged_list;
+pub(crate) mod random;
+pub(crate) mod text_arguments;
+pub(crate) mod uri;
+pub(crate) mod uri_template;
+pub(crate) mod wait_queue;
+pub(crate) mod wall_clock;

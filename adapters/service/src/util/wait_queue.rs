@@ -1,0 +1,319 @@
+//! Those who wait for the same thing.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    future::poll_fn,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Poll, Waker},
+};
+
+use super::lock::lock;
+
+/// Threads and tasks that wait for the same thing, in the order in which they came.
+///
+/// Whoever waits takes a place first and looks whether it is there after that; whoever brings it about changes it first
+/// and wakes after that. If both do so under one lock, no wake-up is lost. A place is given back when its owner is dropped.
+#[derive(Default)]
+pub struct Queue {
+    places: Mutex<Places>,
+    /// How many wait, for those who wake and hardly ever find somebody.
+    length: AtomicUsize,
+    /// How often all were woken, for those who were polled and hardly ever for this.
+    calls: AtomicUsize,
+}
+
+#[derive(Default)]
+struct Places {
+    next: u64,
+    wakers: BTreeMap<u64, Waker>,
+    /// The first one was woken and has not looked yet, or is looking.
+    called: bool,
+}
+
+impl Queue {
+    /// Nobody waits yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        let places = Places { next: 0, wakers: BTreeMap::new(), called: false };
+        Self { places: Mutex::new(places), length: AtomicUsize::new(0), calls: AtomicUsize::new(0) }
+    }
+
+    /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all), and then only.
+    pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
+        let mut place = Place { queue: self, number: None };
+        let mut known: Option<(Waker, usize)> = None;
+        poll_fn(|cx| {
+            let calls = self.calls.load(Ordering::Acquire);
+            match &mut known {
+                // Whoever has a place is woken for all that comes about later: mostly, a task is polled for something else.
+                Some((waker, heard)) if waker.will_wake(cx.waker()) => {
+                    if *heard == calls {
+                        return Poll::Pending;
+                    }
+                    *heard = calls;
+                }
+                known => {
+                    // Most look once, and wait for nothing.
+                    if let Some(found) = check() {
+                        return Poll::Ready(found);
+                    }
+                    place.take(cx.waker());
+                    *known = Some((cx.waker().clone(), calls));
+                }
+            }
+            check().map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Waits until `attempt` succeeds. Only the first in the queue tries, and the next one when it has succeeded or given
+    /// up: however many wait, what one of them can have wakes one.
+    pub async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
+        let mut place = Place { queue: self, number: None };
+        poll_fn(|cx| {
+            if !place.take(cx.waker()) {
+                return Poll::Pending;
+            }
+            // Nobody is woken by this attempt itself. What came about during it takes another look.
+            let found = attempt().or_else(|| {
+                lock(&self.places).called = false;
+                attempt()
+            });
+            found.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    /// Wakes the first one, unless it looks anyway.
+    pub fn wake_first(&self) {
+        if self.is_empty() {
+            return;
+        }
+        let waker = lock(&self.places).call();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Wakes all.
+    pub fn wake_all(&self) {
+        if self.is_empty() {
+            return;
+        }
+        self.calls.fetch_add(1, Ordering::Release);
+        let wakers: Vec<_> = lock(&self.places).wakers.values().cloned().collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Whether nobody waits. Whoever takes a place later than this was asked looks for himself.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length.load(Ordering::Relaxed) == 0
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.places).wakers.len()
+    }
+}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("length", &self.length).finish_non_exhaustive()
+    }
+}
+
+impl Places {
+    fn call(&mut self) -> Option<Waker> {
+        let first = self.wakers.values().next().filter(|_| !self.called)?;
+        self.called = true;
+        Some(first.clone())
+    }
+}
+
+/// The place of one who waits.
+struct Place<'a> {
+    queue: &'a Queue,
+    number: Option<u64>,
+}
+
+impl Place<'_> {
+    /// Takes a place, or keeps it. Whether it is the first.
+    fn take(&mut self, waker: &Waker) -> bool {
+        let mut places = lock(&self.queue.places);
+        let number = *self.number.get_or_insert_with(|| {
+            self.queue.length.fetch_add(1, Ordering::Relaxed);
+            places.next += 1;
+            places.next
+        });
+        let is_known = places.wakers.get(&number).is_some_and(|known| known.will_wake(waker));
+        let before = if is_known { None } else { places.wakers.insert(number, waker.clone()) };
+        let is_first = places.wakers.keys().next() == Some(&number);
+        places.called |= is_first;
+        // A waker can be the last of a task, which may have a place of its own to give back.
+        drop(places);
+        drop(before);
+        is_first
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(number) = self.number else { return };
+        let mut places = lock(&self.queue.places);
+        let was_first = places.wakers.keys().next() == Some(&number);
+        let gone = places.wakers.remove(&number);
+        self.queue.length.fetch_sub(1, Ordering::Relaxed);
+        // What it was called for, the next one can have.
+        let next = was_first.then(|| {
+            places.called = false;
+            places.call()
+        });
+        drop(places);
+        drop(gone);
+        if let Some(waker) = next.flatten() {
+            waker.wake();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        cell::Cell,
+        future::Future,
+        pin::pin,
+        sync::{Arc, atomic::AtomicBool},
+        task::{Context, Wake},
+        thread,
+    };
+
+    /// Counts how often it was woken.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Count {
+        fn take(&self) -> usize {
+            self.0.swap(0, Ordering::SeqCst)
+        }
+    }
+
+    #[test]
+    fn what_one_can_have_wakes_one() {
+        let (queue, room) = (Queue::default(), Cell::new(0));
+        let attempt = || {
+            let left = room.get();
+            room.set(left.max(1) - 1);
+            (left > 0).then_some(())
+        };
+        let counts: Vec<Arc<Count>> = (0..100).map(|_| Arc::default()).collect();
+        let wakers: Vec<_> = counts.iter().map(|count| Waker::from(count.clone())).collect();
+        let mut waiting: Vec<_> = (0..100).map(|_| Some(Box::pin(queue.in_turn(attempt)))).collect();
+        let mut poll = |number: usize| {
+            let future = waiting[number].as_mut().expect("it waits");
+            let is_done = future.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
+            if is_done {
+                waiting[number] = None;
+            }
+            is_done
+        };
+        let woken = || counts.iter().enumerate().filter(|(_, count)| count.take() > 0).map(|(number, _)| number);
+        assert!((0..100).all(|number| !poll(number)));
+        assert_eq!(woken().count(), 0);
+        // One has come about, and it is said more than once.
+        room.set(1);
+        queue.wake_first();
+        queue.wake_first();
+        assert_eq!(woken().collect::<Vec<_>>(), [0]);
+        assert!(!poll(7), "it is not its turn");
+        assert!(poll(0));
+        // The next one was not told that there is nothing left, and looks for itself.
+        assert_eq!(woken().collect::<Vec<_>>(), [1]);
+        assert!(!poll(1));
+        // Two have come about, and one who was called for them gives up.
+        room.set(2);
+        queue.wake_first();
+        waiting[1] = None;
+        assert_eq!(woken().collect::<Vec<_>>(), [1, 2]);
+        let mut poll = |number: usize| {
+            let future = waiting[number].as_mut().expect("it waits");
+            let is_done = future.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
+            if is_done {
+                waiting[number] = None;
+            }
+            is_done
+        };
+        assert!(poll(2) && poll(3));
+        assert_eq!(woken().collect::<Vec<_>>(), [3, 4]);
+        drop(waiting);
+        assert_eq!((queue.len(), queue.length.load(Ordering::SeqCst)), (0, 0));
+    }
+
+    #[test]
+    fn nobody_looks_without_being_woken() {
+        let (queue, looks, open) = (Queue::default(), Cell::new(0), Cell::new(false));
+        let check = || {
+            looks.set(looks.get() + 1);
+            open.get().then_some(())
+        };
+        let counts: Vec<Arc<Count>> = (0..2).map(|_| Arc::default()).collect();
+        let wakers: Vec<_> = counts.iter().map(|count| Waker::from(count.clone())).collect();
+        let mut waiting = pin!(queue.until(check));
+        let mut poll = |number: usize| {
+            let is_done = waiting.as_mut().poll(&mut Context::from_waker(&wakers[number])).is_ready();
+            (is_done, looks.take())
+        };
+        // Before and after it has taken its place.
+        assert_eq!(poll(0), (false, 2));
+        assert_eq!((poll(0), poll(0)), ((false, 0), (false, 0)));
+        queue.wake_all();
+        assert_eq!((counts[0].take(), poll(0), poll(0)), (1, (false, 1), (false, 0)));
+        // Another task polls it now.
+        assert_eq!((poll(1), poll(1)), ((false, 2), (false, 0)));
+        open.set(true);
+        queue.wake_all();
+        assert_eq!((counts[0].take(), counts[1].take(), poll(1)), (0, 1, (true, 1)));
+    }
+
+    #[test]
+    fn all_look_when_all_are_woken() {
+        let (queue, open) = (Queue::default(), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..20)
+                .map(|_| {
+                    scope.spawn(|| {
+                        crate::driver_api::deferred::block_on(queue.until(|| open.load(Ordering::SeqCst).then_some(())))
+                    })
+                })
+                .collect();
+            while queue.len() < 20 {
+                thread::yield_now();
+            }
+            open.store(true, Ordering::SeqCst);
+            queue.wake_all();
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
+        assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn a_change_between_a_look_and_the_place_is_seen() {
+        let (queue, looks) = (Queue::default(), Cell::new(0));
+        let mut waiting = pin!(queue.until(|| {
+            looks.set(looks.get() + 1);
+            (looks.get() == 2).then_some(())
+        }));
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready());
+    }
+}
