@@ -12,7 +12,7 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Link, block_on};
 
-use crate::{driver::Driver, transport::Transport};
+use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, spawn};
 
@@ -34,7 +34,7 @@ pub(crate) trait End: Send + Sync {
 /// A connection over a pipe.
 struct Piped<E> {
     driver: Arc<Driver<E>>,
-    keeper: Mutex<Option<JoinHandle<()>>>,
+    timer_thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl<E: Send + 'static> Handle<E> {
@@ -49,8 +49,8 @@ impl<E: Send + 'static> Handle<E> {
         options: &Options,
     ) -> io::Result<Self> {
         let (driver, keep) = Driver::begin(connection, application, transport, options);
-        let keeper = spawn("mcp-keeper", keep)?;
-        Ok(Self::new(driver.clone(), Piped { driver, keeper: Mutex::new(Some(keeper)) }))
+        let timer_thread = spawn("mcp-timer_thread", keep)?;
+        Ok(Self::new(driver.clone(), Piped { driver, timer_thread: Mutex::new(Some(timer_thread)) }))
     }
 
     pub(crate) fn new(link: Arc<dyn Link<E>>, end: impl End + 'static) -> Self {
@@ -92,14 +92,15 @@ impl<E: Send + 'static> Handle<E> {
 impl<E: Send + 'static> End for Piped<E> {
     fn wait(&self) -> Option<CloseReason> {
         let reason = || self.driver.stage.look(|stage| stage.closed.clone());
-        if self.driver.crew.duty.is_on() {
+        if self.driver.workers.duty.is_on() {
             return reason();
         }
         block_on(self.driver.stage.until(|stage| stage.over.then_some(())));
-        let keeper = lock(&self.keeper).take().filter(|keeper| keeper.thread().id() != thread::current().id());
-        if let Some(keeper) = keeper {
+        let timer_thread =
+            lock(&self.timer_thread).take().filter(|timer_thread| timer_thread.thread().id() != thread::current().id());
+        if let Some(timer_thread) = timer_thread {
             // Its last words are spoken.
-            let _ = keeper.join();
+            let _ = timer_thread.join();
         }
         reason()
     }

@@ -73,20 +73,15 @@
 
 mod child;
 mod client;
-mod crew;
-mod driver;
 mod fd;
 mod handle;
 #[cfg(feature = "http")]
 pub mod http;
-mod keeper;
 mod listener;
-mod reader;
 mod server;
-mod state;
 mod supervisor;
+mod thread_driver;
 mod transport;
-mod writer;
 
 pub use client::Client;
 pub use handle::Handle;

@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 use mcp_service::{Peer, Service};
 
-use crate::{driver::Driver, handle::Handle, transport::Transport};
+use crate::{handle::Handle, thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::{Ending, Error, Options};
 
 /// Serves a client over any transport, until either side ends it.

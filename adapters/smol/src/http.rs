@@ -43,7 +43,7 @@ pub use mcp_proto::http::{
     client::Options as Address,
     server::{Options, Paths},
 };
-use mcp_service::Service;
+use mcp_service::{Host, Service};
 
 use crate::{client::Client, driver::Smol, io::is_passing};
 use mcp_driver::Error;
@@ -64,6 +64,17 @@ pub type Connector = http::Connector<Smol>;
 /// If the address cannot be had or the socket fails.
 pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
     http::serve_http::<Smol>(service, address).await
+}
+
+impl Client {
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
+    /// HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more to choose.
+    ///
+    /// # Errors
+    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
+        Connector::new(url)?.connect(host).await
+    }
 }
 
 impl Net for Smol {

@@ -102,16 +102,6 @@ impl Client {
         Ok(Self(mcp_driver::Client::over(transport, host, options).await?))
     }
 
-    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
-    /// HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http) for more to choose.
-    ///
-    /// # Errors
-    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
-    #[cfg(feature = "http")]
-    pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
-        crate::http::Connector::new(url)?.connect(host).await
-    }
-
     /// What the server said of itself in the handshake.
     ///
     /// # Panics

@@ -348,6 +348,6 @@ fn a_job_that_panics_takes_nothing_with_it<A: Adapter>() {
     assert_eq!(client.event(), Event::Ready);
     for _ in 0..10 {
         client.ask("test/panic", "{}").wait().expect("it was answered before");
-        client.ask("test/calm", "{}").wait().expect("the crew is there");
+        client.ask("test/calm", "{}").wait().expect("the worker pool is there");
     }
 }

@@ -14,7 +14,7 @@ use http_body::{Body as _, Frame};
 use mcp_driver::http::Body;
 use mcp_service::block_on;
 
-use super::{CHUNK, Endpoint};
+use super::{connection_io::CHUNK, endpoint::Endpoint};
 
 /// Answers a request on this thread. The [`Caller`](mcp_proto::http::server::Caller) in its extensions says which client sends
 /// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions.

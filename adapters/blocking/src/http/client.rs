@@ -9,7 +9,7 @@ use mcp_proto::{
 };
 use mcp_service::Host;
 
-use super::{Connector, threads::Threads};
+use super::{connector::Connector, threads::Threads};
 use crate::{
     client::Client,
     handle::{End, Handle},

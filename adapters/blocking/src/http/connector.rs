@@ -7,12 +7,12 @@ use mcp_service::Host;
 use ureq::config::Config;
 
 use super::{
-    Address,
-    agents::{Agents, usual},
     threads::Threads,
+    ureq_client::{UreqClient, default_config},
 };
 use crate::client::Client;
 use mcp_driver::{Error, Options};
+use mcp_proto::http::client::Options as Address;
 
 /// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
 #[derive(Clone)]
@@ -39,7 +39,7 @@ impl Connector {
     /// [credentials](Self::credentials) decides what becomes of a challenge.
     #[must_use]
     pub fn to(address: Address) -> Self {
-        Self { address, options: Options::default(), credentials: None, config: usual(), requests: None }
+        Self { address, options: Options::default(), credentials: None, config: default_config(), requests: None }
     }
 
     /// How the connection is run.
@@ -83,8 +83,8 @@ impl Connector {
 
     /// Who makes the requests, on these threads if that is up to us.
     pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn Requests> {
-        let usual = || Arc::new(Agents::new(threads.clone(), self.config.clone())) as _;
-        self.requests.clone().unwrap_or_else(usual)
+        let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
+        self.requests.clone().unwrap_or_else(default_config)
     }
 }
 

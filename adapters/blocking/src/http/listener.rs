@@ -20,8 +20,8 @@ use mcp_proto::http::{
 use mcp_service::Service;
 
 use super::{
-    Endpoint,
-    line::{Line, Stream},
+    connection_io::{ConnectionIo, Stream},
+    endpoint::Endpoint,
     threads::Threads,
 };
 use mcp_driver::{Error, Stopper};
@@ -158,12 +158,12 @@ impl Listener {
         let accepted = self.accept(&endpoint, &threads);
         // If the socket has failed, so it does for those who are served.
         self.stopped.change(|stopped| *stopped = true);
-        threads.call_off();
+        threads.shutdown_reads();
         drop(self.socket);
         endpoint.close().wait();
         // Whoever reads nothing is not waited for.
         threads.wait_for_fewer(1, LAST_WORDS);
-        threads.hang_up();
+        threads.cancel_connections();
         threads.wait_for_fewer(1, LAST_JOBS);
         drop(endpoint);
         threads.leave(LAST_JOBS);
@@ -179,11 +179,11 @@ impl Listener {
             keep_alive(&stream);
             // A connection beyond the share of its address is closed. One that has failed by now is dropped.
             if let Some(seat) = seats.take(&Holder::at(address.ip()), 1)
-                && let Ok(line) = Line::new(stream, pipe, self.patience)
+                && let Ok(conn) = ConnectionIo::new(stream, pipe, self.patience)
             {
-                let io = WriteTimeout::new(Stream(line.clone()), threads, self.write);
+                let io = WriteTimeout::new(Stream(conn.clone()), threads, self.write);
                 let (endpoint, stopped) = (endpoint.clone(), self.stopped.clone());
-                threads.stay(&line, async move {
+                threads.serve_on_thread(&conn, async move {
                     let _seat = seat;
                     http::serve(io, Some(address.ip()), &endpoint, &stopped).await;
                 });

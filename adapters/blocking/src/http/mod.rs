@@ -33,17 +33,20 @@
 //! they should wait and not block. Those that are functions may: after a millisecond or two another thread goes on with the
 //! connection. A request of a client takes a thread until it is answered, and so does each stream that it listens to.
 
-mod agents;
 mod answer;
 mod client;
+mod connection_io;
 mod connector;
-mod line;
+mod endpoint;
 mod listener;
+mod pool;
 mod task;
 mod threads;
+mod ureq_client;
 
 pub use answer::{Answer, answer};
 pub use connector::Connector;
+pub use endpoint::Endpoint;
 pub use listener::{Listener, serve_http};
 pub use mcp_driver::http::{Body, Credentials, MemoryStore, Requests, Response, Shared, StoreLimits, StoreUsage};
 pub use mcp_proto::http::{
@@ -53,10 +56,3 @@ pub use mcp_proto::http::{
 };
 pub use threads::Threads;
 pub use ureq;
-
-/// A [`Service`](mcp_service::Service) at an endpoint of HTTP, on threads of its own. [`answer`] is for servers that have a
-/// thread for each request.
-pub type Endpoint = mcp_driver::http::Endpoint<Threads>;
-
-/// How much is read at once.
-const CHUNK: usize = 16 * 1024;

@@ -17,8 +17,8 @@ use std::{
 use mcp_driver::Timer;
 
 use super::{
-    line::Line,
-    threads::{Function, Pool},
+    connection_io::{ConnectionIo, Function},
+    pool::Pool,
 };
 use mcp_driver::unix::thread::lock;
 
@@ -43,12 +43,12 @@ pub(super) struct Task {
     state: AtomicU8,
     cancelled: AtomicBool,
     /// The connection that it serves, if it does: a thread stays with it then, and waits for that.
-    pub(super) line: Option<Arc<Line>>,
+    pub(super) conn: Option<Arc<ConnectionIo>>,
 }
 
 /// What a thread that stays with a connection does itself. Most of what comes of a request is so little that it would take longer
 /// to have another thread do it.
-struct Own {
+struct LocalWork {
     pool: Arc<Pool>,
     waker: Waker,
     /// What it has woken.
@@ -61,7 +61,7 @@ struct Own {
 
 thread_local! {
     /// What this thread does itself, if it is one that does so.
-    static OWN: RefCell<Option<Own>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<LocalWork>> = const { RefCell::new(None) };
 }
 
 /// Has the thread that stays with a connection run a function when it has polled that. The function, if this is no such thread,
@@ -77,14 +77,14 @@ pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), 
 }
 
 impl Task {
-    /// A future; one that serves a connection if there is a line.
+    /// A future; one that serves a connection if it has a socket.
     pub(super) fn new(
         pool: &Arc<Pool>,
-        line: Option<Arc<Line>>,
+        conn: Option<Arc<ConnectionIo>>,
         future: impl Future<Output = ()> + Send + 'static,
     ) -> Arc<Self> {
         let (state, cancelled) = (AtomicU8::new(ASLEEP), AtomicBool::new(false));
-        Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled, line })
+        Arc::new(Self { pool: pool.clone(), future: Mutex::new(Some(Box::pin(future))), state, cancelled, conn })
     }
 
     /// Has it polled, if it does not wait for that already.
@@ -105,8 +105,8 @@ impl Task {
     }
 
     fn enqueue(self: &Arc<Self>) {
-        if let Some(line) = &self.line {
-            return line.ring();
+        if let Some(conn) = &self.conn {
+            return conn.wake();
         }
         let is_own = OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.tasks.push(self.clone()))).is_some();
         if !is_own {
@@ -159,20 +159,20 @@ impl Task {
 
     /// Stays with the connection that it serves, until that is over; or, which is `false`, until a function has taken so long that
     /// another thread does.
-    pub(super) fn serve(self: &Arc<Self>, line: &Line) -> bool {
+    pub(super) fn serve(self: &Arc<Self>, conn: &ConnectionIo) -> bool {
         let waker = Waker::from(self.clone());
         let (pool, tasks) = (self.pool.clone(), Vec::new());
-        let mut next = Some(Own { pool, waker: waker.clone(), tasks, function: None, until: None });
+        let mut next = Some(LocalWork { pool, waker: waker.clone(), tasks, function: None, until: None });
         while let Some(own) = next.as_mut() {
             own.until = None;
-            line.begin();
+            conn.begin();
             OWN.set(next);
             let is_over = self.poll(&waker);
             run_own();
             next = OWN.take();
             let function = next.as_mut().and_then(|own| own.function.take());
             if let Some(function) = function
-                && !line.run(&self.pool, function)
+                && !conn.run(function, || self.pool.watch_function())
             {
                 return false;
             }
@@ -181,7 +181,7 @@ impl Task {
             }
             // What was done for others is mostly done for this one.
             if self.state.load(Ordering::Acquire) == POLLED
-                && self.wait(line, next.as_ref().and_then(|own| own.until)).is_err()
+                && self.wait(conn, next.as_ref().and_then(|own| own.until)).is_err()
             {
                 self.end();
                 break;
@@ -191,14 +191,14 @@ impl Task {
     }
 
     /// Waits for its connection, until then at most, or until it is woken.
-    fn wait(&self, line: &Line, until: Option<Instant>) -> io::Result<()> {
+    fn wait(&self, conn: &ConnectionIo, until: Option<Instant>) -> io::Result<()> {
         // While it waits for its client for so long and no longer, nothing else can come.
-        if until.is_some() && line.is_idle() {
-            line.read(|| self.state.load(Ordering::SeqCst) == POLLED);
+        if until.is_some() && conn.is_idle() {
+            conn.read(|| self.state.load(Ordering::SeqCst) == POLLED);
         } else if self.leave() {
-            let waited = line.wait(until);
+            let waited = conn.wait(until);
             if self.state.swap(POLLED, Ordering::AcqRel) == QUEUED {
-                line.hear()?;
+                conn.drain_wakeups()?;
             }
             waited?;
         }
@@ -235,7 +235,7 @@ impl Drop for Running {
 }
 
 /// A timer that is set once it is needed.
-pub struct Alarm {
+pub struct PoolTimer {
     pool: Arc<Pool>,
     set: Option<Set>,
 }
@@ -245,19 +245,19 @@ struct Set {
     waker: Waker,
 }
 
-impl Alarm {
+impl PoolTimer {
     pub(super) const fn new(pool: Arc<Pool>) -> Self {
         Self { pool, set: None }
     }
 
     fn unset(&mut self) {
         if let Some(set) = self.set.take() {
-            self.pool.unset(set.key);
+            self.pool.remove_timer(set.key);
         }
     }
 }
 
-impl Timer for Alarm {
+impl Timer for PoolTimer {
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let now = Instant::now();
         if at <= now {
@@ -277,13 +277,13 @@ impl Timer for Alarm {
         if !self.set.as_ref().is_some_and(is_set) {
             self.unset();
             let waker = cx.waker().clone();
-            self.set = Some(Set { key: (at, self.pool.set(at, waker.clone())), waker });
+            self.set = Some(Set { key: (at, self.pool.add_timer(at, waker.clone())), waker });
         }
         Poll::Pending
     }
 }
 
-impl Drop for Alarm {
+impl Drop for PoolTimer {
     fn drop(&mut self) {
         self.unset();
     }

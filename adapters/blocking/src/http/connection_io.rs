@@ -22,24 +22,26 @@ use rustix::{
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg},
 };
 
-use super::{
-    CHUNK,
-    threads::{Function, Pool},
-};
 use mcp_driver::unix::thread::lock;
+
+/// A function that may block.
+pub(super) type Function = Box<dyn FnOnce() + Send>;
+
+/// How much is read at once.
+pub(super) const CHUNK: usize = 16 * 1024;
 
 /// The socket of a connection, and how a thread waits for it and for others: mostly in a read, which only the end of the
 /// connection calls off; while others can have something to say, in `poll(2)`, with a pipe by which they wake it.
-pub(super) struct Line {
+pub(super) struct ConnectionIo {
     socket: TcpStream,
-    heard: PipeReader,
-    ring: PipeWriter,
+    wake_reader: PipeReader,
+    wake_writer: PipeWriter,
     ends: Mutex<Ends>,
     /// A thread is in a read that waits, or about to be.
     reads: AtomicBool,
     /// Goes up when a function begins and when it ends, or another thread goes on without waiting for that: so it is odd while
     /// the thread of this connection runs one.
-    steps: AtomicU64,
+    epoch: AtomicU64,
 }
 
 /// What has come and what is waited for.
@@ -54,14 +56,14 @@ struct Ends {
     is_quiet: bool,
 }
 
-impl Line {
+impl ConnectionIo {
     /// A connection whose client is waited for so long between requests, and a pipe by which others wake its thread.
     ///
     /// # Errors
     /// If the socket is not there any more.
     pub(super) fn new(
         socket: TcpStream,
-        (heard, ring): (PipeReader, PipeWriter),
+        (wake_reader, wake_writer): (PipeReader, PipeWriter),
         patience: Duration,
     ) -> io::Result<Arc<Self>> {
         // Streams of events are made of small pieces, and somebody waits for each of them.
@@ -70,8 +72,8 @@ impl Line {
         socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
         let ends =
             Ends { chunk: vec![0; CHUNK].into(), unread: 0..0, end: None, wants: PollFlags::empty(), is_quiet: true };
-        let (reads, steps) = Default::default();
-        Ok(Arc::new(Self { socket, heard, ring, ends: Mutex::new(ends), reads, steps }))
+        let (reads, epoch) = Default::default();
+        Ok(Arc::new(Self { socket, wake_reader, wake_writer, ends: Mutex::new(ends), reads, epoch }))
     }
 
     /// Nothing is waited for yet by who is about to be polled.
@@ -96,13 +98,13 @@ impl Line {
     }
 
     /// Has a read that waits come to its end.
-    pub(super) fn call_off(&self) {
+    pub(super) fn shutdown_read(&self) {
         if self.reads.load(Ordering::SeqCst) {
             let _ = self.socket.shutdown(Shutdown::Read);
         }
     }
 
-    /// Sleeps until there is what is wanted, or something to be heard, or it is then.
+    /// Sleeps until there is what is wanted, or something to be wake_reader, or it is then.
     ///
     /// # Errors
     /// If the system does not say.
@@ -110,7 +112,7 @@ impl Line {
         let wants = lock(&self.ends).wants;
         let time = until.map(|until| until.saturating_duration_since(Instant::now()));
         let time = time.and_then(|time| Timespec::try_from(time).ok());
-        let mut fds = [PollFd::new(&self.heard, PollFlags::IN), PollFd::new(&self.socket, wants)];
+        let mut fds = [PollFd::new(&self.wake_reader, PollFlags::IN), PollFd::new(&self.socket, wants)];
         // One that has hung up is ready for ever, whoever wants that.
         let fds = if wants.is_empty() { &mut fds[..1] } else { &mut fds[..] };
         while let Err(error) = poll(fds, time.as_ref()) {
@@ -125,33 +127,33 @@ impl Line {
     }
 
     /// Wakes the thread that waits. It has room for more bytes than there can be sleepers.
-    pub(super) fn ring(&self) {
-        let _ = (&self.ring).write(&[1]);
+    pub(super) fn wake(&self) {
+        let _ = (&self.wake_writer).write(&[1]);
     }
 
     /// It was rung for.
-    pub(super) fn hear(&self) -> io::Result<()> {
-        (&self.heard).read_exact(&mut [0])
+    pub(super) fn drain_wakeups(&self) -> io::Result<()> {
+        (&self.wake_reader).read_exact(&mut [0])
     }
 
-    /// Runs a function on the thread of this connection. Whether it still is that.
-    pub(super) fn run(&self, pool: &Arc<Pool>, function: Function) -> bool {
-        let step = self.steps.load(Ordering::Relaxed) + 1;
-        self.steps.store(step, Ordering::SeqCst);
-        pool.have_watched();
+    /// Runs a function on the thread of this connection, after `begun`; returns whether this thread still is that.
+    pub(super) fn run(&self, function: Function, begun: impl FnOnce()) -> bool {
+        let step = self.epoch.load(Ordering::Relaxed) + 1;
+        self.epoch.store(step, Ordering::SeqCst);
+        begun();
         // A panic is its own affair, and not to take the thread with it.
         let _ = catch_unwind(AssertUnwindSafe(function));
-        self.step_on(step)
+        self.take_over(step)
     }
 
     /// How many functions have begun and ended: odd while one runs.
-    pub(super) fn steps(&self) -> u64 {
-        self.steps.load(Ordering::SeqCst)
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     /// The function is over, or another thread is not to wait for it any more. Whether it was the first to say so.
-    pub(super) fn step_on(&self, from: u64) -> bool {
-        self.steps.compare_exchange(from, from + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    pub(super) fn take_over(&self, from: u64) -> bool {
+        self.epoch.compare_exchange(from, from + 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     fn send(&self, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
@@ -190,7 +192,7 @@ impl Ends {
 }
 
 /// What hyper reads from and writes to. When it is dropped, the connection ends, whoever still knows of it.
-pub(super) struct Stream(pub(super) Arc<Line>);
+pub(super) struct Stream(pub(super) Arc<ConnectionIo>);
 
 impl Drop for Stream {
     fn drop(&mut self) {
@@ -208,7 +210,7 @@ impl hyper::rt::Read for Stream {
             buffer.put_slice(&ends.chunk[at..at + read]);
             ends.unread.start += read;
         } else if let Some(end) = &mut ends.end {
-            // The end is heard as often as it is asked for.
+            // The end is wake_reader as often as it is asked for.
             return Poll::Ready(mem::replace(end, Ok(())));
         } else {
             ends.wants |= PollFlags::IN;

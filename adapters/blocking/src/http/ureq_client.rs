@@ -16,7 +16,7 @@ use mcp_driver::{
 };
 use ureq::{Agent, Body, config::Config};
 
-use super::{CHUNK, threads::Threads};
+use super::{connection_io::CHUNK, threads::Threads};
 use mcp_driver::unix::thread::lock;
 
 /// How long a connection may take to come about, where nobody has said. A request that is given up meanwhile cannot be
@@ -30,14 +30,14 @@ const KEPT: usize = 8;
 ///
 /// An agent carries one request at a time, since it is shut down with all that it carries. So it has one connection, which is
 /// used again when the request is over and closed at once when it is given up.
-pub(super) struct Agents {
+pub(super) struct UreqClient {
     threads: Threads,
     config: Config,
     idle: Arc<Mutex<Vec<Agent>>>,
 }
 
 /// How requests are made where nobody has said.
-pub(super) fn usual() -> Config {
+pub(super) fn default_config() -> Config {
     let config = Agent::config_builder().timeout_connect(Some(CONNECT));
     #[cfg(feature = "tls")]
     let config = {
@@ -47,27 +47,27 @@ pub(super) fn usual() -> Config {
     config.build()
 }
 
-impl Agents {
+impl UreqClient {
     pub(super) fn new(threads: Threads, config: Config) -> Self {
         Self { threads, config, idle: Arc::default() }
     }
 }
 
-impl Requests for Agents {
+impl Requests for UreqClient {
     fn make(&self, request: Request<Arc<[u8]>>, response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let agent = lock(&self.idle).pop().unwrap_or_else(|| self.config.new_agent());
-        let errand = Arc::new(Errand { agent, state: Watch::default(), idle: self.idle.clone() });
-        let held = Held(errand.clone());
-        self.threads.spawn_blocking(move || errand.run(request, response));
+        let task = Arc::new(RequestTask { agent, state: Watch::default(), idle: self.idle.clone() });
+        let guard = RequestGuard(task.clone());
+        self.threads.spawn_blocking(move || task.run(request, response));
         Box::pin(async move {
-            let errand = &held.0;
-            errand.state.until(|state| (*state == State::Over).then_some(())).await;
+            let task = &guard.0;
+            task.state.until(|state| (*state == State::Over).then_some(())).await;
         })
     }
 }
 
 /// One request.
-struct Errand {
+struct RequestTask {
     agent: Agent,
     state: Watch<State>,
     idle: Arc<Mutex<Vec<Agent>>>,
@@ -82,9 +82,9 @@ enum State {
 }
 
 /// Gives the request up when it is dropped, unless that is over.
-struct Held(Arc<Errand>);
+struct RequestGuard(Arc<RequestTask>);
 
-impl Drop for Held {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         if self.0.state.change(|state| state.leave(State::GivenUp)) {
             self.0.agent.clone().shutdown();
@@ -99,7 +99,7 @@ impl State {
     }
 }
 
-impl Errand {
+impl RequestTask {
     fn run(&self, request: Request<Arc<[u8]>>, mut response: Response) {
         let done = self.ask(request).and_then(|(head, body)| {
             response.head(&head);

@@ -6,7 +6,10 @@ use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 use mcp_driver::{Sniffer, tuning};
 use mcp_service::Link;
 
-use crate::{driver::Driver, reader::Reader, transport::Input};
+use crate::{
+    thread_driver::{driver::Driver, reader::Reader},
+    transport::Input,
+};
 use mcp_driver::Stopper;
 use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
@@ -23,9 +26,9 @@ impl<E: Send + 'static> Driver<E> {
         let mut reader = Reader::new(self.clone(), input, sniffer);
         // What was said before all this began is answered before there is a thread to read.
         let more = reader.turn(false);
-        let began = self.crew.begin(Box::new(move || more && reader.turn(true)));
+        let began = self.workers.start(Box::new(move || more && reader.turn(true)));
         let _ = began.map_err(|error| self.fail(&error));
-        let writer = self.keep(&link).or_else(|| self.call_writer());
+        let writer = self.run_timers(&link).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
         self.stage.wait_until(linger, |stage| stage.reader_left);
@@ -37,26 +40,26 @@ impl<E: Send + 'static> Driver<E> {
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.crew.dismiss(tuning::LAST_JOBS, !reader_left);
+        self.workers.shutdown(tuning::LAST_JOBS, !reader_left);
         self.stage.change(|stage| stage.over = true);
     }
 
     /// Has a thread write what others would have to wait for.
-    fn call_writer(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+    fn spawn_writer(self: &Arc<Self>) -> Option<JoinHandle<()>> {
         let driver = self.clone();
         driver.lock().has_writer = true;
         spawn("mcp-writer", move || driver.write()).map_err(|error| self.fail(&error)).ok()
     }
 
     /// Keeps the time until the connection has ended. The writer, if there was anything for it to do.
-    fn keep(self: &Arc<Self>, link: &Arc<dyn Link<E>>) -> Option<JoinHandle<()>> {
+    fn run_timers(self: &Arc<Self>, link: &Arc<dyn Link<E>>) -> Option<JoinHandle<()>> {
         let (mut writer, mut state) = (None, self.lock());
         loop {
             let now = self.now();
             let due = self.due(&state);
             if state.blocked && !state.has_writer {
                 drop(state);
-                writer = self.call_writer();
+                writer = self.spawn_writer();
                 state = self.lock();
             } else if due <= now || !state.events.is_empty() {
                 drop(state);
@@ -69,7 +72,7 @@ impl<E: Send + 'static> Driver<E> {
                 }
                 state.collect();
                 self.hand_out_waiting(link, state, &mut turn);
-                self.crew.push(&mut turn, false);
+                self.workers.push(&mut turn, false);
                 drop(turn);
                 self.settle(self.lock());
                 state = self.lock();

@@ -6,7 +6,7 @@ use mcp_driver::{Lines, Sniffer, tuning::CHUNK};
 use mcp_proto::codec::Frame;
 use mcp_service::Link;
 
-use crate::{driver::Driver, transport::Input};
+use crate::{thread_driver::driver::Driver, transport::Input};
 use mcp_driver::unix::thread::lock;
 
 /// What is read from, and what of it was not taken in yet.
@@ -107,7 +107,7 @@ impl<E: Send + 'static> Reader<E> {
             state.collect();
             driver.hand_out_waiting(link, state, turn);
         }
-        driver.crew.push(turn, true);
+        driver.workers.push(turn, true);
         *holds = more && frames > 1 && filled.is_none();
         let mut state = driver.lock();
         state.held = *holds;

@@ -4,7 +4,7 @@ use std::{io, mem};
 
 use mcp_driver::tuning::LAST_READ;
 
-use crate::{driver::Driver, transport::Sink};
+use crate::{thread_driver::driver::Driver, transport::Sink};
 use mcp_driver::unix::thread::wait;
 
 impl<E: 'static> Driver<E> {

@@ -10,7 +10,7 @@ use mcp_proto::{
 
 use crate::transport::Sink;
 
-/// Everything that is under the lock of a [`Driver`](crate::driver::Driver).
+/// Everything that is under the lock of a [`Driver`](super::driver::Driver).
 pub(crate) struct State<E> {
     pub(crate) connection: Connection<E>,
     /// What was not handed out yet.
@@ -30,7 +30,7 @@ pub(crate) struct State<E> {
     pub(crate) message_until: Option<Timestamp>,
     /// The reader waits until the connection wants input.
     pub(crate) is_paused: bool,
-    /// Until when the keeper sleeps, if it does.
+    /// Until when the timer thread sleeps, if it does.
     pub(crate) asleep: Option<Timestamp>,
 }
 

@@ -14,8 +14,10 @@ use mcp_proto::{
 use mcp_service::{Application, Link, Lobby};
 
 use crate::{
-    crew::{Brought, Crew},
-    state::{Stage, State},
+    thread_driver::{
+        state::{Stage, State},
+        worker_pool::{JobBatch, WorkerPool},
+    },
     transport::Transport,
 };
 use mcp_driver::Options;
@@ -29,16 +31,16 @@ const HELD: usize = 16 * 1024;
 /// What they know of each other is in [`State`], under one lock that nobody keeps while waiting for anything else. The
 /// condition variables only say that it is worth another look.
 pub(crate) struct Driver<E> {
-    pub(crate) crew: Arc<Crew>,
+    pub(crate) workers: Arc<WorkerPool>,
     application: Arc<dyn Application<E>>,
     /// Whoever holds it hands out events, so they come in order, and what comes of them is queued in that order. It is taken
     /// before the state.
-    pub(crate) turn: Mutex<Brought>,
+    pub(crate) turn: Mutex<JobBatch>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
     /// Wakes the reader that waits for room.
     input: Condvar,
-    /// Wakes the keeper.
+    /// Wakes the timer thread.
     pub(crate) clock: Condvar,
     pub(crate) stage: Watch<Stage>,
     pub(crate) lobby: Lobby,
@@ -65,7 +67,7 @@ impl<E: 'static> Driver<E> {
     /// Looks after what came of touching the connection: events, a nearer deadline, output, room.
     pub(crate) fn settle<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
-        self.wake_keeper(&mut state);
+        self.wake_timer_thread(&mut state);
         let mut state = self.flush(state);
         if state.is_paused && state.connection.wants_input(self.now()) {
             state.is_paused = false;
@@ -76,8 +78,8 @@ impl<E: 'static> Driver<E> {
         self.lobby.announce(vacancies);
     }
 
-    /// Wakes the keeper if there is something for it to do earlier than it knows.
-    fn wake_keeper(&self, state: &mut State<E>) {
+    /// Wakes the timer thread if there is something for it to do earlier than it knows.
+    fn wake_timer_thread(&self, state: &mut State<E>) {
         if state.asleep.is_some_and(|until| !state.events.is_empty() || self.due(state) < until) {
             state.asleep = None;
             self.clock.notify_one();
@@ -86,7 +88,7 @@ impl<E: 'static> Driver<E> {
 
     /// Waits until the connection wants input: bytes that are not read make the peer wait with its writes.
     ///
-    /// It ends in any case: a pause of the connection has a deadline, for which the keeper looks, and a connection that
+    /// It ends in any case: a pause of the connection has a deadline, for which the timer thread looks, and a connection that
     /// closes wants input.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.lock();
@@ -94,7 +96,7 @@ impl<E: 'static> Driver<E> {
             state.is_paused = true;
             // It is not the peer that takes the time.
             state.message_until = None;
-            self.wake_keeper(&mut state);
+            self.wake_timer_thread(&mut state);
             state = wait(&self.input, state);
         }
         state.is_paused = false;
@@ -105,7 +107,7 @@ impl<E: 'static> Driver<E> {
         let mut state = self.lock();
         if let Some(timeout) = state.message_timeout {
             state.message_until.get_or_insert(self.now() + timeout);
-            self.wake_keeper(&mut state);
+            self.wake_timer_thread(&mut state);
         }
     }
 
@@ -132,7 +134,7 @@ impl<E: 'static> Driver<E> {
         }
         if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
             state.blocked = true;
-            // Most connections never have a writer. The keeper calls one.
+            // Most connections never have a writer. The timer thread calls one.
             (if state.has_writer { &self.output } else { &self.clock }).notify_one();
         }
         state
@@ -143,7 +145,7 @@ impl<E: 'static> Driver<E> {
         &'a self,
         link: &Arc<dyn Link<E>>,
         mut state: MutexGuard<'a, State<E>>,
-        turn: &mut Brought,
+        turn: &mut JobBatch,
     ) {
         while let Some(event) = state.events.pop_front() {
             drop(state);
@@ -153,19 +155,19 @@ impl<E: 'static> Driver<E> {
     }
 
     /// Hands an event to the application, on the caller's turn. What comes of it the caller queues.
-    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut Brought) {
+    pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut JobBatch) {
         let weight = weight(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         if let Some(job) = self.application.handle(link, event) {
             turn.push((job, weight));
         }
         if turn.len() == tuning::BROUGHT || end.is_some() {
-            self.crew.push(turn, true);
+            self.workers.push(turn, true);
         }
         if end.is_some() {
             self.stage.change(|stage| stage.closed = end);
             self.settle(self.lock());
-            // If the keeper had looked before that, it sleeps by now.
+            // If the timer thread had looked before that, it sleeps by now.
             self.clock.notify_one();
         }
     }
@@ -188,7 +190,7 @@ impl<E: Send + 'static> Driver<E> {
     ) -> (Arc<Self>, Box<dyn FnOnce() + Send>) {
         let stop_sink = sink.stopper();
         let driver = Arc::new(Self {
-            crew: Crew::new(options),
+            workers: WorkerPool::new(options),
             application,
             turn: Mutex::default(),
             output: Condvar::new(),
@@ -201,8 +203,8 @@ impl<E: Send + 'static> Driver<E> {
         });
         driver.settle(driver.lock());
         driver.application.begin(&(driver.clone() as Arc<dyn Link<E>>));
-        let keeper = driver.clone();
-        (driver, Box::new(move || keeper.run((input, sniffer), stop_sink, linger, end)))
+        let timer_thread = driver.clone();
+        (driver, Box::new(move || timer_thread.run((input, sniffer), stop_sink, linger, end)))
     }
 }
 

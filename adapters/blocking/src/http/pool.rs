@@ -1,0 +1,336 @@
+//! The threads that poll tasks and run functions.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Waker,
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
+
+use super::{
+    connection_io::{ConnectionIo, Function},
+    task::Task,
+};
+
+/// How long a thread without work stays.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long a function may take on the thread of a connection before another thread stays with that, and how long a task may
+/// wait for those who poll others before somebody else comes for it (one that blocks should not be there, and holds up nobody if
+/// it is). It is looked so often, so it can be twice as long.
+const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
+
+/// How many functions run at once beside those that connections have just begun. Those of one session are bounded by its options,
+/// these are bounded for all of them.
+const FUNCTIONS: usize = 512;
+
+/// What the threads know of each other.
+pub(super) struct Pool {
+    pub(super) state: Mutex<State>,
+    work: Condvar,
+    clock: Condvar,
+    left: Condvar,
+    /// How many poll tasks, unless those take long.
+    pollers: usize,
+    /// Threads that are in a function, and in nothing else. It changes under the lock.
+    blocked: AtomicUsize,
+    /// It is looked how long functions and those who wait for a thread take.
+    watches: AtomicBool,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    tasks: VecDeque<Arc<Task>>,
+    functions: VecDeque<Function>,
+    /// How many were taken out of there, and how many by the last look.
+    taken: u64,
+    taken_before: u64,
+    /// Connections, and how many functions had begun and ended there when it was last looked, and when that is done next.
+    pub(super) connections: Vec<(Arc<Task>, Arc<ConnectionIo>, u64)>,
+    next_look: Option<Instant>,
+    /// Threads that stay with one.
+    serving: usize,
+    /// Threads that work, or wait for work.
+    pub(super) alive: usize,
+    idle: usize,
+    /// Those of them that were called and have not come yet.
+    called: usize,
+    timers: BTreeMap<(Instant, u64), Waker>,
+    timers_set: u64,
+    /// Somebody keeps the time.
+    pub(super) has_timer_thread: bool,
+    closed: bool,
+}
+
+enum Work {
+    Task(Arc<Task>),
+    Function(Function),
+}
+
+impl Pool {
+    /// Creates a pool without threads.
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            state: Mutex::default(),
+            work: Condvar::new(),
+            clock: Condvar::new(),
+            left: Condvar::new(),
+            pollers: thread::available_parallelism().map_or(2, |count| count.get().max(2)),
+            blocked: AtomicUsize::new(0),
+            watches: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn close(&self) {
+        lock(&self.state).closed = true;
+        self.work.notify_all();
+        self.clock.notify_all();
+    }
+
+    pub(super) fn wait_until(&self, patience: Duration, condition: impl Fn(&State) -> bool) -> bool {
+        let until = Instant::now() + patience;
+        let mut state = lock(&self.state);
+        while !condition(&state) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            (state, _) = wait_for(&self.left, state, left);
+        }
+        true
+    }
+
+    /// Has a task polled.
+    pub(super) fn push(self: &Arc<Self>, task: Arc<Task>) {
+        self.queue(&mut lock(&self.state), task);
+    }
+
+    fn queue(self: &Arc<Self>, state: &mut State, task: Arc<Task>) {
+        let polls = state.alive - self.blocked() - state.serving - state.idle;
+        let is_serving = task.conn.is_some();
+        state.tasks.push_back(task);
+        let heard = self.notify(state) || (is_serving || polls < self.pollers) && self.spawn_worker(state);
+        self.watch(state, heard);
+    }
+
+    pub(super) fn push_function(self: &Arc<Self>, function: Function) {
+        let mut state = lock(&self.state);
+        state.functions.push_back(function);
+        let heard = !self.has_place() || self.notify(&mut state) || self.spawn_worker(&mut state);
+        self.watch(&mut state, heard);
+    }
+
+    pub(super) fn blocked(&self) -> usize {
+        self.blocked.load(Ordering::Relaxed)
+    }
+
+    /// Whether another function may run.
+    pub(super) fn has_place(&self) -> bool {
+        self.blocked() < FUNCTIONS
+    }
+
+    /// Has somebody look again if nobody comes for what was queued.
+    fn watch(self: &Arc<Self>, state: &mut State, heard: bool) {
+        if !heard && !self.watches.swap(true, Ordering::SeqCst) {
+            let _ = self.ensure_timer_thread(state);
+        }
+    }
+
+    /// Calls somebody who sleeps; whether there is somebody.
+    fn notify(&self, state: &mut State) -> bool {
+        let sleeps = state.idle > state.called;
+        if sleeps {
+            state.called += 1;
+            self.work.notify_one();
+        }
+        sleeps
+    }
+
+    /// Starts another thread; whether the system has one.
+    fn spawn_worker(self: &Arc<Self>, state: &mut State) -> bool {
+        let pool = self.clone();
+        let spawned = spawn("mcp-http", move || pool.work()).is_ok();
+        state.alive += usize::from(spawned);
+        spawned
+    }
+
+    fn work(self: Arc<Self>) {
+        let mut state = lock(&self.state);
+        loop {
+            match self.next(&mut state) {
+                Some(Work::Task(task)) => state = self.run_task(task, state),
+                Some(Work::Function(function)) => {
+                    self.blocked.fetch_add(1, Ordering::Relaxed);
+                    drop(state);
+                    // A panic is its own affair, and not to take the thread with it.
+                    let _ = catch_unwind(AssertUnwindSafe(function));
+                    state = lock(&self.state);
+                    self.blocked.fetch_sub(1, Ordering::Relaxed);
+                }
+                None if state.closed => break,
+                None => {
+                    let timed_out;
+                    state.idle += 1;
+                    (state, timed_out) = wait_for(&self.work, state, IDLE_TIMEOUT);
+                    state.idle -= 1;
+                    state.called = state.called.saturating_sub(1);
+                    if timed_out && !self.has_next(&state) {
+                        break;
+                    }
+                }
+            }
+        }
+        state.alive -= 1;
+        self.left.notify_all();
+    }
+
+    /// Polls a task, or stays with the connection that it serves.
+    fn run_task<'a>(self: &'a Arc<Self>, task: Arc<Task>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let Some(conn) = &task.conn else {
+            drop(state);
+            task.run();
+            return lock(&self.state);
+        };
+        state.serving += 1;
+        // This one will not come for what else there is.
+        let heard = !self.has_next(&state) || self.notify(&mut state) || self.spawn_worker(&mut state);
+        self.watch(&mut state, heard);
+        drop(state);
+        let is_over = task.serve(conn);
+        state = lock(&self.state);
+        if is_over {
+            state.serving -= 1;
+            state.connections.retain(|(other, ..)| !Arc::ptr_eq(other, &task));
+            self.left.notify_all();
+        } else {
+            self.blocked.fetch_sub(1, Ordering::Relaxed);
+        }
+        state
+    }
+
+    fn has_next(&self, state: &State) -> bool {
+        !state.tasks.is_empty() || self.has_place() && !state.functions.is_empty()
+    }
+
+    fn next(&self, state: &mut State) -> Option<Work> {
+        if !self.has_next(state) {
+            return None;
+        }
+        state.taken += 1;
+        state.tasks.pop_front().map(Work::Task).or_else(|| state.functions.pop_front().map(Work::Function))
+    }
+
+    /// A function has begun on the thread of a connection: somebody is to look how long it takes.
+    pub(super) fn watch_function(self: &Arc<Self>) {
+        if !self.watches.load(Ordering::SeqCst) {
+            self.watch(&mut lock(&self.state), false);
+        }
+    }
+
+    /// Has other threads stay with the connections whose own are in functions that take long, and finds somebody for what nobody
+    /// has come for. When to look again.
+    fn check_progress(self: &Arc<Self>, state: &mut State, now: Instant) -> Option<Instant> {
+        if !self.watches.load(Ordering::SeqCst) {
+            return None;
+        }
+        if let Some(next) = state.next_look.filter(|next| *next > now) {
+            return Some(next);
+        }
+        let (mut goes_on, mut slow) = (false, Vec::new());
+        for (task, conn, seen) in &mut state.connections {
+            let (epoch, before) = (conn.epoch(), *seen);
+            *seen = epoch;
+            goes_on |= runs(epoch) || epoch != before;
+            if runs(epoch) && epoch == before && conn.take_over(epoch) {
+                slow.push(task.clone());
+            }
+        }
+        for task in slow {
+            state.serving -= 1;
+            self.blocked.fetch_add(1, Ordering::Relaxed);
+            self.queue(state, task);
+        }
+        if self.has_next(state) {
+            goes_on = true;
+            let is_stuck = state.taken == state.taken_before && state.alive - state.serving < FUNCTIONS + self.pollers;
+            // Without a thread to be had it is tried again.
+            let _ = is_stuck && (self.notify(state) || self.spawn_worker(state));
+        }
+        state.taken_before = state.taken;
+        if !goes_on {
+            self.watches.store(false, Ordering::SeqCst);
+            // Whoever has begun before that has relied on it; whoever begins after it says so.
+            goes_on = state.connections.iter().any(|(_, conn, _)| runs(conn.epoch()));
+            self.watches.fetch_or(goes_on, Ordering::SeqCst);
+        }
+        state.next_look = goes_on.then_some(now + TAKE_OVER_AFTER);
+        state.next_look
+    }
+
+    /// Sees to it that somebody keeps the time, from now on or again.
+    pub(super) fn ensure_timer_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        self.clock.notify_one();
+        if !state.has_timer_thread {
+            let pool = self.clone();
+            spawn("mcp-clock", move || pool.run_timers())?;
+            state.has_timer_thread = true;
+        }
+        Ok(())
+    }
+
+    fn run_timers(self: Arc<Self>) {
+        let mut state = lock(&self.state);
+        loop {
+            let now = Instant::now();
+            let mut due = Vec::new();
+            while let Some(timer) = state.timers.first_entry().filter(|timer| timer.key().0 <= now) {
+                due.push(timer.remove());
+            }
+            if !due.is_empty() {
+                drop(state);
+                due.into_iter().for_each(Waker::wake);
+                state = lock(&self.state);
+                continue;
+            }
+            let look = self.check_progress(&mut state, now);
+            let next = state.timers.first_key_value().map(|((at, _), _)| *at);
+            state = match [look, next].into_iter().flatten().min() {
+                Some(at) => wait_for(&self.clock, state, at.saturating_duration_since(now)).0,
+                None if state.closed => break,
+                None => wait(&self.clock, state),
+            };
+        }
+        state.has_timer_thread = false;
+        self.left.notify_all();
+    }
+
+    pub(super) fn add_timer(self: &Arc<Self>, at: Instant, waker: Waker) -> u64 {
+        let mut state = lock(&self.state);
+        state.timers_set += 1;
+        let key = (at, state.timers_set);
+        state.timers.insert(key, waker);
+        if state.timers.first_key_value().is_some_and(|(first, _)| *first == key) {
+            let _ = self.ensure_timer_thread(&mut state);
+        }
+        key.1
+    }
+
+    pub(super) fn remove_timer(&self, key: (Instant, u64)) {
+        let before = lock(&self.state).timers.remove(&key);
+        // It may be the last of a task.
+        drop(before);
+    }
+}
+
+/// Whether a function runs on the thread of a connection, after so many have begun and ended there.
+const fn runs(epoch: u64) -> bool {
+    epoch % 2 == 1
+}
