@@ -6,6 +6,9 @@ use serde_core::Serialize;
 
 use super::{ErrorObject, RequestId, escape, writer};
 
+/// The result of appending the text of params or of a result.
+pub(crate) type Encoded = Result<(), serde_json::Error>;
+
 /// Appends the JSON text of `value`.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     writer::write(out, value)

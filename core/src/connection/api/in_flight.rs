@@ -1,0 +1,74 @@
+//! Requests in flight, in both directions.
+
+use crate::{
+    connection::{
+        api::Connection,
+        state::tags::CallTag,
+        types::{InboundRequest, OutboundRequest, RequestState, SendError},
+    },
+    rpc::{CallId, ReplyKey, State, Timestamp},
+};
+
+impl<E> Connection<E> {
+    /// The requests of the peer that hold a slot, in the order of their arrival: those that wait for an answer, those whose
+    /// answer waits to be written, and those that were cancelled and not answered yet.
+    ///
+    /// It walks over all of them and sorts them: for diagnostics, and for an orderly shutdown.
+    pub fn requests(&self) -> impl ExactSizeIterator<Item = InboundRequest<'_>> + use<'_, E> {
+        self.engine.requests.all().into_iter().map(|(key, entry, state)| InboundRequest {
+            key,
+            id: &entry.id,
+            method: entry.tag.method,
+            since: entry.since(),
+            deadline: self.engine.requests.deadline(key),
+            state: match state {
+                State::Open => RequestState::Open,
+                State::Answered => RequestState::Answered,
+                State::Cancelled => RequestState::Cancelled,
+            },
+        })
+    }
+
+    /// The requests of the application that have not ended, oldest first. The handshake and pings of the connection itself are
+    /// not among them.
+    ///
+    /// It walks over all of them and sorts them: for diagnostics, and for an orderly shutdown.
+    pub fn calls(&self) -> impl Iterator<Item = OutboundRequest> + use<'_, E> {
+        self.engine.calls.ids().into_iter().filter_map(|call| {
+            let entry = self.engine.calls.get(call)?;
+            let CallTag::User { method, .. } = entry.tag else { return None };
+            let (since, deadline) = (entry.since(), entry.deadline());
+            Some(OutboundRequest { call, method, since, deadline, sent: entry.sent })
+        })
+    }
+
+    /// Whether a request of the application has not ended. Its [`Event::Response`](crate::connection::Event::Response) may wait to be polled when it has.
+    #[must_use]
+    pub fn is_in_flight(&self, call: CallId) -> bool {
+        self.engine.calls.get(call).is_some_and(|entry| matches!(entry.tag, CallTag::User { .. }))
+    }
+
+    /// Whether the peer still waits for the answer to a request.
+    #[must_use]
+    pub fn is_awaited(&self, key: ReplyKey) -> bool {
+        matches!(self.engine.requests.get(key), Some((_, State::Open)))
+    }
+
+    /// Sets or removes the deadline of a request of the peer. It replaces what [`Settings::reply_timeout`](crate::connection::Settings::reply_timeout)
+    /// has set.
+    ///
+    /// A request that is not answered before its deadline is answered by the connection, with an internal error, and ends as
+    /// [`Event::Cancelled`](crate::connection::Event::Cancelled) with [`CancelCause::TimedOut`](crate::connection::CancelCause::TimedOut). Its key is not valid any more, and its slot is free as soon as that
+    /// answer has left. A question that came as part of a result (2026-07-28) ends its call with that error. Of a request that
+    /// the peer has cancelled and the application has not answered, only the slot is freed, without an event.
+    ///
+    /// The deadline is part of [`poll_timeout`](Self::poll_timeout). A subscription has none once it is open.
+    ///
+    /// # Errors
+    /// [`SendError::Answered`] if the request has been answered.
+    pub fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> Result<(), SendError> {
+        let is_subscription = self.engine.subscriptions.is_open(key);
+        let deadline = deadline.filter(|_| !is_subscription);
+        if self.engine.requests.set_deadline(key, deadline) { Ok(()) } else { Err(SendError::Answered) }
+    }
+}

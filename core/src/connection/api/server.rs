@@ -1,0 +1,122 @@
+//! The methods of a server.
+
+use alloc::{sync::Arc, vec::Vec};
+use core::{marker::PhantomData, time::Duration};
+
+use crate::{
+    connection::{
+        api::{Connection, ServerEnd},
+        engine::{Engine, Side},
+        steps::stateless::requests::header_mismatch,
+        types::{RequestContext, Room, SendError, ServerConfig},
+    },
+    protocol::HeaderParam,
+    rpc::{ReplyKey, Timestamp},
+    schema::{InitializeParams, ResourceUpdatedParams},
+    wire::{ErrorObject, RawJson},
+};
+
+impl Connection<ServerEnd> {
+    /// A server that waits for `initialize`. A configuration can be shared by any number of them.
+    #[must_use]
+    pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
+        let side = Side::Server { config: config.into(), client: None };
+        Self { engine: Engine::new(side, now), end: PhantomData }
+    }
+
+    /// What the client said of itself in the handshake.
+    #[must_use]
+    pub const fn client(&self) -> Option<&InitializeParams> {
+        match &self.engine.side {
+            Side::Client { .. } => None,
+            Side::Server { client, .. } => client.as_ref(),
+        }
+    }
+
+    /// The subscriptions (2026-07-28) that a change of this resource concerns, by the requests that opened them: their
+    /// [`context`](Self::context) says whose they are. Those of a session are not among them: they are the application's.
+    #[must_use]
+    pub fn listeners(&self, uri: &str) -> Vec<ReplyKey> {
+        self.engine.listeners(uri).into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Tells those who listen (2026-07-28) that a resource has changed, of the [`listeners`](Self::listeners) those that
+    /// `may_hear` of it, but not the session that may be there, too: [`notify`](Self::notify) tells all of them.
+    ///
+    /// # Errors
+    /// If it was not declared, or too much waits to be written. Nobody has been told then.
+    pub fn tell_listeners(
+        &mut self,
+        updated: &ResourceUpdatedParams,
+        may_hear: impl FnMut(ReplyKey) -> bool,
+    ) -> Result<(), SendError> {
+        let told = self.engine.tell_listeners(&updated.uri, may_hear);
+        self.engine.noted(Room::Message, told)
+    }
+
+    /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which
+    /// `is_there` is true, because they exist and whoever asks may know of them.
+    ///
+    /// Such a subscription comes as an [`Event::Request`](crate::connection::Event::Request) with [`Method::Listen`](crate::protocol::Method::Listen), and is
+    /// answered with this or with an error. All others are opened by the connection itself.
+    ///
+    /// # Errors
+    /// If the request is none of this kind, has been answered, or too much waits to be written.
+    pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
+        let accepted = self.engine.accept_subscription(key, is_there);
+        self.engine.noted(Room::Message, accepted)
+    }
+
+    /// In which circumstances a request was made: which revision, which capabilities, who.
+    ///
+    /// `None` once the request has been answered.
+    #[must_use]
+    pub fn context(&self, key: ReplyKey) -> Option<RequestContext<'_>> {
+        let (entry, _) = self.engine.requests.get(key)?;
+        let (progress_token, trace) = (entry.token(), entry.tag.trace.as_deref());
+        let principal = entry.tag.arrival.as_ref().and_then(|arrival| arrival.principal.as_deref());
+        if let Some(modern) = &entry.tag.modern {
+            return Some(RequestContext {
+                version: modern.version,
+                client_capabilities: &modern.capabilities,
+                client_info: modern.info.as_ref(),
+                log_level: modern.log_level,
+                progress_token,
+                trace,
+                principal,
+            });
+        }
+        let client = self.client()?;
+        Some(RequestContext {
+            version: self.engine.version?,
+            client_capabilities: &client.capabilities,
+            client_info: Some(&client.client_info),
+            log_level: self.engine.log_level,
+            progress_token,
+            trace,
+            principal,
+        })
+    }
+
+    /// Checks the headers that a request came with against the arguments that they repeat (2026-07-28 over HTTP): `params`
+    /// is what the input schema of its tool asks for. Elsewhere there is nothing to check.
+    ///
+    /// # Errors
+    /// The error to answer the request with.
+    pub fn verify_headers(
+        &self,
+        key: ReplyKey,
+        params: &[HeaderParam],
+        arguments: Option<&RawJson<'_>>,
+    ) -> Result<(), ErrorObject> {
+        let arrival = self.engine.requests.get(key).and_then(|(entry, _)| entry.tag.arrival.as_ref());
+        let Some(headers) = arrival.and_then(|arrival| arrival.headers.as_ref()) else { return Ok(()) };
+        HeaderParam::verify_all(params, arguments, headers).map_err(|mismatch| header_mismatch(&mismatch))
+    }
+
+    /// The answer to a request will take a while. Where the client can hang up and come back for it (2025-11-25 over
+    /// HTTP), its stream is closed for now, with the advice to come back after `retry`; elsewhere nothing happens.
+    pub fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
+        self.engine.let_go(key, retry);
+    }
+}

@@ -1,0 +1,75 @@
+//! Export and import of the state of a session.
+
+use alloc::sync::Arc;
+
+use crate::{
+    connection::{
+        api::{Connection, ServerEnd},
+        engine::{Engine, Side},
+        state::tags::FIRST_ID,
+        types::{Event, ServerConfig, Standing},
+    },
+    protocol::{Era, Phase},
+    rpc::{Outgoing, Timestamp},
+    schema::{At, LoggingLevel},
+    wire::RawJson,
+};
+
+impl Connection<ServerEnd> {
+    /// A server that goes on with a session that was begun elsewhere. What it asks the client is numbered from behind
+    /// `calls`, so that several can ask within one session.
+    ///
+    /// `None` if the server does not serve that revision.
+    #[must_use]
+    pub fn resumed(
+        config: impl Into<Arc<ServerConfig>>,
+        standing: &Standing,
+        calls: u64,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let config = config.into();
+        let Standing { version, client, .. } = standing;
+        if version.era() != Era::Legacy || !config.settings.versions.contains(*version) {
+            return None;
+        }
+        let mut resumed = Self::new(config, now);
+        let engine = &mut resumed.engine;
+        if let Side::Server { client: known, .. } = &mut engine.side {
+            let weight = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
+            engine.described = u32::try_from(weight).unwrap_or(u32::MAX);
+            *known = Some(client.clone());
+        }
+        engine.peer = client.capabilities.set();
+        engine.version = Some(*version);
+        engine.phase = Phase::Initializing;
+        if calls > 0 {
+            *engine.calls = Outgoing::new(FIRST_ID.saturating_add(calls));
+        }
+        resumed.catch_up(standing);
+        Some(resumed)
+    }
+
+    /// How the session stands. `None` before the handshake, and in the modern era, which has no sessions.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        let Engine { phase, version, log_level, .. } = &self.engine;
+        let ready = *phase >= Phase::Ready;
+        Some(Standing { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
+    }
+
+    /// What of [`standing`](Self::standing) can change: whether the client is ready, and what it wants logged.
+    #[must_use]
+    pub fn settled(&self) -> (bool, Option<LoggingLevel>) {
+        (self.engine.phase >= Phase::Ready, self.engine.log_level)
+    }
+
+    /// The client has said something elsewhere that belongs to the session.
+    pub fn catch_up(&mut self, standing: &Standing) {
+        let engine = &mut self.engine;
+        engine.log_level = standing.log_level.or(engine.log_level);
+        if standing.ready && engine.phase == Phase::Initializing {
+            engine.phase = Phase::Ready;
+            engine.events.push_back(Event::Ready);
+        }
+    }
+}

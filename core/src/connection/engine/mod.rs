@@ -1,0 +1,347 @@
+//! The state behind both roles, and how it is polled.
+
+mod client_steps;
+mod role_state;
+
+pub(crate) use role_state::Side;
+
+use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
+use core::time::Duration;
+
+use crate::{
+    cache::Cache,
+    connection::{
+        state::{
+            batch::Batches,
+            input_pause::{Pause, Refused},
+            keepalive::Pings,
+            list_changes::Changes,
+            retries::Repeats,
+            streams::Streams,
+            subscriptions::Subscriptions,
+            tags::{CallTag, RequestTag},
+            task_progress::Followed,
+        },
+        types::{
+            Arrival, CloseReason, Deadline, Event, Limits, Outcome, Route, Settings, Stats, Transmit, Usage, Wake,
+        },
+    },
+    protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion, Role},
+    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, State, Timestamp},
+    schema::LoggingLevel,
+};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Engine {
+    pub(crate) side: Side,
+    pub(crate) phase: Phase,
+    /// The negotiated revision.
+    pub(crate) version: Option<ProtocolVersion>,
+    pub(crate) local: CapabilitySet,
+    pub(crate) peer: CapabilitySet,
+    pub(crate) calls: Rare<Outgoing<CallTag>>,
+    pub(crate) requests: Incoming<RequestTag>,
+    pub(crate) request_bytes: usize,
+    pub(crate) outbox: Outbox,
+    pub(crate) batches: Rare<Batches>,
+    pub(crate) events: VecDeque<Event<'static>>,
+    /// Why it has ended, until the application knows. It comes behind all other events.
+    pub(crate) ended: Option<Box<CloseReason>>,
+    pub(crate) changes: Changes,
+    pub(crate) log_level: Option<LoggingLevel>,
+    pub(crate) pings: Option<Box<Pings>>,
+    pub(crate) followed: Followed,
+    pub(crate) subscriptions: Rare<Subscriptions>,
+    pub(crate) repeats: Rare<Repeats>,
+    pub(crate) cache: Rare<Cache>,
+    /// The latest time that was handed in.
+    pub(crate) clock: Timestamp,
+    pub(crate) drain: Option<Box<(Timestamp, CloseReason)>>,
+    /// Reading is paused, or was until its deadline.
+    pub(crate) pause: Option<Box<Pause>>,
+    pub(crate) refused: Refused,
+    /// How the frame that is being taken in has come.
+    pub(crate) arrival: Option<Arc<Arrival>>,
+    pub(crate) streams: Rare<Streams>,
+    /// The end began before the handshake was over.
+    pub(crate) aborted: bool,
+    /// The client has said that it is ready before it has begun (servers).
+    pub(crate) initialized_early: bool,
+    /// Messages of the peer come on several streams, and so in any order.
+    pub(crate) unordered: bool,
+    /// Lines in a row that held no message.
+    pub(crate) noise: u32,
+    /// The most bytes that are kept of the params of `initialize` (servers).
+    pub(crate) described: u32,
+    pub(crate) stats: Stats,
+}
+
+impl Engine {
+    pub(crate) fn new(side: Side, now: Timestamp) -> Self {
+        let (settings, local, hash_seed) = match &side {
+            Side::Client { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
+            Side::Server { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
+        };
+        Self {
+            phase: Phase::Opening,
+            version: None,
+            local,
+            peer: CapabilitySet::EMPTY,
+            calls: Rare::default(),
+            requests: Incoming::new(hash_seed),
+            request_bytes: 0,
+            outbox: Outbox::default(),
+            batches: Rare::default(),
+            events: VecDeque::new(),
+            ended: None,
+            changes: Changes::default(),
+            log_level: None,
+            pings: Pings::of(settings, now),
+            followed: Followed::default(),
+            subscriptions: Rare::default(),
+            repeats: Rare::default(),
+            cache: Rare::default(),
+            clock: now,
+            drain: None,
+            pause: None,
+            refused: Refused::default(),
+            arrival: None,
+            streams: Rare::default(),
+            aborted: false,
+            initialized_early: false,
+            described: 0,
+            unordered: false,
+            noise: 0,
+            stats: Stats::default(),
+            side,
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.side.settings()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.settings().limits
+    }
+
+    pub(crate) const fn role(&self) -> Role {
+        match self.side {
+            Side::Client { .. } => Role::Client,
+            Side::Server { .. } => Role::Server,
+        }
+    }
+
+    /// Whether there is a session, whose peer can be told something.
+    pub(crate) const fn has_session(&self) -> bool {
+        self.version.is_some() && !self.aborted
+    }
+
+    /// The revision that a request of the peer is made in.
+    pub(crate) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
+        let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.modern.as_ref());
+        modern.map(|modern| modern.version).or(self.version)
+    }
+
+    /// What a name stands for in the era of this connection.
+    pub(crate) fn method<'a>(&self, name: &'a str) -> MethodName<'a> {
+        MethodName::new(name).in_era(self.version.map_or(Era::Legacy, ProtocolVersion::era))
+    }
+
+    /// What an end has declared.
+    pub(crate) fn declared(&self) -> impl Fn(Role) -> CapabilitySet + use<> {
+        let (role, local, peer) = (self.role(), self.local, self.peer);
+        move |who| if who == role { local } else { peer }
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event<'static>> {
+        self.events.pop_front().or_else(|| self.ended.take().map(|reason| Event::Closed(*reason)))
+    }
+
+    pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+        self.flush_changes();
+        let start = out.len();
+        let (route, stream) = self.pop_frame(out)?;
+        self.progressed();
+        self.stats.frames_sent += u64::from(out.len() > start);
+        Some(Transmit { len: out.len() - start, route, stream })
+    }
+
+    pub(crate) fn has_output(&self) -> bool {
+        self.outbox.frames() > 0
+            || self.batches.has_complete()
+            || !self.changes.is_empty()
+            || !self.streams.let_go.is_empty()
+            || !self.streams.unanswered.is_empty()
+    }
+
+    fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<(Route, Option<u64>)> {
+        if let Some(owner) = self.outbox.pop(Lane::Control, out) {
+            return Some(self.left(owner));
+        }
+        if let Some(stream) = self.pop_batch(out) {
+            return Some((Route::Connection, stream));
+        }
+        while let Some((key, retry)) = self.streams.made().and_then(|streams| streams.let_go.pop_front()) {
+            if let Some((entry, State::Open)) = self.requests.get(key) {
+                return Some((Route::LetGo { key, retry }, entry.tag.stream()));
+            }
+        }
+        if let Some(stream) = self.streams.made().and_then(|streams| streams.unanswered.pop_front()) {
+            return Some((Route::Unanswered, Some(stream)));
+        }
+        let owner = self.outbox.pop(Lane::Request, out)?;
+        Some(self.left(owner))
+    }
+
+    /// A frame has left the outbox.
+    fn left(&mut self, owner: Owner) -> (Route, Option<u64>) {
+        match owner {
+            Owner::Nobody | Owner::Behind(_) => (Route::Connection, None),
+            Owner::Answered(stream) => (Route::Connection, stream),
+            Owner::Reply { key, last } => {
+                let mut stream = None;
+                if let Some((entry, _)) = self.requests.get_mut(key) {
+                    entry.tag.queued -= 1;
+                    stream = entry.tag.stream();
+                }
+                if last {
+                    self.release(key);
+                }
+                (Route::Reply { key, last }, stream)
+            }
+            Owner::Call(wire) => match self.calls.find_mut(wire.as_u64()) {
+                Some((id, call)) => {
+                    call.sent = true;
+                    let stream = if let CallTag::User { stream, .. } = call.tag { stream } else { None };
+                    (Route::Call(id), stream)
+                }
+                None => (Route::Call(wire), None),
+            },
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
+        let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
+        let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
+        let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
+        let reply = self.requests.next_deadline().map(|at| Deadline { at, wake: Wake::ReplyTimeout });
+        let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
+        let nearer = |first: Option<Deadline>, other: Option<Deadline>| match (first, other) {
+            (Some(first), Some(other)) if other.at < first.at => Some(other),
+            (first, other) => first.or(other),
+        };
+        let pause = self.pause_ends().map(|at| Deadline { at, wake: Wake::InputPause });
+        [reply, retry, ping, drain, pause].into_iter().fold(call, nearer)
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Timestamp) {
+        self.clock = self.clock.max(now);
+        while let Some((id, total)) = self.calls.expired(now) {
+            self.time_out(now, id, total);
+        }
+        while let Some(key) = self.requests.expired(now) {
+            self.expire(key);
+        }
+        self.as_client().send_due(now);
+        self.keep_alive(now);
+        self.end_pause(now);
+        if self.drain.as_ref().is_some_and(|drain| drain.0 <= now) {
+            self.finish_draining();
+        }
+    }
+
+    fn time_out(&mut self, now: Timestamp, id: CallId, total: bool) {
+        match self.calls.get(id).map(|call| call.tag) {
+            // The handshake cannot be cancelled on the wire, and nothing can follow it.
+            Some(CallTag::Handshake) => self.end(CloseReason::HandshakeTimeout),
+            // An old server might choke on a cancellation, and nothing is lost without one.
+            Some(CallTag::Probe { .. }) => {
+                self.take_back(id);
+                self.calls.retire(id);
+                self.as_client().probe_unanswered(now);
+            }
+            Some(CallTag::Keepalive) => {
+                self.abandon(id, Some("timed out"));
+                self.ping_missed(now);
+            }
+            Some(CallTag::Farewell) => {
+                self.take_back(id);
+                self.calls.retire(id);
+            }
+            // The answer may be among what is not read.
+            Some(CallTag::User { .. }) if !total && self.is_paused() && self.calls.excuse(now, id) => {}
+            Some(CallTag::User { .. }) if !total && self.pursues(id) => self.as_client().task_silent(id),
+            Some(CallTag::User { .. }) => {
+                self.abandon(id, Some("timed out"));
+                self.stats.timed_out += 1;
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::TimedOut { total } });
+            }
+            None => {}
+        }
+    }
+
+    /// The binding may close the stream on which a request is to be answered, if it knows how to open it again.
+    pub(crate) fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
+        let waits = self.requests.get(key).is_some_and(|(entry, state)| {
+            state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
+        });
+        if waits && self.streams.let_go.iter().all(|(known, _)| *known != key) {
+            self.streams.let_go.push_back((key, retry));
+        }
+    }
+
+    /// Nothing is going on: gives back the room of what is empty.
+    pub(crate) fn shrink(&mut self) {
+        self.outbox.shrink();
+        self.requests.shrink();
+        if self.streams.has_none() {
+            self.streams = Rare::default();
+        }
+        if self.events.is_empty() {
+            self.events = VecDeque::new();
+        }
+    }
+
+    /// Frees the slot of a request of the peer.
+    pub(crate) fn release(&mut self, key: ReplyKey) {
+        if let Some(tag) = self.requests.retire(key) {
+            self.request_bytes -= tag.bytes;
+        }
+        self.progressed();
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        let told = self.events.is_empty() && self.ended.is_none();
+        self.phase == Phase::Closed && self.pending_bytes() == 0 && told
+    }
+
+    /// What waits to be written: all of it leaves as soon as it is polled.
+    pub(crate) fn leaving_bytes(&self) -> usize {
+        self.outbox.weight() + self.batches.ready()
+    }
+
+    /// What waits to be written, or for the answers that it is to be written with.
+    pub(crate) fn pending_bytes(&self) -> usize {
+        self.leaving_bytes() + self.batches.held()
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage {
+            calls: self.calls.len(),
+            deadlines: self.calls.deadlines(),
+            requests: self.requests.len(),
+            request_ids: self.requests.live_ids(),
+            request_bytes: self.request_bytes,
+            outbox_frames: self.outbox.frames(),
+            outbox_bytes: self.pending_bytes(),
+            batches: self.batches.len(),
+            events: self.events.len() + usize::from(self.ended.is_some()),
+            tasks: self.followed.len(),
+            changes: self.changes.len(),
+            subscriptions: self.subscriptions.len(),
+            kept: self.repeats.len(),
+            call_bytes: self.repeats.bytes(),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What only one of the roles has.
+
+use alloc::{boxed::Box, sync::Arc};
+use core::fmt;
+
+use crate::{
+    connection::{
+        engine::client_steps::Steps,
+        state::{client_start::Beginning, outgoing_meta::Identity},
+        types::{ClientConfig, Opening, ServerConfig, Settings},
+    },
+    protocol::ProtocolVersion,
+    schema::{At, Implementation, InitializeParams, InitializeResult},
+};
+
+/// What only one of the roles has.
+#[derive(Clone)]
+#[expect(clippy::large_enum_variant, reason = "of servers there are many in one process, and they need all of it")]
+pub(crate) enum Side {
+    Client {
+        config: Arc<ClientConfig>,
+        begun: Beginning,
+        server: Option<Box<InitializeResult>>,
+        identity: Option<Identity>,
+        /// As whom requests are made, where that is known.
+        principal: Option<Arc<str>>,
+        /// What only clients do.
+        steps: &'static Steps,
+    },
+    Server {
+        config: Arc<ServerConfig>,
+        client: Option<InitializeParams>,
+    },
+}
+
+/// Without the configuration, which never changes.
+impl fmt::Debug for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client { config: _, begun, server, identity: _, principal: _, steps: _ } => {
+                f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
+            }
+            Self::Server { config: _, client } => {
+                f.debug_struct("Server").field("client", client).finish_non_exhaustive()
+            }
+        }
+    }
+}
+
+impl Side {
+    pub(crate) fn client(config: Arc<ClientConfig>, opening: Opening) -> Self {
+        let newest = ProtocolVersion::LATEST;
+        // Only a server of the modern era is told with every request.
+        let identity = config.settings.versions.contains(newest).then(|| {
+            let info = At(&config.info, Some(newest)).to_json().ok()?;
+            let capabilities = At(&config.capabilities, Some(newest)).to_json().ok()?;
+            Some(Identity { info, capabilities })
+        });
+        Self::Client {
+            config,
+            begun: Beginning::new(opening),
+            server: None,
+            identity: identity.flatten(),
+            principal: None,
+            steps: Steps::ALL,
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        match self {
+            Self::Client { config, .. } => &config.settings,
+            Self::Server { config, .. } => &config.settings,
+        }
+    }
+
+    pub(crate) fn hash_seed(&self) -> u64 {
+        match self {
+            Self::Client { config, .. } => config.hash_seed,
+            Self::Server { config, .. } => config.hash_seed,
+        }
+    }
+
+    /// Who a client says it is.
+    pub(crate) const fn identity(&self) -> Option<&Identity> {
+        match self {
+            Self::Client { identity, .. } => identity.as_ref(),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// As whom a client makes its requests.
+    pub(crate) fn principal(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Client { principal, .. } => principal.clone(),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// What only a client does.
+    pub(crate) const fn steps(&self) -> Option<&'static Steps> {
+        match self {
+            Self::Client { steps, .. } => Some(steps),
+            Self::Server { .. } => None,
+        }
+    }
+
+    /// Who a server says it is.
+    pub(crate) fn server_info(&self) -> Option<&Implementation> {
+        match self {
+            Self::Client { .. } => None,
+            Self::Server { config, .. } => Some(&config.info),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Adds members to objects that are already text: what the engine itself has to say in params and results.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::wire::scan::{MAX_DEPTH, Scanner, may_have};
+
+/// Makes `value` the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
+///
+/// One that is there already is replaced.
+pub(crate) fn set_meta(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    let Some(meta) = find(out, start, "_meta") else {
+        return insert(out, start, ["\"_meta\":{", "}"], name, value);
+    };
+    if !out[meta.clone()].starts_with(b"{") {
+        return replace(out, meta, &["{\"", name, "\":", value, "}"]);
+    }
+    match find(&out[..meta.end], meta.start, name) {
+        None => insert(out, meta.start, ["", ""], name, value),
+        Some(old) => replace(out, old, &[value]),
+    }
+}
+
+/// Makes `value` the member `name` of the object that begins at `start` and ends with `out`.
+pub(crate) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    match find(out, start, name) {
+        None => insert(out, start, ["", ""], name, value),
+        Some(old) => replace(out, old, &[value]),
+    }
+}
+
+/// Gives the object that begins at `start` and ends with `out` a member, unless it has one of this name.
+pub(crate) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
+    if find(out, start, name).is_none() {
+        insert(out, start, ["", ""], name, value);
+    }
+}
+
+/// Inserts a member, with something around it, as the first one of the object that begins at `at`.
+fn insert(out: &mut Vec<u8>, at: usize, [before, behind]: [&str; 2], name: &str, value: &str) {
+    let inside = at + 1;
+    let comma = if out[inside..].trim_ascii_start().first() == Some(&b'}') { "" } else { "," };
+    replace(out, inside..inside, &[before, "\"", name, "\":", value, behind, comma]);
+}
+
+/// Puts the parts in the place of a range.
+fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
+    let added: usize = parts.iter().map(|part| part.len()).sum();
+    let rest = range.end..out.len();
+    let len = out.len() - range.len() + added;
+    out.resize(len.max(out.len()), 0);
+    out.copy_within(rest, range.start + added);
+    out.truncate(len);
+    let mut at = range.start;
+    for part in parts {
+        out[at..at + part.len()].copy_from_slice(part.as_bytes());
+        at += part.len();
+    }
+}
+
+/// Where the value of a member is in the text of the object that begins at `start` and ends with `out`.
+fn find(out: &[u8], start: usize, name: &str) -> Option<Range<usize>> {
+    let object = &out[start..];
+    // Mostly it is not there, which need not be found out member by member.
+    if !may_have(object, name) {
+        return None;
+    }
+    let object = core::str::from_utf8(object).ok()?;
+    let mut scanner = Scanner::new(object, MAX_DEPTH);
+    scanner.expect(b'{').ok()?;
+    let mut first = true;
+    while let Some(found) = scanner.next_member(first).ok()? {
+        first = false;
+        let value = scanner.position();
+        scanner.value(1).ok()?;
+        if found.is(name) {
+            return Some(start + value..start + scanner.position());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::String;
+
+    #[test]
+    fn a_member_is_set_or_replaced_or_left_and_what_stands_before_the_object_stays() {
+        type Splice = fn(&mut Vec<u8>, usize, &str, &str);
+        let done = |splice: Splice, object: &str| {
+            let mut out = br#"{"a":0}"#.to_vec();
+            let start = out.len();
+            out.extend_from_slice(object.as_bytes());
+            splice(&mut out, start, "a", "[1]");
+            String::from_utf8(out).expect("text stays text").split_off(start)
+        };
+        for (object, with, without) in [
+            ("{}", r#"{"a":[1]}"#, r#"{"a":[1]}"#),
+            (r#"{"b":{"a":2}}"#, r#"{"a":[1],"b":{"a":2}}"#, r#"{"a":[1],"b":{"a":2}}"#),
+            (r#"{"b":3, "a" : "old" ,"c":4}"#, r#"{"b":3, "a" : [1] ,"c":4}"#, r#"{"b":3, "a" : "old" ,"c":4}"#),
+        ] {
+            assert_eq!(done(set, object), with);
+            assert_eq!(done(default, object), without);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Input requests of a result (2026-07-28), as a client keeps them.
+
+use alloc::{collections::BTreeSet, format, string::String, vec::Vec};
+
+use crate::{
+    connection::json_splice,
+    protocol::Method,
+    rpc::{CallId, ReplyKey},
+    wire::{
+        RawJson, encode,
+        scan::{MAX_DEPTH, Scanner, StringToken},
+    },
+};
+
+/// What a request was answered with, if that were questions.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Round {
+    /// How often that was so.
+    pub(crate) count: u32,
+    /// How often in a row there was nothing to answer, but only a state to come back with.
+    pub(crate) put_off: u32,
+    /// The state that the latest result came with, as JSON.
+    pub(crate) state: Option<String>,
+    /// The questions of the latest result: their names as JSON, and how they stand.
+    pub(crate) answers: Vec<(String, Answer)>,
+}
+
+/// How a question of a round stands.
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    /// The application was not asked.
+    Unasked,
+    /// The application has the question, and has not answered it.
+    Open(ReplyKey),
+    /// The answer, as JSON.
+    Given(Vec<u8>),
+}
+
+impl Answer {
+    fn text(&self) -> &[u8] {
+        if let Self::Given(text) = self { text } else { &[] }
+    }
+
+    pub(crate) const fn is_given(&self) -> bool {
+        matches!(self, Self::Given(_))
+    }
+}
+
+impl Round {
+    pub(crate) fn weight(&self) -> usize {
+        let answer =
+            |(name, answer): &(String, Answer)| size_of::<(String, Answer)>() + name.len() + answer.text().len();
+        self.state.as_ref().map_or(0, String::len) + self.answers.iter().map(answer).sum::<usize>()
+    }
+
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.count > 0
+    }
+
+    /// The questions that the application has and has not answered.
+    pub(crate) fn open_questions(&self) -> impl Iterator<Item = ReplyKey> {
+        self.answers.iter().filter_map(|(_, answer)| if let Answer::Open(key) = answer { Some(*key) } else { None })
+    }
+
+    /// Whether answers are waited for.
+    pub(crate) fn is_open(&self) -> bool {
+        self.answers.iter().any(|(_, answer)| !answer.is_given())
+    }
+
+    /// Adds what belongs to the latest result to the params of the next request.
+    pub(crate) fn add(&self, params: &mut Vec<u8>) {
+        if let Some(state) = &self.state {
+            json_splice::set(params, 0, "requestState", state);
+        }
+        if self.answers.is_empty() {
+            return;
+        }
+        let mut answers = Vec::new();
+        for (name, answer) in &self.answers {
+            answers.push(if answers.is_empty() { b'{' } else { b',' });
+            answers.extend_from_slice(name.as_bytes());
+            answers.push(b':');
+            answers.extend_from_slice(answer.text());
+        }
+        answers.push(b'}');
+        json_splice::set(params, 0, "inputResponses", core::str::from_utf8(&answers).unwrap_or("{}"));
+    }
+}
+
+/// A question of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    pub(crate) call: CallId,
+    pub(crate) index: usize,
+}
+
+/// A question that a server asks.
+pub(crate) struct Asked {
+    /// The name, as JSON.
+    pub(crate) name: String,
+    pub(crate) method: Method,
+    pub(crate) params: Option<RawJson<'static>>,
+}
+
+/// Reads the members of `inputRequests`. Nothing is read behind the first one that is more than `most`.
+pub(crate) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<Asked>, ()> {
+    let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
+    scanner.expect(b'{').map_err(|_| ())?;
+    let (mut asked, mut names) = (Vec::new(), BTreeSet::new());
+    while let Some(name) = scanner.next_member(asked.is_empty()).map_err(|_| ())? {
+        if asked.len() >= most {
+            return Err(());
+        }
+        let request = RawJson::trusted(scanner.value(1).map_err(|_| ())?);
+        let method: String = request.member("method").and_then(|method| method.decode().ok()).ok_or(())?;
+        let method = Method::parse(&method)
+            .filter(|method| matches!(method, Method::Elicit | Method::CreateMessage | Method::ListRoots))
+            .ok_or(())?;
+        let params = request.member("params").map(RawJson::into_owned);
+        let name = name_of(name);
+        if !names.insert(name.clone()) {
+            return Err(());
+        }
+        asked.push(Asked { name, method, params });
+    }
+    Ok(asked)
+}
+
+/// The name of a question, as JSON: names that are equal are written alike.
+fn name_of(name: StringToken<'_>) -> String {
+    // An escape that stands for no character has no other spelling.
+    match name.is_escaped().then(|| name.text()).flatten() {
+        Some(text) => {
+            let mut json = Vec::new();
+            encode::text(&mut json, &text);
+            String::from_utf8(json).unwrap_or_default()
+        }
+        None => format!("\"{}\"", name.written()),
+    }
+}

@@ -1,0 +1,18 @@
+//! What a connection keeps, one file for each topic. Pure state: none of it knows the engine.
+
+pub(crate) mod batch;
+pub(crate) mod client_start;
+pub(crate) mod client_subscription;
+pub(crate) mod input_pause;
+pub(crate) mod input_round;
+pub(crate) mod keepalive;
+pub(crate) mod list_changes;
+pub(crate) mod outgoing_meta;
+pub(crate) mod retries;
+pub(crate) mod stateless_request;
+pub(crate) mod streams;
+pub(crate) mod subscriptions;
+pub(crate) mod tags;
+pub(crate) mod task_poller;
+pub(crate) mod task_progress;
+pub(crate) mod task_questions;

@@ -1,0 +1,273 @@
+//! Calls that are kept until they end because they may be sent again (2026-07-28).
+
+use alloc::{
+    boxed::Box,
+    collections::{BTreeSet, VecDeque},
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use hashbrown::HashMap;
+
+use crate::{
+    cache::{Asked, CacheKey},
+    connection::state::{
+        client_subscription::Listening, input_round::Round, outgoing_meta::Extra, task_poller::Pursuit,
+    },
+    protocol::MethodName,
+    rpc::{CallId, Empty, InARow, ReplyKey, Timestamp},
+    wire::ErrorObject,
+};
+
+/// Buffers for params that wait for the next request, so that it need not allocate one.
+const SPARE: usize = 64;
+
+/// A buffer that is larger than this is not kept.
+const SPARE_BYTES: usize = 4096;
+
+/// How many tasks may be given up at once that are the late answers of requests. The server decides how many there are, so
+/// they are not to take the room of calls.
+const DISMISSED: usize = 16;
+
+/// What is kept of a request until it has ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    pub(crate) method: MethodName<'static>,
+    /// The params as the application gave them.
+    pub(crate) params: Vec<u8>,
+    pub(crate) extra: Extra,
+    /// What it was answered with, if that were questions.
+    pub(crate) round: Round,
+    /// The task that it has become.
+    pub(crate) pursuit: Option<Box<Pursuit>>,
+    /// What was asked, if the answer may be used again.
+    pub(crate) asked: Option<(Asked, CacheKey)>,
+    /// The subscription that it opens.
+    pub(crate) listening: Option<Box<Listening>>,
+    /// It was refused for its revision, and that was the one time that it goes again because of that.
+    pub(crate) renegotiated: bool,
+    /// When it is to be sent again.
+    due: Option<Timestamp>,
+}
+
+impl Kept {
+    fn weight(&self) -> usize {
+        self.params.len()
+            + self.round.weight()
+            + self.asked.as_ref().map_or(0, |(_, key)| key.len())
+            + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
+            + self.listening.as_ref().map_or(0, |listening| listening.weight())
+    }
+
+    /// The questions that the application has and has not answered.
+    pub(crate) fn open_questions(&self) -> Vec<ReplyKey> {
+        let pursuit = self.pursuit.iter().flat_map(|pursuit| pursuit.open_questions());
+        self.round.open_questions().chain(pursuit).collect()
+    }
+
+    /// Whether the application has questions to answer.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.round.is_open() || self.pursuit.as_ref().is_some_and(|pursuit| pursuit.is_asking())
+    }
+}
+
+/// The requests that are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeats {
+    calls: HashMap<CallId, Kept, InARow>,
+    /// What is sent again as soon as there is a session, and what it ends with if there is none.
+    parked: Option<(CallId, ErrorObject)>,
+    /// What is to be sent again, and when.
+    due: BTreeSet<(Timestamp, CallId)>,
+    /// The tasks that calls have become.
+    tasks: BTreeSet<(String, CallId)>,
+    /// The latest requests that were answered with tasks when nobody waited for that any more, and the calls that have given
+    /// those up.
+    dismissed: VecDeque<(u64, CallId)>,
+    /// What all of it weighs.
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
+    /// A subscription has ended, and changes may have been missed since.
+    pub(crate) was_deaf: bool,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Empty for Repeats {
+    const EMPTY: &'static Self = &Self::new();
+}
+
+impl Repeats {
+    const fn new() -> Self {
+        Self {
+            calls: HashMap::with_hasher(InARow),
+            parked: None,
+            due: BTreeSet::new(),
+            tasks: BTreeSet::new(),
+            dismissed: VecDeque::new(),
+            bytes: 0,
+            spare: Vec::new(),
+            was_deaf: false,
+        }
+    }
+
+    /// An empty buffer.
+    pub(crate) fn buffer(&mut self) -> Vec<u8> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    /// A buffer that is not needed any more.
+    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE && (1..=SPARE_BYTES).contains(&buffer.capacity()) {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
+        let kept = Kept {
+            method,
+            params,
+            extra,
+            round: Round::default(),
+            pursuit: None,
+            asked: None,
+            listening: None,
+            renegotiated: false,
+            due: None,
+        };
+        self.bytes += kept.weight();
+        self.calls.insert(call, kept);
+    }
+
+    pub(crate) fn end(&mut self, call: CallId) {
+        let Some(kept) = self.calls.remove(&call) else { return };
+        self.bytes -= kept.weight();
+        if let Some(due) = kept.due {
+            self.due.remove(&(due, call));
+        }
+        self.parked.take_if(|(parked, _)| *parked == call);
+        if let Some(pursuit) = kept.pursuit {
+            self.tasks.remove(&(pursuit.task().to_string(), call));
+        }
+        self.give_back(kept.params);
+    }
+
+    /// A call has become a task: its params are not needed any more.
+    pub(crate) fn pursue(&mut self, call: CallId, pursuit: Box<Pursuit>) {
+        self.tasks.insert((pursuit.task().to_string(), call));
+        let params = self.change(call, |kept| {
+            kept.pursuit = Some(pursuit);
+            // Nothing is logged for a task.
+            kept.extra.level = None;
+            core::mem::take(&mut kept.params)
+        });
+        self.give_back(params.unwrap_or_default());
+    }
+
+    /// The calls that have become this task.
+    pub(crate) fn pursuing(&self, task: &str) -> Vec<CallId> {
+        let from = (task.to_string(), CallId::from_raw(0));
+        self.tasks.range(from..).take_while(|(found, _)| found == task).map(|(_, call)| *call).collect()
+    }
+
+    /// Whether the application wants a call to go on if it becomes a task.
+    pub(crate) fn follows_tasks(&self, call: CallId) -> bool {
+        self.calls.get(&call).is_some_and(|kept| kept.extra.follow_task)
+    }
+
+    #[cfg(feature = "http")]
+    pub(crate) fn has(&self, call: CallId) -> bool {
+        self.calls.contains_key(&call)
+    }
+
+    pub(crate) fn get(&self, call: CallId) -> Option<&Kept> {
+        self.calls.get(&call)
+    }
+
+    /// The one way to change what is kept: its weight may change, too.
+    pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+        let kept = self.calls.get_mut(&call)?;
+        self.bytes -= kept.weight();
+        let result = f(kept);
+        self.bytes += kept.weight();
+        Some(result)
+    }
+
+    /// The client is somebody else from now on: what comes of requests in flight belongs to nobody in particular.
+    pub(crate) fn forget_who_asked(&mut self) {
+        for kept in self.calls.values_mut() {
+            if let Some((asked, _)) = &mut kept.asked {
+                *asked = Asked::OF_ANOTHER;
+            }
+        }
+    }
+
+    /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like that at
+    /// the moment. The farewells are calls that are `in_flight` for a while.
+    pub(crate) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
+        let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
+        let is_full = self.dismissed.len() >= DISMISSED;
+        is_new && !(is_full && self.dismissed.front().is_some_and(|(_, farewell)| in_flight(*farewell)))
+    }
+
+    /// Remembers that the task that `late` was answered with was given up.
+    pub(crate) fn dismiss(&mut self, late: u64, farewell: CallId) {
+        if self.dismissed.len() >= DISMISSED {
+            self.dismissed.pop_front();
+        }
+        self.dismissed.push_back((late, farewell));
+    }
+
+    /// Has a call sent again at this time.
+    pub(crate) fn wait(&mut self, call: CallId, until: Timestamp) {
+        let Some(kept) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = kept.due.replace(until) {
+            self.due.remove(&(due, call));
+        }
+        self.due.insert((until, call));
+    }
+
+    /// Has a call sent again as soon as there is a session.
+    pub(crate) fn park(&mut self, call: CallId, error: ErrorObject) {
+        self.parked = Some((call, error));
+    }
+
+    pub(crate) fn take_parked(&mut self) -> Option<(CallId, ErrorObject)> {
+        self.parked.take()
+    }
+
+    /// A call is sent again before its time.
+    pub(crate) fn wait_no_longer(&mut self, call: CallId) {
+        let Some(kept) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = kept.due.take() {
+            self.due.remove(&(due, call));
+        }
+    }
+
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.due.first().map(|(at, _)| *at)
+    }
+
+    /// Takes the next call that is to be sent again now.
+    pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
+        let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
+        self.due.pop_first();
+        if let Some(kept) = self.calls.get_mut(&call) {
+            kept.due = None;
+        }
+        Some(call)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.calls.len()
+    }
+
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}

@@ -1,0 +1,123 @@
+//! The client's cache at work (2026-07-28): a request that has been answered is not sent again as long as its answer is
+//! good. For the application it is a call like any other.
+
+use alloc::string::String;
+
+use crate::{
+    cache::{Cache, CacheKey},
+    connection::{
+        engine::Engine,
+        types::{Event, Limits, Outcome, SendError},
+    },
+    protocol::{Method, ProtocolVersion},
+    rpc::{CallId, Timestamp},
+    schema::SubscriptionFilter,
+    wire::{ErrorCode, ErrorObject, RawJson},
+};
+
+impl Engine {
+    /// The results that are kept.
+    pub(crate) fn cache(&mut self) -> &mut Cache {
+        let Limits { cache_entries, cache_bytes, .. } = self.side.settings().limits;
+        self.cache.or_make(|| Cache::new(cache_entries, cache_bytes))
+    }
+
+    /// Whether results of this method may be used again.
+    pub(crate) fn remembers(&self, method: Option<Method>) -> Option<Method> {
+        method.filter(|method| method.is_cacheable() && self.is_modern_client() && self.limits().cache_entries > 0)
+    }
+
+    /// Makes a request whose result may be used again, unless there is one that still can be.
+    pub(crate) fn ask_or_remember(
+        &mut self,
+        now: Timestamp,
+        method: Method,
+        fresh: bool,
+        params: &[u8],
+        ask: impl FnOnce(&mut Self) -> Result<CallId, SendError>,
+    ) -> Result<CallId, SendError> {
+        let key = self.cache_key(method, params);
+        if let Some(key) = key.as_ref().filter(|_| !fresh)
+            && let Some(call) = self.remember(now, key)
+        {
+            return Ok(call);
+        }
+        let call = ask(self)?;
+        if let Some(key) = key {
+            self.stats.cache_misses += u64::from(!fresh);
+            let asked = self.cache.ask(&key);
+            self.repeats.change(call, |kept| kept.asked = Some((asked, key)));
+        }
+        Ok(call)
+    }
+
+    fn cache_key(&self, method: Method, params: &[u8]) -> Option<CacheKey> {
+        let text = core::str::from_utf8(params).ok()?;
+        let params = (!text.is_empty()).then(|| RawJson::trusted(text));
+        CacheKey::new(method, self.version?, params.as_ref(), self.side.principal())
+    }
+
+    /// Ends a call before it has begun, if there is an answer to it that is still good.
+    fn remember(&mut self, now: Timestamp, key: &CacheKey) -> Option<CallId> {
+        let now = self.clock.max(now);
+        let result = self.cache.made()?.get(now, key)?;
+        let result = RawJson::trusted(result).into_owned();
+        self.stats.cache_hits += 1;
+        let call = self.calls.next_cached();
+        self.events.push_back(Event::Response { call, outcome: Outcome::Result(result) });
+        Some(call)
+    }
+
+    /// The server has said what it is before anybody has asked for it.
+    pub(crate) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
+        if self.begun().is_some_and(|begun| begun.principal_changed) {
+            return;
+        }
+        if let Some(key) = CacheKey::new(Method::Discover, version, None, self.side.principal()) {
+            let asked = self.cache.ask(&key);
+            let now = self.clock;
+            self.cache().put(now, asked, &key, result);
+        }
+    }
+
+    /// A final result has come in.
+    pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
+        // What has come of an exchange is nobody else's.
+        let repeats = self.repeats.made();
+        let asked = repeats
+            .and_then(|repeats| repeats.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));
+        if let Some((asked, key)) = asked.flatten() {
+            let now = self.clock;
+            self.cache().put(now, asked, &key, result);
+        }
+    }
+
+    /// A request was refused. If that is because of its cursor, the list is another one than its pages were of.
+    pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
+        let asked = self.repeats.get(call).and_then(|kept| kept.asked.as_ref());
+        if let Some((_, key)) = asked.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor()) {
+            let method = key.method();
+            self.cache().forget(method);
+        }
+    }
+
+    /// The server has told of a change.
+    pub(crate) fn hear_of_change(&mut self, change: Method, params: Option<&RawJson<'_>>) {
+        if self.is_modern_client() && !change.makes_stale().is_empty() {
+            let uri: Option<String> = params.and_then(|params| params.member("uri")?.decode().ok());
+            self.cache().changed(change, uri.as_deref());
+        }
+    }
+
+    /// Changes of these kinds may have been missed.
+    pub(crate) fn may_have_missed(&mut self, filter: &SubscriptionFilter) {
+        for change in Method::SUBSCRIBED {
+            if filter.wants(change, None) {
+                self.cache().changed(change, None);
+            }
+        }
+        if let Some(uris) = &filter.resource_subscriptions {
+            self.cache().changed_any(uris);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! How a client finds out which era a server is of: it asks `server/discover`, and what comes back decides.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+};
+
+use crate::{
+    connection::{
+        engine::{Engine, Side},
+        state::{client_start::Probe, tags::CallTag},
+        steps::client::renegotiate::supported,
+        types::{CloseReason, Event, RequestOptions},
+    },
+    protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
+    rpc::{Lane, Timestamp},
+    schema::{DiscoverResult, Implementation, InitializeResult, Meta, keys},
+    wire::{ErrorCode, ErrorObject, RawJson, excerpt_of_error},
+};
+
+impl Engine {
+    /// The client's first message: a question to whoever may be of the modern era, else the handshake.
+    pub(crate) fn open(&mut self, now: Timestamp) {
+        let taken_for_old = self.may_fall_back() && self.known_era() == Some(Era::Legacy);
+        match self.newest_modern().filter(|_| !taken_for_old) {
+            Some(version) => self.probe(now, version, false),
+            None => self.shake_hands(now, None),
+        }
+    }
+
+    fn known_era(&mut self) -> Option<Era> {
+        self.begun().and_then(|begun| begun.opening.era())
+    }
+
+    fn probe(&mut self, now: Timestamp, version: ProtocolVersion, again: bool) {
+        let mut patient = !self.may_fall_back();
+        if let Some(begun) = self.begun() {
+            patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some() || begun.over_http;
+            begun.probe = Probe::Asked;
+            begun.principal_changed = false;
+        }
+        let settings = self.settings();
+        let hurried = settings.probe_timeout.min(settings.handshake_timeout);
+        let timeout = if patient { settings.handshake_timeout } else { hurried };
+        let options = RequestOptions::within(timeout);
+        let tag = CallTag::Probe { version, again };
+        if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
+            self.end(CloseReason::BadHandshake(error.to_string()));
+        }
+    }
+
+    /// Whether a server of the legacy era will do.
+    fn may_fall_back(&self) -> bool {
+        !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
+    }
+
+    /// The server has answered the probe.
+    pub(crate) fn probe_answered(&mut self, now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        self.heard_of_probe();
+        if result.weight() > self.limits().described_bytes() {
+            self.fall_back(now, "its answer to server/discover is larger than the limit");
+            return None;
+        }
+        let discovered: DiscoverResult = match result.decode() {
+            Ok(discovered) => discovered,
+            // Some servers answer anything with something.
+            Err(error) => {
+                self.fall_back(now, &error.to_string());
+                return None;
+            }
+        };
+        let Some(version) = self.common(&discovered.supported_versions, VersionSet::MODERN) else {
+            self.shake_hands_or_leave(now, &discovered.supported_versions);
+            return None;
+        };
+        self.version = Some(version);
+        self.note_discovery(version, result);
+        self.peer = discovered.capabilities.set();
+        self.phase = Phase::Ready;
+        // The modern era has no pings.
+        self.pings = None;
+        let info = discovered.meta.as_ref().and_then(server_info).unwrap_or_else(|| Implementation::new("", ""));
+        if let Side::Client { server, .. } = &mut self.side {
+            *server = Some(Box::new(InitializeResult {
+                instructions: discovered.instructions,
+                ..InitializeResult::new(version.as_str().to_string(), discovered.capabilities, info)
+            }));
+        }
+        Some(Event::Ready)
+    }
+
+    /// The server has refused the probe.
+    pub(crate) fn probe_refused(&mut self, now: Timestamp, again: bool, error: ErrorObject) {
+        self.heard_of_probe();
+        match error.code {
+            ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
+                let supported = supported(&error).unwrap_or_default();
+                match self.common(&supported, VersionSet::MODERN) {
+                    Some(version) if !again => self.probe(now, version, true),
+                    Some(_) => self.end(CloseReason::Refused(error.shortened())),
+                    None => self.shake_hands_or_leave(now, &supported),
+                }
+            }
+            // Only a server of the modern era knows these.
+            ErrorCode::HEADER_MISMATCH | ErrorCode::MISSING_CLIENT_CAPABILITY => {
+                self.end(CloseReason::Refused(error.shortened()));
+            }
+            // No single code says that a server is old, and no other one says that it is not.
+            _ => self.fall_back(now, &error.to_string()),
+        }
+    }
+
+    /// The probe was answered with what is no answer to anything.
+    pub(crate) fn probe_answered_badly(&mut self, now: Timestamp) {
+        self.heard_of_probe();
+        self.fall_back(now, "its answer to server/discover is not an object");
+    }
+
+    pub(crate) fn heard_of_probe(&mut self) {
+        if let Some(begun) = self.begun() {
+            begun.probe = Probe::Answered;
+        }
+    }
+
+    /// Takes the server for one of the legacy era, or leaves if that will not do. `why` says what it did.
+    pub(crate) fn fall_back(&mut self, now: Timestamp, why: &str) {
+        if let Some(refused) = self.begun().and_then(|begun| begun.refused.clone()) {
+            // It has refused the handshake before it was asked.
+            self.end(CloseReason::Refused(refused));
+        } else if self.may_fall_back() {
+            self.shake_hands(now, None);
+        } else {
+            self.end(CloseReason::LegacyServer(excerpt_of_error(why).into_owned()));
+        }
+    }
+
+    /// The server has named what it speaks, and nothing of the modern era is common.
+    fn shake_hands_or_leave(&mut self, now: Timestamp, supported: &[String]) {
+        match self.common(supported, VersionSet::LEGACY) {
+            Some(version) => self.shake_hands(now, Some(version)),
+            None => self.end(CloseReason::UnsupportedVersion(excerpt_of_error(&supported.join(", ")).into_owned())),
+        }
+    }
+
+    /// The probe was not answered in time.
+    pub(crate) fn probe_unanswered(&mut self, now: Timestamp) {
+        let Some(begun) = self.begun() else { return };
+        begun.probe = Probe::Silent;
+        if begun.over_http {
+            self.end(CloseReason::HandshakeTimeout);
+        } else {
+            self.fall_back(now, "it did not answer server/discover in time");
+        }
+    }
+
+    /// The server has refused the handshake. It may be of the modern era all the same.
+    pub(crate) fn handshake_refused(&mut self, now: Timestamp, error: ErrorObject) {
+        if self.phase == Phase::Ready {
+            // It was to take the place of a session that is lost.
+            return self.end(CloseReason::Refused(error.shortened()));
+        }
+        let newest = self.newest_modern();
+        match (newest, self.begun()) {
+            (Some(version), Some(begun)) if begun.may_be_modern() => {
+                begun.refused = Some(error.shortened());
+                self.probe(now, version, false);
+            }
+            _ => self.end(CloseReason::Refused(error.shortened())),
+        }
+    }
+
+    /// The newest revision of a set that both ends speak.
+    pub(crate) fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
+        let theirs: VersionSet = supported.iter().filter_map(|text| ProtocolVersion::parse(text)).collect();
+        theirs.intersection(self.settings().versions).intersection(among).newest()
+    }
+
+    /// The revision to put into the `_meta` of a request, if it is one of the modern era.
+    pub(crate) fn modern_version(&self, tag: CallTag) -> Option<ProtocolVersion> {
+        match tag {
+            CallTag::Probe { version, .. } => Some(version),
+            CallTag::Handshake => None,
+            CallTag::Keepalive | CallTag::Farewell | CallTag::User { .. } => {
+                self.version.filter(|version| version.era() == Era::Modern)
+            }
+        }
+    }
+
+    /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that has
+    /// not said yet what it is.
+    pub(crate) fn answers_nothing(&self) -> bool {
+        let asks = matches!(&self.side, Side::Client { begun, .. } if begun.probe == Probe::Asked);
+        self.is_modern_client() || asks
+    }
+
+    /// Whether this is a client of a server of the modern era.
+    pub(crate) fn is_modern_client(&self) -> bool {
+        matches!(self.side, Side::Client { .. }) && self.version.is_some_and(|version| version.era() == Era::Modern)
+    }
+}
+
+fn server_info(meta: &Meta) -> Option<Implementation> {
+    meta.get(keys::SERVER_INFO)?.decode().ok()
+}

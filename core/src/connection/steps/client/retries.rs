@@ -1,0 +1,77 @@
+//! Requests of ours that may have to be sent again (2026-07-28): with answers, in another revision, or after a while. For
+//! the application each of them stays one call.
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::{outgoing_meta::Remarks, tags::CallTag},
+        types::{Event, Outcome},
+    },
+    rpc::{CallId, Lane, Owner, Timestamp},
+    wire::{ErrorObject, encode},
+};
+
+impl Engine {
+    /// A call has ended, and is not sent again.
+    pub(crate) fn keep_no_more(&mut self, call: CallId) {
+        if let Some(repeats) = self.repeats.made() {
+            repeats.end(call);
+        }
+    }
+
+    /// The peer has put a call off: it is sent again after the `n`th pause.
+    pub(crate) fn send_later(&mut self, call: CallId, n: u32) {
+        self.calls.suspend(call);
+        match self.settings().backoff.pause(n) {
+            pause if pause.is_zero() => self.send_again(call),
+            pause => self.repeats.wait(call, self.clock + pause),
+        }
+    }
+
+    /// Sends again what is due.
+    pub(crate) fn send_due(&mut self, now: Timestamp) {
+        while let Some(call) = self.repeats.made().and_then(|repeats| repeats.take_due(now)) {
+            self.send_again(call);
+        }
+    }
+
+    /// Sends a request again under a new id, with whatever has come to it meanwhile.
+    pub(crate) fn send_again(&mut self, call: CallId) {
+        let modern = self
+            .modern_version(CallTag::User { method: None, task: false, stream: None })
+            .and_then(|version| Some((version, self.side.identity()?)));
+        let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
+        let progress = self.calls.get(call).is_some_and(|call| call.progress);
+        let mut params = self.repeats.buffer();
+        self.repeats.wait_no_longer(call);
+        let Some((method, extra)) = self.repeats.change(call, |kept| {
+            if let Some(pursuit) = &mut kept.pursuit {
+                return (pursuit.write(&mut params).into(), kept.extra.clone());
+            }
+            params.extend_from_slice(&kept.params);
+            if params.is_empty() {
+                params.extend_from_slice(b"{}");
+            }
+            kept.round.add(&mut params);
+            (kept.method.clone(), kept.extra.clone())
+        }) else {
+            return;
+        };
+        Remarks { modern, extra: &extra, token: progress.then_some(wire) }.splice(&mut params, 0);
+        let queued: Result<_, ()> = self.outbox.push(Lane::Request, Owner::Call(wire), max_len, |out| {
+            encode::open_request(out, wire.as_u64(), method.as_str());
+            out.extend_from_slice(b",\"params\":");
+            out.extend_from_slice(&params);
+            out.push(b'}');
+            Ok(())
+        });
+        self.repeats.give_back(params);
+        if matches!(queued, Ok(Some(_))) {
+            self.calls.reissue(self.clock, call);
+        } else {
+            let error = ErrorObject::internal("The answers are larger than the limit");
+            let event = self.give_up(call, Outcome::Error(error));
+            self.events.extend(event.map(Event::into_owned));
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `subscriptions/listen` (2026-07-28), as a client sees it: what the server has agreed to tell, and what becomes of a
+//! subscription that the server ends. How a server sees it is in `subscriptions.rs`.
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::tags::CallTag,
+        types::{Event, Outcome, Violation},
+    },
+    protocol::Method,
+    rpc::CallId,
+    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, keys},
+    wire::{RawJson, RequestId, decode_params},
+};
+
+impl Engine {
+    /// Looks at what belongs to a subscription of ours. What is left of it if it is not for the application.
+    pub(crate) fn subscription_says(&mut self, method: Method, params: &RawJson<'_>) -> Option<Option<Event<'static>>> {
+        if !self.is_modern_client() {
+            return None;
+        }
+        let id = subscription_id(params)?;
+        match self.find_call(&id) {
+            Some(call) if self.listens(call) => {
+                if method == Method::SubscriptionsAcknowledged {
+                    self.agreed(call, params);
+                    return None;
+                }
+                let agreed = self.repeats.get(call).and_then(|kept| kept.listening.as_ref()?.agreed.as_ref());
+                agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
+            }
+            None if self.has_ended(&id) => {
+                self.stats.late += 1;
+                Some(None)
+            }
+            _ => Some(self.violation(Violation::UnknownSubscription(id))),
+        }
+    }
+
+    /// The server says what it will tell. From now on the request is answered only when it ends.
+    fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
+        if self.repeats.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
+            // The first one counts. A server may repeat it as often as it likes.
+            return;
+        }
+        let asked = self.repeats.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
+        // What is too long to be looked at may promise anything.
+        let filter = match params.weight() <= self.limits().described_bytes() {
+            true => params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(asked)),
+            false => Ok(asked),
+        };
+        let (filter, clock) = (filter.unwrap_or_default(), self.clock);
+        if self.repeats.was_deaf {
+            self.may_have_missed(&filter);
+        }
+        self.calls.unlimit(call);
+        self.repeats.change(call, |kept| {
+            if let Some(listening) = &mut kept.listening {
+                (listening.agreed, listening.since) = (Some(filter), Some(clock));
+            }
+        });
+    }
+
+    pub(crate) fn listens(&self, call: CallId) -> bool {
+        let tag = self.calls.get(call).map(|call| call.tag);
+        matches!(tag, Some(CallTag::User { method: Some(Method::Listen), .. }))
+    }
+
+    /// The server has ended a subscription: in good order, or by taking the request back.
+    pub(crate) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        let (clock, longest, most) = (self.clock, self.settings().backoff.most, self.limits().relistens);
+        self.stop_listening(call);
+        let count = self.repeats.change(call, |kept| {
+            let listening = kept.listening.as_mut().filter(|listening| listening.again)?;
+            // What has lasted was no mistake.
+            let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
+            listening.count = if lasted { 1 } else { listening.count + 1 };
+            Some(listening.count).filter(|count| *count <= most)
+        });
+        match count.flatten() {
+            Some(count) => {
+                self.send_later(call, count);
+                None
+            }
+            None => self.finish_call(call, outcome),
+        }
+    }
+
+    /// Nothing is heard on a subscription any more, if it is one: what it would have told of may change unnoticed.
+    pub(crate) fn stop_listening(&mut self, call: CallId) {
+        let agreed =
+            self.repeats.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
+        if let Some(filter) = agreed.flatten() {
+            self.repeats.was_deaf = true;
+            self.may_have_missed(&filter);
+        }
+    }
+}
+
+/// What a subscription of ours asks for.
+fn wanted(params: &[u8]) -> SubscriptionFilter {
+    let params = core::str::from_utf8(params).ok().map(RawJson::trusted);
+    let params = decode_params::<SubscriptionsListenParams>(params.as_ref());
+    params.map(|params| params.notifications).unwrap_or_default()
+}
+
+pub(crate) fn subscription_id(params: &RawJson<'_>) -> Option<RequestId> {
+    RequestId::from_token(params.member("_meta")?.member(keys::SUBSCRIPTION_ID)?.get())
+}

@@ -1,0 +1,354 @@
+//! Tasks of the extension that calls of ours have become (2026-07-28). Each is looked at until it is over, and its questions
+//! go to the application, which is asked each of them once. For the application it stays one call.
+
+use alloc::{
+    boxed::Box,
+    collections::BTreeSet,
+    format,
+    string::{String, ToString},
+    vec::Vec,
+};
+use core::time::Duration;
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::{
+            input_round::{Asked, Question, questions},
+            tags::{CallTag, Origin, RequestTag, Token},
+            task_poller::{Heard, Pursuit, WHILE_ASKED},
+            task_questions::Answer,
+        },
+        steps::core::responses::call_of,
+        types::{Event, Outcome, RequestOptions, SendError},
+    },
+    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase},
+    rpc::{CallId, Lane, ReplyKey, Timestamp},
+    schema::{TaskStatus, tasks_extension::TaskError},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
+};
+
+/// How long the server may take to hear that a task is not wanted any more.
+const FAREWELL: Duration = Duration::from_secs(60);
+
+impl Engine {
+    /// Whether a call has become a task that is pursued.
+    pub(crate) fn pursues(&self, call: CallId) -> bool {
+        self.pursuit(call).is_some()
+    }
+
+    /// The task that a call has become, which ends with it.
+    pub(crate) fn own_task(&self, call: CallId) -> Option<String> {
+        self.pursuit(call).filter(|pursuit| pursuit.is_own).map(|pursuit| pursuit.task.clone())
+    }
+
+    fn pursuit(&self, call: CallId) -> Option<&Pursuit> {
+        self.repeats.get(call)?.pursuit.as_deref()
+    }
+
+    fn change_pursuit<R>(&mut self, call: CallId, f: impl FnOnce(&mut Pursuit) -> R) -> Option<R> {
+        self.repeats.change(call, |kept| kept.pursuit.as_deref_mut().map(f)).flatten()
+    }
+
+    /// Pursues a task whose id was kept from elsewhere. It begins with a look.
+    pub(crate) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
+        self.may_send(&Method::ExtGetTask.into(), Kind::Request, CapabilitySet::EMPTY)?;
+        self.has_room_for_request()?;
+        let mut pursuit = Pursuit { is_own: false, ..Pursuit::new(task.to_string(), now) };
+        let options = RequestOptions { progress: false, ..options };
+        // What comes of it is what the request would have come to that became the task.
+        let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
+        let call = self.start(now, Lane::Request, Method::ExtGetTask.as_str(), tag, options, |out| {
+            pursuit.write(out);
+            Ok(())
+        })?;
+        self.repeats.pursue(call, Box::new(pursuit));
+        Ok(call)
+    }
+
+    /// A request was answered with a task. What that asks or has come to, this does not say yet.
+    pub(crate) fn became_task<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
+        let Some(Heard { task: Some(id), status, ttl, interval }) = Heard::read(&result) else {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        };
+        // The id of a task is unique. What is told of one would else be handed out once for each call that has become it.
+        if self.repeats.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        }
+        self.calls.suspend(call);
+        if let Some(call) = self.calls.get_mut(call) {
+            // Tasks have none.
+            call.progress = false;
+        }
+        let pursuit = Pursuit { ttl, interval, ..Pursuit::new(id, self.clock) };
+        self.repeats.pursue(call, Box::new(pursuit));
+        match status {
+            TaskStatus::Working => self.look_later(call),
+            _ => self.send_again(call),
+        }
+        self.tell_of_pursuit(call, result)
+    }
+
+    /// A request about the task that a call has become was answered.
+    pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
+        self.calls.suspend(call);
+        if self.change_pursuit(call, |pursuit| pursuit.sent(true)) == Some(true) {
+            // That it has the answers does not mean that the status shows it yet.
+            self.change_pursuit(call, |pursuit| pursuit.failures = 0);
+            self.look_later(call);
+            return None;
+        }
+        self.heard_of_task(call, result)
+    }
+
+    /// A request about the task that a call has become was refused. That need not be the end of the task.
+    pub(crate) fn task_refused(&mut self, call: CallId, error: ErrorObject) -> Option<Event<'static>> {
+        // It does not exist, or not any more; or nothing that is asked about it will be answered.
+        let is_final = matches!(
+            error.code,
+            ErrorCode::INVALID_PARAMS
+                | ErrorCode::INVALID_REQUEST
+                | ErrorCode::METHOD_NOT_FOUND
+                | ErrorCode::MISSING_CLIENT_CAPABILITY
+                | ErrorCode::UNSUPPORTED_PROTOCOL_VERSION
+        );
+        self.look_failed(call, is_final, Outcome::Error(error))
+    }
+
+    /// A request about the task that a call has become was not answered in time.
+    pub(crate) fn task_silent(&mut self, call: CallId) {
+        if !self.take_back(call) {
+            self.push_cancelled(self.calls.wire(call), Some("timed out"));
+        }
+        let event = self.look_failed(call, false, Outcome::TimedOut { total: false });
+        self.events.extend(event);
+    }
+
+    pub(crate) fn look_failed(
+        &mut self,
+        call: CallId,
+        is_final: bool,
+        outcome: Outcome<'static>,
+    ) -> Option<Event<'static>> {
+        self.calls.suspend(call);
+        let clock = self.clock;
+        let gives_up = self.change_pursuit(call, |pursuit| {
+            pursuit.sent(false);
+            pursuit.failures = pursuit.failures.saturating_add(1);
+            is_final || pursuit.has_expired(clock)
+        });
+        if gives_up != Some(false) {
+            self.drop_questions(call);
+            return self.finish_call(call, outcome);
+        }
+        self.look_later(call);
+        None
+    }
+
+    /// The server says, asked or not, how tasks stand that are pursued here.
+    pub(crate) fn told_of_task(&mut self, task: &RawJson<'_>) {
+        let Some(id) = Heard::read(task).and_then(|heard| heard.task) else { return };
+        for call in self.repeats.pursuing(&id) {
+            let event = self.heard_of_task(call, task.clone()).map(Event::into_owned);
+            self.events.extend(event);
+        }
+    }
+
+    /// Takes in how a task stands.
+    fn heard_of_task<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
+        let heard = Heard::read(&task).filter(|heard| {
+            let id = heard.task.as_deref();
+            id.is_none_or(|id| self.pursuit(call).is_some_and(|pursuit| pursuit.task == id))
+        });
+        let Some(heard) = heard else { return self.answered_badly(call) };
+        let ended = match heard.status {
+            TaskStatus::Working => {
+                self.withdraw_questions(call, &[]);
+                Ok(())
+            }
+            TaskStatus::InputRequired => match task.member("inputRequests") {
+                Some(requests) => self.ask_for_task(call, &requests).map_err(|()| None),
+                // It should say what it asks. Perhaps it does the next time.
+                None => Ok(()),
+            },
+            TaskStatus::Completed => match task.member("result").filter(RawJson::is_object) {
+                Some(result) => Err(Some(Outcome::Result(result.into_owned()))),
+                None => Err(None),
+            },
+            TaskStatus::Failed => match task.member("error").and_then(|error| error.decode::<TaskError>().ok()) {
+                Some(error) => Err(Some(Outcome::Error(error.into()))),
+                None => Err(None),
+            },
+            TaskStatus::Cancelled => Err(Some(Outcome::Cancelled)),
+            TaskStatus::Other(_) => Err(None),
+        };
+        match ended {
+            Ok(()) => {}
+            Err(Some(outcome)) => {
+                // It may have been told unasked, before the next look has left.
+                self.take_back(call);
+                self.drop_questions(call);
+                return self.finish_call(call, outcome);
+            }
+            Err(None) => return self.answered_badly(call),
+        }
+        self.change_pursuit(call, |pursuit| {
+            (pursuit.ttl, pursuit.interval, pursuit.failures) = (heard.ttl, heard.interval, 0);
+        });
+        if self.calls.get(call).is_some_and(|call| call.waits) {
+            self.look_later(call);
+        }
+        self.tell_of_pursuit(call, task)
+    }
+
+    /// What a task says goes to the application, unless what came of it has ended the call: nothing comes behind that.
+    fn tell_of_pursuit<'a>(&self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
+        self.pursues(call).then_some(Event::Task { call, task })
+    }
+
+    /// The next request about a task, after the pause that its server wants, and a longer one if nothing comes of it.
+    fn look_later(&mut self, call: CallId) {
+        let settings = self.settings();
+        let (polling, backoff) = (settings.polling, settings.backoff);
+        let Some(pursuit) = self.pursuit(call) else { return };
+        let mut pause = polling.pause(pursuit.interval);
+        if pursuit.is_asking() {
+            pause = pause.saturating_mul(WHILE_ASKED).min(polling.most.max(pause));
+        }
+        if pursuit.has_answers() && pursuit.failures == 0 {
+            return self.send_again(call);
+        }
+        pause = pause.max(backoff.pause(pursuit.failures));
+        self.repeats.wait(call, self.clock + pause);
+    }
+
+    /// Hands what a task asks to the application, as far as it is new.
+    fn ask_for_task(&mut self, call: CallId, requests: &RawJson<'_>) -> Result<(), ()> {
+        let (most, most_ever) = (self.limits().questions, self.limits().task_questions);
+        let questions = questions(requests, most)?;
+        if !questions.iter().all(|question| self.may_be_asked(question)) {
+            return Err(());
+        }
+        self.withdraw_questions(call, &questions);
+        self.change_pursuit(call, |pursuit| pursuit.questions.begin_batch());
+        for question in questions {
+            let is_new = |pursuit: &&Pursuit| !pursuit.questions.has(&question.name);
+            let Some(pursuit) = self.pursuit(call).filter(is_new) else { continue };
+            let index = pursuit.questions.len();
+            if index >= most_ever {
+                return Err(());
+            }
+            let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
+            let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
+            let origin = Origin { bytes, ..Origin::default() };
+            let (method, asked_by) = (Some(question.method), Some(Question { call, index }));
+            let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
+            // If there is no room for it now, it is new again at the next look.
+            let Ok(key) = self.admit(id, tag, origin) else { break };
+            self.change_pursuit(call, |pursuit| pursuit.questions.ask(question.name, key));
+            let method = MethodName::Known(question.method);
+            self.events.push_back(Event::Request { key, method, params: question.params });
+        }
+        if self.repeats.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
+    }
+
+    /// Nobody waits any more for the answers to questions of a task that are not among these.
+    fn withdraw_questions(&mut self, call: CallId, outstanding: &[Asked]) {
+        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.is_asking()) else { return };
+        let wanted: BTreeSet<&str> = outstanding.iter().map(|question| &*question.name).collect();
+        let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(pursuit.questions.name(*index));
+        let gone: Vec<_> = pursuit.questions.open().filter(gone).collect();
+        for (index, key) in gone {
+            self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Done));
+            self.withdraw(key);
+        }
+    }
+
+    /// The application has answered a question of a task.
+    pub(crate) fn answer_task(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
+        self.release(key);
+        let Question { call, index } = question;
+        let outcome = match answer {
+            Ok(text) => {
+                self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Given(text)));
+                if self.repeats.bytes() <= self.limits().call_bytes {
+                    return self.send_answers(call);
+                }
+                Outcome::Error(ErrorObject::internal("The answers are larger than the limit"))
+            }
+            // There is no way to tell the server that a question was refused.
+            Err(error) => Outcome::Error(error.clone()),
+        };
+        let event = self.give_up(call, outcome);
+        self.events.extend(event.map(Event::into_owned));
+    }
+
+    /// Sends answers as soon as they are there, rather than at the next look.
+    fn send_answers(&mut self, call: CallId) {
+        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.has_answers()) else { return };
+        let waits = self.calls.get(call).is_some_and(|call| call.waits);
+        if waits && pursuit.failures > 0 {
+            // The server has to be left in peace; it gets them with the next request.
+            return;
+        }
+        if pursuit.questions.is_sending() {
+            return;
+        }
+        if !waits {
+            // A look that is under way would only hold them up. What comes of it is late.
+            self.take_back(call);
+        }
+        self.send_again(call);
+    }
+
+    /// Ends a call although its task is not over, which the server is told if nobody else can be interested in it.
+    pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        self.take_back(call);
+        self.drop_questions(call);
+        let task = self.own_task(call);
+        let event = self.finish_call(call, outcome);
+        if let Some(task) = task {
+            self.say_farewell(&task);
+        }
+        event
+    }
+
+    /// Tells the server that nobody wants a task any more. Nothing waits for what it says to that.
+    pub(crate) fn say_farewell(&mut self, task: &str) -> Option<CallId> {
+        if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
+            return None;
+        }
+        let options = RequestOptions::within(FAREWELL);
+        let name = Method::ExtCancelTask.as_str();
+        // It is small, and there is room for it.
+        let call = self.start(self.clock, Lane::Request, name, CallTag::Farewell, options, |out| {
+            out.extend_from_slice(b"{\"taskId\":");
+            encode::text(out, task);
+            out.push(b'}');
+            Ok(())
+        });
+        call.ok()
+    }
+
+    /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task, this is
+    /// only what it has heard before. A server that answers like that again and again is not followed in it.
+    pub(crate) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
+        let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
+        let declared = self.local.contains(Capability::TasksExtension);
+        if self.is_modern_client()
+            && declared
+            && self.has_ended(id)
+            && is_task()
+            && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
+            && self.repeats.pursuing(&task).is_empty()
+            && let Some((late, _)) = call_of(id).filter(|(late, _)| {
+                self.repeats.may_dismiss(late.as_u64(), |farewell| self.calls.get(farewell).is_some())
+            })
+            && let Some(farewell) = self.say_farewell(&task)
+        {
+            self.repeats.dismiss(late.as_u64(), farewell);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! How a connection ends.
+
+use alloc::{boxed::Box, string::String};
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::tags::CallTag,
+        types::{CancelCause, CloseReason, Event, Outcome},
+    },
+    protocol::{Phase, Role},
+    rpc::{Lane, Owner, Rare, State, Timestamp},
+};
+
+impl Engine {
+    /// The peer's input has ended. What a server works on may still be answered for a while.
+    pub(crate) fn handle_eof(&mut self, now: Timestamp) {
+        match self.role() {
+            Role::Server => self.start_draining(now, CloseReason::Eof),
+            // Whoever closes its output while it is asked things has left.
+            Role::Client => self.end(CloseReason::Eof),
+        }
+    }
+
+    /// Nothing can be written any more.
+    pub(crate) fn handle_broken(&mut self, why: Option<String>) {
+        self.break_off(why.map_or(CloseReason::Broken, CloseReason::Lost));
+    }
+
+    /// Everything ends at once, and nothing is written any more.
+    pub(crate) fn break_off(&mut self, reason: CloseReason) {
+        self.end(reason);
+        self.outbox.clear();
+        self.batches = Rare::default();
+        for key in self.requests.keys(State::Answered) {
+            self.release(key);
+        }
+    }
+
+    pub(crate) fn close(&mut self, now: Timestamp) {
+        self.start_draining(now, CloseReason::Local);
+    }
+
+    fn start_draining(&mut self, now: Timestamp, reason: CloseReason) {
+        if self.phase >= Phase::Draining {
+            return;
+        }
+        self.end_calls(&reason);
+        self.end_subscriptions();
+        (self.pings, self.pause) = (None, None);
+        self.aborted = self.phase < Phase::Ready;
+        self.phase = Phase::Draining;
+        self.drain = Some(Box::new((now + self.limits().drain, reason)));
+        self.check_drained();
+    }
+
+    /// Ends a connection that drains as soon as nothing is owed any more.
+    pub(crate) fn check_drained(&mut self) {
+        if self.phase == Phase::Draining && self.requests.open() == 0 {
+            self.finish_draining();
+        }
+    }
+
+    pub(crate) fn finish_draining(&mut self) {
+        if let Some(drain) = self.drain.take() {
+            self.end(drain.1);
+        }
+    }
+
+    /// Everything ends: the calls, what the peer asked for, and at last the connection.
+    pub(crate) fn end(&mut self, reason: CloseReason) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.note_exit(&reason);
+        self.end_calls(&reason);
+        self.end_subscriptions();
+        if let Some(subscriptions) = self.subscriptions.made() {
+            subscriptions.clear();
+        }
+        for key in self.requests.keys(State::Open) {
+            self.cancel_request(key);
+            self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });
+        }
+        self.phase = Phase::Closed;
+        self.drain = None;
+        (self.pings, self.pause) = (None, None);
+        self.changes.clear();
+        self.followed.clear();
+        self.ended = Some(Box::new(reason));
+    }
+
+    fn end_calls(&mut self, reason: &CloseReason) {
+        for lane in [Lane::Request, Lane::Control] {
+            self.outbox.take_back(lane, |owner| matches!(owner, Owner::Call(_)));
+        }
+        for id in self.calls.ids() {
+            self.drop_questions(id);
+            self.keep_no_more(id);
+            let call = self.calls.retire(id);
+            if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });
+            }
+        }
+    }
+}

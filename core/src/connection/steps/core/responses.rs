@@ -1,0 +1,132 @@
+//! What a response of the peer does: it ends a call, or comes too late.
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::tags::{CallTag, FIRST_ID},
+        types::{CloseReason, Event, Outcome, Violation},
+    },
+    rpc::{CallId, Timestamp},
+    wire::{RawJson, RequestId},
+};
+
+impl Engine {
+    /// The call that a response with this id answers.
+    pub(crate) fn find_call(&mut self, id: &RequestId) -> Option<CallId> {
+        let (wire, lenient) = call_of(id)?;
+        // What has not been sent cannot be answered.
+        let (call, _) = self.calls.find(wire.as_u64()).filter(|(_, entry)| entry.sent)?;
+        self.stats.lenient_ids += u64::from(lenient);
+        Some(call)
+    }
+
+    /// Whether a request of ours had this id and was answered, or is over in another way.
+    pub(crate) fn has_ended(&self, id: &RequestId) -> bool {
+        call_of(id).is_some_and(|(call, _)| {
+            // Its call may go on under another id.
+            let current = self.calls.by_wire(call.as_u64()).and_then(|call| self.calls.get(call));
+            self.calls.was_issued(call.as_u64(), FIRST_ID) && current.is_none_or(|entry| entry.waits)
+        })
+    }
+
+    pub(crate) fn unmatched(&mut self, id: RequestId) -> Option<Event<'static>> {
+        let Some((call, _)) = call_of(&id).filter(|_| self.has_ended(&id)) else {
+            return self.violation(Violation::UnknownResponse(id));
+        };
+        match self.calls.by_wire(call.as_u64()).or(self.calls.get(call).map(|_| call)) {
+            None => {
+                self.stats.late += 1;
+                // Pings, and requests that were sent again under another id, are not the application's.
+                self.calls.is_of_the_application(call).then_some(Event::Late(call))
+            }
+            // A server may end a subscription by a result and by taking the request back; and what it says of a task may
+            // come when nobody waits for it any more.
+            Some(goes_on) if self.listens(goes_on) || self.pursues(goes_on) => {
+                self.stats.late += 1;
+                None
+            }
+            // It was answered twice.
+            Some(_) => self.violation(Violation::UnknownResponse(id)),
+        }
+    }
+
+    pub(crate) fn receive_result<'a>(
+        &mut self,
+        now: Timestamp,
+        call: CallId,
+        result: RawJson<'a>,
+    ) -> Option<Event<'a>> {
+        match self.calls.get(call).map(|entry| entry.tag) {
+            Some(CallTag::Handshake) => {
+                self.calls.retire(call);
+                self.as_client().accept_server(now, &result)
+            }
+            Some(CallTag::Probe { .. }) => {
+                self.calls.retire(call);
+                self.as_client().probe_answered(now, &result)
+            }
+            Some(CallTag::User { method, .. }) if self.is_modern_client() => {
+                self.as_client().receive_modern_result(call, method, result)
+            }
+            Some(CallTag::User { method, task, .. }) => {
+                if task || self.followed.len() > 0 {
+                    self.watch_result(call, method, task, &result);
+                }
+                self.finish_call(call, Outcome::Result(result))
+            }
+            Some(CallTag::Keepalive | CallTag::Farewell) | None => self.finish_call(call, Outcome::Result(result)),
+        }
+    }
+
+    /// The end of a call that was answered with what is no answer.
+    pub(crate) fn answered_badly(&mut self, call: CallId) -> Option<Event<'static>> {
+        self.stats.violations += 1;
+        if self.pursues(call) {
+            self.as_client().give_up(call, Outcome::Malformed)
+        } else {
+            self.finish_call(call, Outcome::Malformed)
+        }
+    }
+
+    /// The end of a call that was answered.
+    pub(crate) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
+        let entry = self.calls.retire(call)?;
+        if let Outcome::Error(error) = &outcome {
+            self.as_client().note_refusal(call, error);
+        }
+        self.as_client().stop_listening(call);
+        self.keep_no_more(call);
+        let now = self.clock;
+        match (entry.tag, outcome) {
+            (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
+                self.as_client().probe_refused(now, again, error);
+                None
+            }
+            (CallTag::Probe { .. }, _) => {
+                self.as_client().probe_answered_badly(now);
+                None
+            }
+            (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
+            (CallTag::Farewell, _) => None,
+            (CallTag::Keepalive, outcome) => {
+                self.ping_answered(if let Outcome::Error(error) = &outcome { Some(error) } else { None });
+                None
+            }
+            (CallTag::Handshake, Outcome::Error(error)) => {
+                self.as_client().handshake_refused(now, error);
+                None
+            }
+            (CallTag::Handshake, _) => {
+                self.end(CloseReason::BadHandshake("not an object".into()));
+                None
+            }
+        }
+    }
+}
+
+/// The call that an id names, and whether it does so as a string, which some gateways make of a number.
+pub(crate) fn call_of(id: &RequestId) -> Option<(CallId, bool)> {
+    let exact = id.as_u64();
+    let number = exact.or_else(|| id.retyped()?.as_u64())?;
+    Some((CallId::from_raw(number), exact.is_none()))
+}

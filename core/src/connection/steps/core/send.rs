@@ -1,0 +1,572 @@
+//! What the application asks for. Everything is checked before anything changes.
+
+use alloc::{boxed::Box, vec::Vec};
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::{
+            batch::{Part, PartOf},
+            client_subscription::Listening,
+            outgoing_meta::{Extra, Remarks},
+            tags::CallTag,
+        },
+        types::{CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress},
+    },
+    protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
+    rpc::{CallId, Entry, Lane, Owner, ReplyKey, State, Timestamp},
+    schema::{LoggingLevel, keys},
+    wire::{
+        ErrorCode, ErrorObject, Message, RequestId,
+        encode::{self, Encoded},
+    },
+};
+
+/// An answer that is no longer than this beside its id has room in its batch, so that there is one for every request.
+const SMALL: usize = 512;
+
+/// An answer: what appends the text of a result, or an error.
+pub(crate) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
+
+impl Engine {
+    /// Whether this side may send `method` now.
+    pub(crate) fn may_send(&self, method: &MethodName<'_>, kind: Kind, needs: CapabilitySet) -> Result<(), SendError> {
+        let known = method.known();
+        let open = match kind {
+            // As long as the era is open, not even pings: the modern one has none.
+            Kind::Request => (self.version.is_some() || !self.serves_modern()) && self.phase.sends_request(known),
+            // Those of requests and subscriptions aside, they are for a session.
+            Kind::Notification => self.has_session() && self.phase.sends_notification(known),
+        };
+        if !open {
+            return Err(if self.phase >= Phase::Draining { SendError::Closed } else { SendError::NotReady });
+        }
+        let Some(method) = known else { return Ok(()) };
+        if method.kind() != kind || matches!(method, Method::Initialize | Method::Initialized) {
+            return Err(SendError::WrongKind(method));
+        }
+        // Before a revision is agreed on, all there is to send is a ping, which each of them has.
+        let version = self.version.unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        check(method, version, self.role(), self.declared()).map_err(|refusal| match refusal {
+            Refusal::WrongDirection => SendError::WrongDirection(method),
+            Refusal::NotInRevision => SendError::NotInRevision { method, version },
+            Refusal::Undeclared(capability) | Refusal::Unshared(capability) => SendError::Undeclared(capability),
+        })?;
+        match needs.iter().find(|needed| !self.peer.contains(*needed)) {
+            Some(missing) => Err(SendError::Undeclared(missing)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether there is room for another message of the application.
+    pub(crate) fn has_room(&self) -> Result<(), SendError> {
+        // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold up.
+        let waiting = self.leaving_bytes().saturating_add(self.streams.downstream.bytes);
+        if self.streams.downstream.full || waiting >= self.limits().outbox_bytes {
+            Err(SendError::Busy)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Whether there is room for another request of the application.
+    pub(crate) fn has_room_for_request(&self) -> Result<(), SendError> {
+        let limits = self.limits();
+        let full = self.calls.len() >= limits.calls || self.repeats.bytes() >= limits.call_bytes;
+        if full { Err(SendError::Busy) } else { self.has_room() }
+    }
+
+    pub(crate) fn request(
+        &mut self,
+        now: Timestamp,
+        method: &MethodName<'_>,
+        needs: CapabilitySet,
+        task: bool,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
+        self.may_send(method, Kind::Request, needs)?;
+        if let Some(known) = self.remembers(method.known()) {
+            let mut text = self.repeats.buffer();
+            params(&mut text)?;
+            let fresh = options.fresh;
+            let call = self.ask_or_remember(now, known, fresh, &text, |engine| {
+                engine.send_request(now, method, task, options, |out| {
+                    out.extend_from_slice(&text);
+                    Ok(())
+                })
+            });
+            self.repeats.give_back(text);
+            return call;
+        }
+        self.send_request(now, method, task, options, params)
+    }
+
+    fn send_request(
+        &mut self,
+        now: Timestamp,
+        method: &MethodName<'_>,
+        task: bool,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
+        self.has_room_for_request()?;
+        let stream = options.cause.and_then(|cause| self.requests.get(cause)?.0.tag.stream());
+        let tag = CallTag::User { method: method.known(), task, stream };
+        let mut options = options;
+        // A ping carries nothing but itself, and a subscription makes no progress.
+        options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
+        let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.relisten);
+        let call = self.start(now, Lane::Request, method.as_str(), tag, options, params)?;
+        if let Some(again) = listening {
+            self.repeats.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
+        }
+        Ok(call)
+    }
+
+    /// Queues a request and enters it into the table.
+    pub(crate) fn start(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        method: &str,
+        tag: CallTag,
+        options: RequestOptions,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<CallId, SendError> {
+        let id = self.calls.next_id();
+        let max_len = self.limits().frame_bytes;
+        let extra = Extra::of(&options);
+        let mut kept = self.repeats.buffer();
+        let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
+        let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
+        let remarks = Remarks { modern, extra: &extra, token: options.progress.then_some(id) };
+        let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
+            encode::open_request(out, id.as_u64(), method);
+            let before = out.len();
+            out.extend_from_slice(b",\"params\":");
+            let start = out.len();
+            remarks.append(out, |out| {
+                let start = out.len();
+                params(out)?;
+                if keep {
+                    kept.extend_from_slice(&out[start..]);
+                }
+                Ok(())
+            })?;
+            if out.len() == start {
+                out.truncate(before);
+            }
+            out.push(b'}');
+            Ok::<_, SendError>(())
+        });
+        if !matches!(queued, Ok(Some(_))) || !keep {
+            self.repeats.give_back(core::mem::take(&mut kept));
+        }
+        queued?.ok_or(SendError::TooLarge)?;
+        let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
+        if !matches!(tag, CallTag::User { .. }) {
+            self.calls.note_own(call);
+        }
+        if keep {
+            self.repeats.begin(call, MethodName::new(method).into_owned(), kept, extra);
+        }
+        Ok(call)
+    }
+
+    pub(crate) fn notify(
+        &mut self,
+        method: &MethodName<'_>,
+        level: Option<LoggingLevel>,
+        subject: Option<&str>,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        if method.known() == Some(Method::ExtTaskChanged) && self.is_modern_server() {
+            return self.tell_of_task(subject, params);
+        }
+        let known = method.known();
+        let for_listeners = known.map_or(Ok(false), |known| self.has_listeners(known))?;
+        // Until a session has begun, nobody else is there to be told.
+        let for_session = !for_listeners || self.phase >= Phase::Ready;
+        if for_session {
+            self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
+        }
+        if let Some(known @ (Method::Cancelled | Method::Progress)) = known {
+            // They belong to a request: see `cancel` and `progress`.
+            return Err(SendError::WrongKind(known));
+        }
+        // Lists wait until output is polled, so that many changes are one.
+        let is_heard = for_session || self.subscriptions.len() > 0;
+        if known.is_some_and(|known| self.note_change(known, is_heard)) {
+            return Ok(());
+        }
+        if level.is_some_and(|level| self.log_level.is_some_and(|least| level < least)) {
+            return Ok(());
+        }
+        let tell_session = |engine: &mut Self| {
+            if !for_session {
+                return Ok(());
+            }
+            engine.has_room()?;
+            engine.push_notification(Owner::Nobody, method.as_str(), params)
+        };
+        match subject.filter(|_| for_listeners) {
+            Some(uri) => self.tell_of_resource(uri, tell_session),
+            None => tell_session(self),
+        }
+    }
+
+    /// Queues a notification, whatever the state.
+    pub(crate) fn push_notification(
+        &mut self,
+        owner: Owner,
+        method: &str,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        let max_len = self.limits().frame_bytes;
+        let queued = self.outbox.push(Lane::Control, owner, max_len, |out| {
+            encode::open_notification(out, method);
+            let before = out.len();
+            out.extend_from_slice(b",\"params\":");
+            let start = out.len();
+            params(out)?;
+            if out.len() == start {
+                out.truncate(before);
+            }
+            out.push(b'}');
+            Ok::<_, SendError>(())
+        })?;
+        queued.map(|_| ()).ok_or(SendError::TooLarge)
+    }
+
+    pub(crate) fn cancel(&mut self, id: CallId, reason: Option<&str>) -> Result<(), SendError> {
+        match self.calls.get(id).map(|call| call.tag) {
+            None | Some(CallTag::Keepalive | CallTag::Farewell) => Err(SendError::UnknownCall),
+            Some(CallTag::Handshake | CallTag::Probe { .. }) => Err(SendError::NotCancellable),
+            Some(CallTag::User { .. }) => {
+                self.abandon(id, reason);
+                self.events.push_back(Event::Response { call: id, outcome: Outcome::Cancelled });
+                Ok(())
+            }
+        }
+    }
+
+    /// Ends a call that nobody waits for any more. The peer is told, unless it has never heard of it.
+    pub(crate) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
+        let taken_back = self.take_back(id);
+        let wire = self.calls.wire(id);
+        let task = self.own_task(id);
+        self.drop_questions(id);
+        self.as_client().stop_listening(id);
+        self.keep_no_more(id);
+        let Some(call) = self.calls.retire(id) else { return };
+        if let Some(task) = task {
+            self.as_client().say_farewell(&task);
+            return;
+        }
+        // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
+        if taken_back || call.waits || matches!(call.tag, CallTag::User { task: true, .. }) {
+            return;
+        }
+        self.push_cancelled(wire, reason);
+    }
+
+    /// Tells the peer that a request of ours needs no answer.
+    pub(crate) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
+        let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
+            out.extend_from_slice(b"{\"requestId\":");
+            encode::value(out, &wire.as_u64())?;
+            if let Some(reason) = reason {
+                out.extend_from_slice(b",\"reason\":");
+                encode::text(out, reason);
+            }
+            out.push(b'}');
+            Ok(())
+        });
+    }
+
+    /// Takes the frame of a call back if it has not left.
+    pub(crate) fn take_back(&mut self, id: CallId) -> bool {
+        let Some(call) = self.calls.get(id) else { return false };
+        if call.sent {
+            return false;
+        }
+        match call.tag {
+            CallTag::Keepalive => self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0,
+            // What a binding asks goes before other requests.
+            CallTag::Farewell => {
+                self.outbox.take_back_call(id)
+                    || self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0
+            }
+            _ => self.outbox.take_back_call(self.calls.wire(id)),
+        }
+    }
+
+    pub(crate) fn respond(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+        match self.requests.get(key) {
+            None | Some((_, State::Answered)) => return Err(SendError::Answered),
+            Some((_, State::Cancelled)) => {
+                self.release(key);
+                return Ok(());
+            }
+            Some((_, State::Open)) => {}
+        }
+        if let Some((entry, _)) = self.requests.get(key)
+            && let Some(question) = entry.tag.question
+        {
+            let answer = match answer {
+                Ok(result) => {
+                    let mut text = Vec::new();
+                    result(&mut text)?;
+                    Ok(text)
+                }
+                Err(error) => Err(error),
+            };
+            self.as_client().answer_question(key, question, answer);
+            return Ok(());
+        }
+        self.has_room()?;
+        self.put_answer(key, answer)
+    }
+
+    /// Answers a request with a result, or with an error if that cannot be sent: then it says why.
+    pub(crate) fn respond_or_error(
+        &mut self,
+        key: ReplyKey,
+        result: Answer<'_>,
+    ) -> Result<Option<SendError>, SendError> {
+        let why = match self.respond(key, result) {
+            Err(
+                why @ (SendError::TooLarge | SendError::Encode(_) | SendError::WrongResult | SendError::Undeclared(_)),
+            ) => why,
+            other => return other.map(|()| None),
+        };
+        let message = match why {
+            SendError::TooLarge => "Internal error: the result is larger than the limit",
+            _ => "Internal error: the result cannot be sent",
+        };
+        self.respond(key, Err(&ErrorObject::internal(message)))?;
+        Ok(Some(why))
+    }
+
+    /// Queues the answer of an open request, whether there is room or not.
+    pub(crate) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+        let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
+        let Self { requests, outbox, side, .. } = self;
+        let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
+        let encode = |out: &mut Vec<u8>| {
+            match answer {
+                Ok(result) => {
+                    encode::open_response(out, &entry.id);
+                    match &entry.tag.modern {
+                        Some(modern) => modern.append(out, side.server_info(), result)?,
+                        None => result(out)?,
+                    }
+                    out.push(b'}');
+                }
+                Err(error) => {
+                    let code = entry.tag.modern.as_ref().map(|modern| modern.version.error_code(error.code.0));
+                    match code.map(ErrorCode).filter(|code| *code != error.code) {
+                        Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
+                        None => encode::error(out, Ok(&entry.id), error),
+                    }
+                }
+            }
+            Ok::<_, SendError>(())
+        };
+        let level = entry.tag.level.filter(|_| answer.is_ok());
+        if let Some(batch) = entry.tag.batch {
+            let mut text = Vec::new();
+            encode(&mut text)?;
+            let room_in_batches = outbox_bytes.saturating_sub(self.batches.held());
+            // All answers of a batch leave in one frame.
+            let fits = Part::weight_of(text.len()) <= room_in_batches
+                && self.batches.has_room_for(batch, text.len(), SMALL, max_len)
+                || text.len() <= entry.id.as_bytes().len() + SMALL;
+            if text.len() > max_len || !fits {
+                return Err(SendError::TooLarge);
+            }
+            self.requests.answered(key);
+            self.batch_answer(batch, Part { of: PartOf::Request(key), text });
+        } else {
+            let owner = Owner::Reply { key, last: true };
+            if outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
+                return Err(SendError::TooLarge);
+            }
+            self.requests.answered(key);
+            self.count_queued(key);
+        }
+        self.progressed();
+        self.end_subscription(key);
+        self.log_level = level.or(self.log_level);
+        self.check_drained();
+        Ok(())
+    }
+
+    pub(crate) fn log(
+        &mut self,
+        key: ReplyKey,
+        level: LoggingLevel,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        let wanted = match &entry.tag.modern {
+            // Nobody gets log messages unasked.
+            Some(modern) => modern.log_level.is_some_and(|least| level >= least),
+            None => self.log_level.is_none_or(|least| level >= least),
+        };
+        match state {
+            State::Answered => return Err(SendError::Answered),
+            State::Cancelled => return Ok(()),
+            State::Open if !self.local.contains(Capability::Logging) => {
+                return Err(SendError::Undeclared(Capability::Logging));
+            }
+            State::Open if !wanted => return Ok(()),
+            State::Open => {}
+        }
+        self.has_room()?;
+        self.push_notification(Owner::Reply { key, last: false }, Method::LogMessage.as_str(), params)?;
+        self.count_queued(key);
+        Ok(())
+    }
+
+    pub(crate) fn progress(
+        &mut self,
+        key: ReplyKey,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+    ) -> Result<(), SendError> {
+        let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
+        match state {
+            State::Answered => return Err(SendError::Answered),
+            State::Cancelled => return Ok(()),
+            State::Open => {}
+        }
+        let Some(token) = entry.token().cloned() else { return Ok(()) };
+        if !progress.is_finite() || entry.tag.last_progress.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.has_room()?;
+        self.push_progress(Owner::Reply { key, last: false }, &token, progress, total, message, None)?;
+        if let Some((entry, _)) = self.requests.get_mut(key) {
+            entry.tag.last_progress = Some(progress);
+        }
+        self.count_queued(key);
+        Ok(())
+    }
+
+    /// Reports how far a task is (2025-11-25), on the stream of a request that waits for its result, if there is one.
+    pub(crate) fn task_progress(
+        &mut self,
+        waiting: Option<ReplyKey>,
+        task: &mut TaskProgress,
+        (progress, total, message): (f64, Option<f64>, Option<&str>),
+    ) -> Result<(), SendError> {
+        if self.phase == Phase::Closed {
+            return Err(SendError::Closed);
+        }
+        if !progress.is_finite() || task.last.is_some_and(|last| progress <= last) {
+            return Err(SendError::ProgressNotGrowing);
+        }
+        self.has_room()?;
+        let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, State::Open))));
+        let owner = waiting.map_or(Owner::Nobody, |key| Owner::Reply { key, last: false });
+        self.push_progress(owner, &task.token, progress, total, message, Some(&task.task))?;
+        if let Some(key) = waiting {
+            self.count_queued(key);
+        }
+        task.last = Some(progress);
+        Ok(())
+    }
+
+    /// The frame that was queued last belongs to this request: it is taken back with it.
+    pub(crate) fn count_queued(&mut self, key: ReplyKey) {
+        if let Some((Entry { tag, .. }, _)) = self.requests.get_mut(key) {
+            tag.last_queued = self.outbox.join((tag.queued > 0).then_some(tag.last_queued));
+            tag.queued += 1;
+        }
+    }
+
+    pub(crate) fn push_progress(
+        &mut self,
+        owner: Owner,
+        token: &RequestId,
+        progress: f64,
+        total: Option<f64>,
+        message: Option<&str>,
+        task: Option<&str>,
+    ) -> Result<(), SendError> {
+        let version = match owner {
+            Owner::Reply { key, .. } => self.version_of(key),
+            Owner::Nobody | Owner::Behind(_) | Owner::Answered(_) | Owner::Call(_) => self.version,
+        };
+        let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
+        self.push_notification(owner, Method::Progress.as_str(), |out| {
+            out.extend_from_slice(b"{\"progressToken\":");
+            out.extend_from_slice(token.as_bytes());
+            out.extend_from_slice(b",\"progress\":");
+            number(out, progress)?;
+            if let Some(total) = total.filter(|total| total.is_finite()) {
+                out.extend_from_slice(b",\"total\":");
+                number(out, total)?;
+            }
+            if let Some(message) = message {
+                out.extend_from_slice(b",\"message\":");
+                encode::text(out, message);
+            }
+            if let Some(task) = task {
+                out.extend_from_slice(b",\"_meta\":{");
+                encode::text(out, keys::RELATED_TASK);
+                out.extend_from_slice(b":{\"taskId\":");
+                encode::text(out, task);
+                out.extend_from_slice(b"}}");
+            }
+            out.push(b'}');
+            Ok(())
+        })
+    }
+
+    /// Whether so much waits to be written that not even the connection's own messages have room.
+    pub(crate) fn is_full(&self) -> bool {
+        let limits = self.limits();
+        self.leaving_bytes() > limits.outbox_bytes.saturating_add(limits.control_bytes)
+    }
+
+    /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
+    ///
+    /// What is owned by [`Owner::Answered`] is taken back when the peer cancels the request after all.
+    pub(crate) fn answer(&mut self, batch: Option<u32>, owner: Owner, encode: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_full() {
+            return self.end(CloseReason::PeerNotReading);
+        }
+        if let Some(batch) = batch {
+            let mut text = Vec::new();
+            encode(&mut text);
+            let of = match owner {
+                Owner::Answered(_) => Message::answered(&text).map(|id| PartOf::Own(self.requests.hash_of(&id))),
+                _ => None,
+            };
+            return self.batch_answer(batch, Part { of: of.unwrap_or(PartOf::Nothing), text });
+        }
+        // Where there are streams, whatever answers a frame goes back on the one that it came on.
+        let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
+        let owner = if stream.is_some() { Owner::Answered(stream) } else { owner };
+        let _: Result<_, ()> = self.outbox.push(Lane::Control, owner, usize::MAX, |out| {
+            encode(out);
+            Ok(())
+        });
+    }
+}
+
+/// Whole numbers are written without a fraction.
+fn number(out: &mut Vec<u8>, number: f64) -> Encoded {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if number.abs() < EXACT && number % 1.0 == 0.0 {
+        #[allow(clippy::cast_possible_truncation, reason = "checked to be whole and in range")]
+        encode::number(out, number as i64);
+        Ok(())
+    } else {
+        encode::value(out, &number)
+    }
+}

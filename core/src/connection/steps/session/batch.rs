@@ -1,0 +1,104 @@
+//! Batches (2025-03-26): several messages in one frame, and their answers in one frame.
+
+use alloc::vec::Vec;
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::{
+            batch::{Part, PartOf},
+            tags::Origin,
+        },
+        types::{Event, Violation},
+    },
+    protocol::Phase,
+    rpc::{ReplyKey, Timestamp},
+    wire::{Defect, ErrorObject, Members, Message, RequestId, encode::line_break},
+};
+
+impl Engine {
+    /// Takes in the members one by one. What they say to the application comes through the queue of events.
+    pub(crate) fn receive_batch(&mut self, now: Timestamp, text: &str) -> Option<Event<'static>> {
+        let (depth, most) = (self.limits().json_depth, self.limits().batch_members);
+        let count = Members::new(text, depth).take(most.saturating_add(1)).count();
+        if count == 0 || count > most {
+            let message = if count == 0 { "Invalid request: empty batch" } else { "Invalid request: batch too large" };
+            self.refuse(Origin::default(), None, &ErrorObject::new(Defect::Array.code(), message));
+            return self.violation(Violation::BatchSize);
+        }
+        let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
+        let slot = self.batches.begin(stream);
+        let batch = u32::try_from(slot).ok();
+        for member in Members::new(text, depth) {
+            let origin = Origin { batch, bytes: member.len() };
+            let event = match Message::parse(member, depth) {
+                Ok(message) => self.receive_message(now, message, origin),
+                Err(malformed) => self.receive_malformed(malformed, origin),
+            };
+            self.events.extend(event.map(Event::into_owned));
+            if self.phase == Phase::Closed {
+                break;
+            }
+        }
+        let emptied = self.batches.change(slot, |batch| batch.reading = false);
+        self.nothing_follows(emptied);
+        None
+    }
+
+    /// Whether a batch may have another request that waits for the application. Its answer may have to wait for those of the
+    /// others, so what is held like that is bounded.
+    pub(crate) fn has_room_in_batches(&self) -> bool {
+        self.batches.held() < self.limits().outbox_bytes
+    }
+
+    /// A request of the batch waits for the application.
+    pub(crate) fn batch_request(&mut self, slot: u32) {
+        self.batches.change(slot as usize, |batch| batch.open += 1);
+    }
+
+    pub(crate) fn batch_answer(&mut self, slot: u32, mut part: Part) {
+        debug_assert_eq!(line_break(&part.text), None, "{part:?}");
+        part.text.shrink_to_fit();
+        self.batches.add(slot as usize, part);
+    }
+
+    /// The answer of a request is not wanted any more, whether it is there already or not.
+    pub(crate) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
+        let emptied = self.batches.change(slot as usize, |batch| {
+            match batch.parts.iter().position(|part| part.of == PartOf::Request(key)) {
+                Some(index) => batch.bytes -= batch.parts.remove(index).weight(),
+                None => batch.open -= 1,
+            }
+        });
+        self.nothing_follows(emptied);
+    }
+
+    /// What was asked on a stream, if it was one, is not answered any more.
+    pub(crate) fn nothing_follows(&mut self, stream: Option<u64>) {
+        if let Some(stream) = stream {
+            self.streams.unanswered.push_back(stream);
+        }
+    }
+
+    /// As [`batch_cancel`](Self::batch_cancel), for an answer of the connection's own; whether there was one.
+    pub(crate) fn batch_take_back(&mut self, id: &RequestId) -> bool {
+        let hash = self.requests.hash_of(id);
+        let Some(emptied) = self.batches.made().and_then(|batches| batches.take_back(id, hash)) else { return false };
+        self.nothing_follows(emptied);
+        true
+    }
+
+    /// Writes the answers of the first batch that has them all, and says to which stream they go.
+    pub(crate) fn pop_batch(&mut self, out: &mut Vec<u8>) -> Option<Option<u64>> {
+        let (parts, stream) = self.batches.made()?.pop()?;
+        for (index, part) in parts.into_iter().enumerate() {
+            out.push(if index == 0 { b'[' } else { b',' });
+            out.extend_from_slice(&part.text);
+            if let PartOf::Request(key) = part.of {
+                self.release(key);
+            }
+        }
+        out.extend_from_slice(b"]\n");
+        Some(stream)
+    }
+}

@@ -1,0 +1,131 @@
+//! `initialize`, from both ends (specification, lifecycle).
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+};
+
+use crate::{
+    connection::{
+        engine::{Engine, Side},
+        state::tags::{CallTag, Origin},
+        types::{CloseReason, Event, RequestOptions, Violation},
+    },
+    protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
+    rpc::{Lane, Owner, Timestamp},
+    schema::{At, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode, excerpt},
+};
+
+impl Engine {
+    /// Opens a session: in the newest revision that there is, or in one that the server has named.
+    pub(crate) fn shake_hands(&mut self, now: Timestamp, named: Option<ProtocolVersion>) {
+        let Side::Client { config, .. } = &self.side else { return };
+        let config = config.clone();
+        let newest = config.settings.versions.intersection(VersionSet::LEGACY).newest();
+        let offered = named.or(newest).unwrap_or(ProtocolVersion::LATEST_LEGACY);
+        let params =
+            InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
+        let options = RequestOptions::within(config.settings.handshake_timeout);
+        let queued = self.start(now, Lane::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
+            params.append_at(Some(offered), &mut JsonLine::new(out))
+        });
+        if let Err(error) = queued {
+            self.end(CloseReason::BadHandshake(error.to_string()));
+        }
+    }
+
+    /// The server's answer.
+    pub(crate) fn accept_server(&mut self, _now: Timestamp, result: &RawJson<'_>) -> Option<Event<'static>> {
+        if result.weight() > self.limits().described_bytes() {
+            self.end(CloseReason::BadHandshake("it is larger than the limit".to_string()));
+            return None;
+        }
+        let result: InitializeResult = match result.decode() {
+            Ok(result) => result,
+            Err(error) => {
+                self.end(CloseReason::BadHandshake(error.to_string()));
+                return None;
+            }
+        };
+        let served = self.settings().versions.intersection(VersionSet::LEGACY);
+        let Some(version) = ProtocolVersion::parse(&result.protocol_version).filter(|v| served.contains(*v)) else {
+            self.end(CloseReason::UnsupportedVersion(excerpt(&result.protocol_version).into_owned()));
+            return None;
+        };
+        let renewed = self.phase == Phase::Ready;
+        if renewed && self.version != Some(version) {
+            self.end(CloseReason::UnsupportedVersion(excerpt(&result.protocol_version).into_owned()));
+            return None;
+        }
+        self.version = Some(version);
+        self.peer = result.capabilities.set();
+        if let Side::Client { server, .. } = &mut self.side {
+            *server = Some(Box::new(result));
+        }
+        self.phase = Phase::Ready;
+        // It has no params, and the outbox has room for it: nothing but pings has been sent.
+        let _ = self.push_notification(Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
+        if renewed { Some(Event::Renewed) } else { self.session_started() }
+    }
+
+    /// The client's first message, as the server sees it.
+    pub(crate) fn receive_initialize(
+        &mut self,
+        id: &RequestId,
+        params: Option<RawJson<'_>>,
+        origin: Origin,
+    ) -> Option<Event<'static>> {
+        if self.phase == Phase::Draining {
+            self.refuse_while_closing(origin, id);
+            return None;
+        }
+        if self.phase != Phase::Opening || origin.batch.is_some() {
+            let message = "Invalid request: the connection is initialized";
+            self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_REQUEST, message));
+            return self.violation(Violation::SecondInitialize);
+        }
+        let weight = params.as_ref().map_or(0, RawJson::weight);
+        if weight > self.limits().described_bytes() {
+            return self.refuse_oversized(origin, id);
+        }
+        let params: InitializeParams = match decode_params(params.as_ref()) {
+            Ok(params) => params,
+            Err(error) => {
+                let message = String::from("Invalid params: ") + &error.to_string();
+                self.refuse(origin, Some(id), &ErrorObject::invalid_params(message));
+                return self.violation(Violation::BadParams(Method::Initialize));
+            }
+        };
+        let Some(version) = negotiate(&params.protocol_version, self.settings().versions) else {
+            let error = self.names_versions();
+            let data = UnsupportedProtocolVersion::new(self.spoken(), excerpt(&params.protocol_version).into_owned());
+            let error = match At(&data, None).to_json() {
+                Ok(data) => error.with_data(data),
+                Err(_) => error,
+            };
+            self.refuse(origin, Some(id), &error);
+            return self.violation(Violation::NotSupported(Method::Initialize));
+        };
+        let Side::Server { config, client } = &mut self.side else { return None };
+        let config = config.clone();
+        let result = InitializeResult {
+            instructions: config.instructions.clone(),
+            ..InitializeResult::new(version.as_str().to_string(), config.capabilities.clone(), config.info.clone())
+        };
+        let early = self.initialized_early;
+        self.peer = params.capabilities.set();
+        *client = Some(params);
+        self.described = u32::try_from(weight).unwrap_or(u32::MAX);
+        self.version = Some(version);
+        self.phase = if early { Phase::Ready } else { Phase::Initializing };
+        // The handshake is not cancelled.
+        self.answer(None, Owner::Nobody, |out| {
+            encode::open_response(out, id);
+            // Everything in it came from typed values that this revision has.
+            let _ = result.append_at(Some(version), &mut JsonLine::new(out));
+            out.push(b'}');
+        });
+        early.then_some(Event::Ready)
+    }
+}

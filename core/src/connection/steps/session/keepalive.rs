@@ -1,0 +1,79 @@
+//! Pings for a peer that has been quiet.
+
+use crate::{
+    connection::{
+        engine::Engine,
+        state::tags::CallTag,
+        types::{CloseReason, RequestOptions, SendError},
+    },
+    protocol::{Method, Phase},
+    rpc::{CallId, Lane, Timestamp},
+    wire::{ErrorCode, ErrorObject},
+};
+
+impl Engine {
+    /// Anything the peer says proves that it is there.
+    pub(crate) fn heard(&mut self, now: Timestamp) {
+        if let Some(pings) = &mut self.pings {
+            pings.heard = now;
+            pings.missed = 0;
+        }
+    }
+
+    pub(crate) fn keep_alive(&mut self, now: Timestamp) {
+        let is_paused = self.is_paused();
+        let Some(pings) = &mut self.pings else { return };
+        if pings.due().is_none_or(|due| due > now) {
+            return;
+        }
+        if self.phase != Phase::Ready || is_paused {
+            // The handshake has a deadline of its own, and a peer that is not read is not silent.
+            pings.heard = now;
+            return;
+        }
+        let options = RequestOptions::within(pings.keepalive.interval);
+        pings.in_flight = true;
+        if self.send_ping(now, Lane::Control, CallTag::Keepalive, options).is_err() {
+            // Frames are limited to less than a ping.
+            self.pings = None;
+        }
+    }
+
+    pub(crate) fn ping_missed(&mut self, now: Timestamp) {
+        let is_paused = self.is_paused();
+        let Some(pings) = &mut self.pings else { return };
+        pings.in_flight = false;
+        if is_paused {
+            pings.heard = now;
+            return;
+        }
+        if pings.heard + pings.keepalive.interval > now {
+            return;
+        }
+        pings.missed += 1;
+        if pings.missed >= pings.keepalive.missed {
+            self.end(CloseReason::PeerSilent);
+        } else {
+            self.keep_alive(now);
+        }
+    }
+
+    /// The answer to a ping of ours. A peer that does not know the method is alive all the same, and is spared more.
+    pub(crate) fn ping_answered(&mut self, error: Option<&ErrorObject>) {
+        if error.is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND) {
+            self.pings = None;
+        } else if let Some(pings) = &mut self.pings {
+            pings.in_flight = false;
+        }
+    }
+
+    pub(crate) fn send_ping(
+        &mut self,
+        now: Timestamp,
+        lane: Lane,
+        tag: CallTag,
+        options: RequestOptions,
+    ) -> Result<CallId, SendError> {
+        self.start(now, lane, Method::Ping.as_str(), tag, options, |_| Ok(()))
+    }
+}

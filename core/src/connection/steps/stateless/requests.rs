@@ -1,0 +1,226 @@
+//! Requests of the modern era (2026-07-28), as a server sees them: each stands alone and says everything of itself.
+
+use alloc::{
+    boxed::Box,
+    string::{String, ToString},
+    vec::Vec,
+};
+
+use crate::{
+    connection::{
+        engine::{Engine, Side},
+        state::{
+            stateless_request::{Modern, described},
+            tags::{Origin, RequestTag, Token},
+        },
+        types::{Event, Violation},
+    },
+    protocol::{
+        Capability, Era, HeaderMismatch, Kind, Method, MethodName, Mirrored, Phase, ProtocolVersion, Refusal, Role,
+        VersionSet, check,
+    },
+    rpc::Owner,
+    schema::{
+        At, ClientCapabilities, DiscoverResult, Encode, JsonLine, MissingRequiredClientCapability, TraceContext,
+        UnsupportedProtocolVersion, keys,
+    },
+    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, excerpt},
+};
+
+/// Why a request is not served.
+struct Refused {
+    error: ErrorObject,
+    violation: Violation<'static>,
+}
+
+impl From<HeaderMismatch> for Refused {
+    fn from(mismatch: HeaderMismatch) -> Self {
+        Self { error: header_mismatch(&mismatch), violation: Violation::HeaderMismatch }
+    }
+}
+
+/// -32020.
+pub(crate) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
+    ErrorObject::new(ErrorCode::HEADER_MISMATCH, mismatch.to_string())
+}
+
+impl Engine {
+    /// Whether a request with this `_meta` claims to be of the modern era, and this server has it.
+    pub(crate) fn is_modern(&self, meta: Option<&RawJson<'_>>) -> bool {
+        let claims = || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+        self.is_modern_server() && (self.headers().is_some() || claims())
+    }
+
+    /// What the headers of the frame say that is being taken in.
+    fn headers(&self) -> Option<&Mirrored> {
+        self.arrival.as_ref()?.headers.as_deref()
+    }
+
+    /// Whether this is a server that may be asked in the modern era.
+    pub(crate) fn is_modern_server(&self) -> bool {
+        self.role() == Role::Server && self.serves_modern()
+    }
+
+    pub(crate) fn serves_modern(&self) -> bool {
+        !self.settings().versions.intersection(VersionSet::MODERN).is_empty()
+    }
+
+    /// Whether there is, or can be, a session.
+    pub(crate) fn speaks_legacy(&self) -> bool {
+        self.version.is_some() || !self.settings().versions.intersection(VersionSet::LEGACY).is_empty()
+    }
+
+    /// The revisions that are spoken here, the newest first.
+    pub(crate) fn spoken(&self) -> Vec<String> {
+        self.settings().versions.iter().rev().map(|version| version.as_str().to_string()).collect()
+    }
+
+    /// The answer to a request that belongs to no era, for people who wonder why: it names what is spoken here.
+    pub(crate) fn names_versions(&self) -> ErrorObject {
+        let versions = self.spoken().join(", ");
+        ErrorObject::invalid_params(alloc::format!("Unsupported protocol version: this server speaks {versions}"))
+    }
+
+    /// The checks stand in the order that decides which error a request gets that fails several of them.
+    pub(crate) fn receive_modern<'a>(
+        &mut self,
+        id: RequestId,
+        method: MethodName<'a>,
+        params: Option<RawJson<'a>>,
+        meta: Option<&RawJson<'a>>,
+        origin: Origin,
+    ) -> Option<Event<'a>> {
+        if self.phase >= Phase::Draining {
+            self.refuse_while_closing(origin, &id);
+            return None;
+        }
+        let method = method.in_era(Era::Modern);
+        // Much of it is kept as long as the request is.
+        if meta.is_some_and(|meta| meta.weight() > self.limits().described_bytes()) {
+            return self.refuse_oversized(origin, &id);
+        }
+        let described = described(meta);
+        let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
+            Ok(read) => read,
+            Err(Refused { error, violation }) => {
+                self.refuse(origin, Some(&id), &error);
+                return self.violation(violation);
+            }
+        };
+        if method.known() == Some(Method::Discover) {
+            self.answer_discover(&id, &modern, origin);
+            return None;
+        }
+        let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
+        let token = Token::named(Some(meta), &id);
+        let trace = TraceContext::of(meta).map(Box::new);
+        let tag =
+            RequestTag { modern: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
+        if method.known() == Some(Method::Listen) {
+            return self.receive_listen(id, params, tag, (origin, described));
+        }
+        match self.admit(id, tag, origin) {
+            Ok(key) => Some(Event::Request { key, method, params }),
+            Err(violation) => self.violation(violation),
+        }
+    }
+
+    /// What `_meta` says, or why the request is refused.
+    fn read_modern<'m, 'a>(
+        &self,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        meta: Option<&'m RawJson<'a>>,
+    ) -> Result<(Modern, &'m RawJson<'a>), Refused> {
+        let known = method.known();
+        let bad =
+            |message: String| Refused { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
+        let field = |key: &str| bad(alloc::format!("Invalid params: _meta needs {key}"));
+        let meta = meta.ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
+        let requested: String = meta
+            .member(keys::PROTOCOL_VERSION)
+            .and_then(|version| version.decode().ok())
+            .ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
+        let capabilities: ClientCapabilities = meta
+            .member(keys::CLIENT_CAPABILITIES)
+            .and_then(|capabilities| capabilities.decode().ok())
+            .ok_or_else(|| field(keys::CLIENT_CAPABILITIES))?;
+        let headers = self.headers();
+        if let Some(headers) = headers {
+            headers.version.repeats("MCP-Protocol-Version", &requested)?;
+        }
+        let served = self.settings().versions;
+        let Some(version) = ProtocolVersion::parse(&requested)
+            .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
+        else {
+            let error = self.unsupported_version(&requested);
+            return Err(Refused { error, violation: Violation::UnsupportedVersion });
+        };
+        if let Some(headers) = headers {
+            headers.method.repeats("Mcp-Method", method.as_str())?;
+        }
+        if let Some(known) = known {
+            if known.kind() == Kind::Notification {
+                let error =
+                    ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: this method is a notification");
+                return Err(Refused { error, violation: Violation::WrongKind(known) });
+            }
+            let (local, remote) = (self.local, capabilities.set());
+            let declared = move |role| if role == Role::Server { local } else { remote };
+            match check(known, version, Role::Client, declared) {
+                Ok(()) => {}
+                Err(Refusal::Unshared(extension)) => {
+                    let error = MissingRequiredClientCapability::error([extension].into_iter().collect());
+                    return Err(Refused { error, violation: Violation::Undeclared(extension) });
+                }
+                Err(Refusal::WrongDirection | Refusal::NotInRevision | Refusal::Undeclared(_)) => {
+                    let error = ErrorObject::method_not_found(known.as_str());
+                    return Err(Refused { error, violation: Violation::NotSupported(known) });
+                }
+            }
+        }
+        let named =
+            known.and_then(Method::mirrored_param).and_then(|param| params?.member(param)?.decode::<String>().ok());
+        if let (Some(headers), Some(name)) = (headers, named) {
+            headers.name.encodes("Mcp-Name", &name)?;
+        }
+        let log_level = match meta.member(keys::LOG_LEVEL) {
+            None => None,
+            Some(level) => {
+                let level = level.decode().map_err(|_| bad(alloc::format!("Invalid params: {}", keys::LOG_LEVEL)))?;
+                Some(level)
+            }
+        };
+        let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
+        let cacheable = known.is_some_and(Method::is_cacheable);
+        let may_ask = known.is_some_and(Method::may_ask);
+        let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
+        let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
+        Ok((Modern { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
+    }
+
+    /// -32022, with the revisions that are served.
+    fn unsupported_version(&self, requested: &str) -> ErrorObject {
+        let error = ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "Unsupported protocol version");
+        match At(&UnsupportedProtocolVersion::new(self.spoken(), excerpt(requested).into_owned()), None).to_json() {
+            Ok(data) => error.with_data(data),
+            Err(_) => error,
+        }
+    }
+
+    fn answer_discover(&mut self, id: &RequestId, modern: &Modern, origin: Origin) {
+        let Side::Server { config, .. } = &self.side else { return };
+        let config = config.clone();
+        let result = DiscoverResult {
+            instructions: config.instructions.clone(),
+            ..DiscoverResult::new(self.spoken(), config.capabilities.clone())
+        };
+        self.answer(origin.batch, Owner::Answered(None), |out| {
+            encode::open_response(out, id);
+            // Everything in it came from typed values that this revision has.
+            let _ = modern
+                .append(out, Some(&config.info), |out| result.append_at(Some(modern.version), &mut JsonLine::new(out)));
+            out.push(b'}');
+        });
+    }
+}

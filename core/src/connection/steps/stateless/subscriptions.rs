@@ -1,0 +1,344 @@
+//! `subscriptions/listen` (2026-07-28), as a server sees it: changes flow only to whoever asked to hear of them.
+
+use alloc::vec::Vec;
+
+use crate::{
+    connection::{
+        engine::Engine,
+        json_splice,
+        state::{
+            subscriptions::Asked,
+            tags::{Origin, RequestTag},
+        },
+        types::{CloseReason, Event, SendError, Violation},
+    },
+    protocol::{Capability, Method, Phase, ProtocolVersion},
+    rpc::{Outbox, Owner, ReplyKey, State},
+    schema::{
+        Encode, JsonLine, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams,
+        SubscriptionsListenResult, keys,
+    },
+    wire::{
+        ErrorObject, RawJson, RequestId, decode_params,
+        encode::{self, Encoded},
+    },
+};
+
+/// What it takes to keep a filter, in bytes.
+fn filter_bytes(filter: &SubscriptionFilter) -> usize {
+    /// A name, its place in the list, and what the allocator takes for it.
+    const NAME: usize = 64;
+    let names = filter.resource_subscriptions.iter().chain(&filter.task_ids).flatten();
+    names.map(|name| name.len() + NAME).sum()
+}
+
+/// A member of the wrong type was set aside when the filter was decoded, and would not be honoured.
+fn is_well_formed(filter: &SubscriptionFilter) -> bool {
+    const MEMBERS: [&str; 5] =
+        ["toolsListChanged", "promptsListChanged", "resourcesListChanged", "resourceSubscriptions", "taskIds"];
+    MEMBERS.iter().all(|member| filter.extra.get(member).is_none())
+}
+
+/// The params of the notification that a resource has changed.
+fn resource_params(uri: &str) -> Vec<u8> {
+    let mut params = b"{\"uri\":".to_vec();
+    encode::text(&mut params, uri);
+    params.push(b'}');
+    params
+}
+
+impl Engine {
+    /// Opens a subscription, or leaves it to the application if it names tasks.
+    pub(crate) fn receive_listen<'a>(
+        &mut self,
+        id: RequestId,
+        params: Option<RawJson<'a>>,
+        tag: RequestTag,
+        (origin, described): (Origin, usize),
+    ) -> Option<Event<'a>> {
+        if params.as_ref().is_some_and(|params| params.weight() > self.limits().described_bytes()) {
+            return self.refuse_oversized(origin, &id);
+        }
+        let wanted = match decode_params::<SubscriptionsListenParams>(params.as_ref()) {
+            Ok(params) if is_well_formed(&params.notifications) => params.notifications,
+            _ => {
+                let error = ErrorObject::invalid_params("Invalid params: notifications is not a filter");
+                self.refuse(origin, Some(&id), &error);
+                return self.violation(Violation::BadParams(Method::Listen));
+            }
+        };
+        let wanted = self.honoured(wanted);
+        let declared = tag.modern.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
+        if wanted.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
+            let missing = [Capability::TasksExtension].into_iter().collect();
+            self.refuse(origin, Some(&id), &MissingRequiredClientCapability::error(missing));
+            return self.violation(Violation::Undeclared(Capability::TasksExtension));
+        }
+        if self.subscriptions.len() >= self.limits().subscriptions {
+            self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
+            return self.violation(Violation::TooManyRequests);
+        }
+        let names_tasks = wanted.task_ids.as_ref().is_some_and(|tasks| !tasks.is_empty());
+        // The message is kept for as long as the application has it, and else only what is left of it.
+        let message = if names_tasks { origin.bytes } else { described };
+        let bytes = message.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&wanted));
+        let (origin, tag) = (Origin { bytes, ..origin }, RequestTag { bytes, ..tag });
+        let key = match self.admit(id.clone(), tag, origin) {
+            Ok(key) => key,
+            Err(violation) => return self.violation(violation),
+        };
+        if self.is_full() {
+            self.release(key);
+            self.end(CloseReason::PeerNotReading);
+            return None;
+        }
+        if names_tasks {
+            self.subscriptions.asked.insert(key, Asked { id, filter: wanted, described });
+            return Some(Event::Request { key, method: Method::Listen.into(), params });
+        }
+        self.open_subscription(key, id, wanted);
+        None
+    }
+
+    /// The application says which tasks a subscription will hear of.
+    pub(crate) fn accept_subscription(
+        &mut self,
+        key: ReplyKey,
+        mut is_there: impl FnMut(&str) -> bool,
+    ) -> Result<(), SendError> {
+        match self.requests.get(key) {
+            Some((_, State::Open)) => {}
+            Some((_, State::Cancelled)) => {
+                self.release(key);
+                return Ok(());
+            }
+            None | Some((_, State::Answered)) => return Err(SendError::Answered),
+        }
+        self.has_room()?;
+        let asked = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
+        let Asked { id, mut filter, described } = asked;
+        if self.phase >= Phase::Draining {
+            return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
+        }
+        filter.task_ids.iter_mut().for_each(|tasks| tasks.retain(|task| is_there(task)));
+        self.counts(key, described.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&filter)));
+        self.open_subscription(key, id, filter);
+        Ok(())
+    }
+
+    /// From now on a request takes so many bytes, which is not more than before.
+    fn counts(&mut self, key: ReplyKey, bytes: usize) {
+        if let Some((entry, _)) = self.requests.get_mut(key) {
+            let before = core::mem::replace(&mut entry.tag.bytes, bytes);
+            self.request_bytes = self.request_bytes - before + bytes;
+        }
+    }
+
+    /// A subscription is in force from the moment in which its acknowledgement is queued.
+    fn open_subscription(&mut self, key: ReplyKey, id: RequestId, honoured: SubscriptionFilter) {
+        // It stays open until the client or the server ends it.
+        self.requests.set_deadline(key, None);
+        let version = self.version_of(key);
+        self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
+            out.extend_from_slice(b"{\"notifications\":");
+            honoured.append_at(version, &mut JsonLine::new(out))?;
+            out.push(b'}');
+            Ok(())
+        });
+        self.subscriptions.active.insert(key, (id, honoured));
+    }
+
+    /// The part of a filter for which this server has declared that it tells.
+    fn honoured(&self, wanted: SubscriptionFilter) -> SubscriptionFilter {
+        let keep =
+            |wanted: Option<bool>, capability| wanted.filter(|wanted| *wanted && self.local.contains(capability));
+        SubscriptionFilter {
+            tools_list_changed: keep(wanted.tools_list_changed, Capability::ToolsListChanged),
+            prompts_list_changed: keep(wanted.prompts_list_changed, Capability::PromptsListChanged),
+            resources_list_changed: keep(wanted.resources_list_changed, Capability::ResourcesListChanged),
+            resource_subscriptions: wanted
+                .resource_subscriptions
+                .filter(|_| self.local.contains(Capability::ResourcesSubscribe)),
+            task_ids: wanted.task_ids.filter(|_| self.local.contains(Capability::TasksExtension)),
+            ..SubscriptionFilter::default()
+        }
+    }
+
+    /// Whether this is for those who listen, if there are any.
+    pub(crate) fn has_listeners(&self, method: Method) -> Result<bool, SendError> {
+        // While it closes, they have all ended. A session may still be told.
+        if !self.is_modern_server() || !Method::SUBSCRIBED.contains(&method) || self.phase >= Phase::Draining {
+            return Ok(false);
+        }
+        match method.needs(ProtocolVersion::LATEST) {
+            Some(needed) if !self.local.contains(needed) => Err(SendError::Undeclared(needed)),
+            _ => Ok(true),
+        }
+    }
+
+    /// Tells those who listen that a resource has changed, as far as they may hear of it.
+    pub(crate) fn tell_listeners(
+        &mut self,
+        uri: &str,
+        mut may_hear: impl FnMut(ReplyKey) -> bool,
+    ) -> Result<(), SendError> {
+        if !self.has_listeners(Method::ResourceUpdated)? || self.subscriptions.len() == 0 {
+            return Ok(());
+        }
+        let mut listeners = self.listeners(uri);
+        listeners.retain(|(key, _)| may_hear(*key));
+        self.tell(Method::ResourceUpdated, listeners, &resource_params(uri), |_| Ok(()))
+    }
+
+    /// Tells whoever listens that a resource has changed, and `others` before them. Either all are told, or nobody is.
+    pub(crate) fn tell_of_resource(
+        &mut self,
+        uri: &str,
+        others: impl FnOnce(&mut Self) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
+        if self.subscriptions.len() == 0 {
+            return others(self);
+        }
+        self.tell(Method::ResourceUpdated, self.listeners(uri), &resource_params(uri), others)
+    }
+
+    fn tell(
+        &mut self,
+        method: Method,
+        listeners: Vec<(ReplyKey, RequestId)>,
+        params: &[u8],
+        others: impl FnOnce(&mut Self) -> Result<(), SendError>,
+    ) -> Result<(), SendError> {
+        self.has_room_for_all(method, &listeners, params)?;
+        others(self)?;
+        for (key, id) in listeners {
+            self.push_tagged(key, &id, method, |out| {
+                out.extend_from_slice(params);
+                Ok(())
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for a notification once for each of these: all but one of the copies have to be within the limit,
+    /// as if they were sent one by one.
+    fn has_room_for_all(
+        &self,
+        method: Method,
+        listeners: &[(ReplyKey, RequestId)],
+        params: &[u8],
+    ) -> Result<(), SendError> {
+        let id_len = |(_, id): &(ReplyKey, RequestId)| id.as_bytes().len();
+        let Some((_, longest)) = listeners.iter().max_by_key(|listener| id_len(listener)) else { return Ok(()) };
+        self.has_room()?;
+        let limits = self.limits();
+        // What is already too large need not be copied to find out by how much.
+        if params.len() > limits.frame_bytes {
+            return Err(SendError::TooLarge);
+        }
+        let mut out = Vec::new();
+        encode::open_notification(&mut out, method.as_str());
+        out.extend_from_slice(b",\"params\":");
+        let start = out.len();
+        out.extend_from_slice(params);
+        json_splice::set_meta(&mut out, start, keys::SUBSCRIPTION_ID, longest.as_json());
+        out.push(b'}');
+        if out.len() > limits.frame_bytes {
+            return Err(SendError::TooLarge);
+        }
+        let without_id = Outbox::weight_of(out.len()) - longest.as_bytes().len();
+        let all = listeners.iter().fold(0usize, |sum, listener| sum.saturating_add(without_id + id_len(listener)));
+        let all_but_one = all - (without_id + longest.as_bytes().len());
+        if all_but_one >= limits.outbox_bytes {
+            // There is never room for them.
+            return Err(SendError::TooLarge);
+        }
+        if self.leaving_bytes().saturating_add(self.streams.downstream.bytes).saturating_add(all_but_one)
+            >= limits.outbox_bytes
+        {
+            return Err(SendError::Busy);
+        }
+        Ok(())
+    }
+
+    /// Notifies the subscriptions to a task of its status. Sessions are not notified: they do not have the extension.
+    pub(crate) fn tell_of_task(
+        &mut self,
+        task: Option<&str>,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) -> Result<(), SendError> {
+        if self.phase >= Phase::Draining {
+            return Err(SendError::Closed);
+        }
+        if !self.local.contains(Capability::TasksExtension) {
+            return Err(SendError::Undeclared(Capability::TasksExtension));
+        }
+        let mut text = Vec::new();
+        params(&mut text)?;
+        let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
+        self.tell(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
+    }
+
+    /// The subscriptions that a change of this resource concerns.
+    pub(crate) fn listeners(&self, uri: &str) -> Vec<(ReplyKey, RequestId)> {
+        self.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
+    }
+
+    /// Announces a list that changed to whoever listens.
+    pub(crate) fn flush_change(&mut self, method: Method) {
+        for (key, id) in self.subscriptions.listeners(method, None) {
+            self.push_tagged(key, &id, method, |out| {
+                out.extend_from_slice(b"{}");
+                Ok(())
+            });
+        }
+    }
+
+    /// Forgets a subscription; whether it was in force.
+    pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> bool {
+        self.subscriptions.made().is_some_and(|subscriptions| subscriptions.end(key))
+    }
+
+    /// Ends every subscription: its result, and then the cancellation that some clients wait for.
+    pub(crate) fn end_subscriptions(&mut self) {
+        let Some(subscriptions) = self.subscriptions.made() else { return };
+        for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
+            let version = self.version_of(key);
+            let told = SubscriptionsListenResult::of(&id)
+                .map_err(SendError::from)
+                .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
+            // Whoever does not read misses the end, too.
+            if self.is_full() || told.is_err() {
+                self.cancel_request(key);
+                self.release(key);
+                continue;
+            }
+            let _ = self.push_notification(Owner::Behind(key), Method::Cancelled.as_str(), |out| {
+                out.extend_from_slice(b"{\"requestId\":");
+                out.extend_from_slice(id.as_bytes());
+                out.push(b'}');
+                Ok(())
+            });
+            self.count_queued(key);
+        }
+    }
+
+    fn push_tagged(
+        &mut self,
+        key: ReplyKey,
+        id: &RequestId,
+        method: Method,
+        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+    ) {
+        // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
+        let queued = self.push_notification(Owner::Reply { key, last: false }, method.as_str(), |out| {
+            let start = out.len();
+            params(out)?;
+            json_splice::set_meta(out, start, keys::SUBSCRIPTION_ID, id.as_json());
+            Ok(())
+        });
+        if queued.is_ok() {
+            self.count_queued(key);
+        }
+    }
+}

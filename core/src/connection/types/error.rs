@@ -1,0 +1,275 @@
+//! Errors by whose fault they are: [`SendError`] yours, [`Violation`] the peer's, [`CloseReason`] the connection's.
+
+use alloc::{
+    borrow::Cow,
+    string::{String, ToString},
+};
+use core::{fmt, str::Utf8Error};
+
+use crate::{
+    connection::types::Failure,
+    protocol::{Capability, InvalidHeaderParam, Method, MethodName, ProtocolVersion},
+    wire::{Defect, ErrorObject, RequestId, excerpt},
+};
+
+/// You asked for something that is not allowed now. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SendError {
+    /// The handshake is not over.
+    NotReady,
+    /// The connection is closing or closed.
+    Closed,
+    /// This side does not send this method.
+    WrongDirection(Method),
+    /// A request was sent as a notification, or the other way round.
+    WrongKind(Method),
+    /// The negotiated revision does not have this method.
+    NotInRevision {
+        /// The method.
+        method: Method,
+        /// The negotiated revision.
+        version: ProtocolVersion,
+    },
+    /// The peer has not declared the capability to answer this, or this side has not declared the one to send it.
+    Undeclared(Capability),
+    /// Too much is in flight or waits to be written. Try again when some of it has left: there is something to poll, or, for
+    /// a request, there are others in flight.
+    Busy,
+    /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it is one that can never be within
+    /// [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): with the other answers of its batch (2025-03-26), or once for
+    /// each subscription that asks for it (2026-07-28).
+    TooLarge,
+    /// The value has no form in the negotiated revision, or no JSON form at all.
+    Encode(String),
+    /// A result that the request cannot have: questions or a task where its method has none (2026-07-28).
+    WrongResult,
+    /// The request has been answered.
+    Answered,
+    /// Progress has to grow.
+    ProgressNotGrowing,
+    /// There is no such call, or it has ended.
+    UnknownCall,
+    /// The handshake cannot be cancelled.
+    NotCancellable,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady => f.write_str("the handshake is not over"),
+            Self::Closed => f.write_str("the connection is closed"),
+            Self::WrongDirection(method) => write!(f, "this side does not send {method}"),
+            Self::WrongKind(method) => write!(f, "{method} is not of this kind of message"),
+            Self::NotInRevision { method, version } => write!(f, "{method} is not part of {version}"),
+            Self::Undeclared(capability) => write!(f, "capability {} was not declared", capability.path()),
+            Self::Busy => f.write_str("too much is in flight"),
+            Self::TooLarge => f.write_str("the message is larger than the limit"),
+            Self::Encode(why) => write!(f, "cannot be encoded: {why}"),
+            Self::WrongResult => f.write_str("the request cannot have a result of this kind"),
+            Self::Answered => f.write_str("the request was answered before"),
+            Self::ProgressNotGrowing => f.write_str("progress has to grow"),
+            Self::UnknownCall => f.write_str("there is no such call in flight"),
+            Self::NotCancellable => f.write_str("the handshake cannot be cancelled"),
+        }
+    }
+}
+
+impl core::error::Error for SendError {}
+
+impl From<serde_json::Error> for SendError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Encode(error.to_string())
+    }
+}
+
+/// The peer sent something wrong. It was answered if it could be, and the connection lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation<'a> {
+    /// A frame that holds no message.
+    Malformed(Defect),
+    /// A line on a client's input that is not a JSON object, such as a banner: its first bytes.
+    Noise(Cow<'a, [u8]>),
+    /// A frame over the limit. If its id could be read, it was answered, or ended the call that it answers.
+    Oversized,
+    /// The input ended in the middle of a message.
+    Truncated,
+    /// A request with the id of one that is in flight, which stays.
+    DuplicateId(RequestId),
+    /// A response to a request that was never sent.
+    UnknownResponse(RequestId),
+    /// Progress for a token that was never sent.
+    UnknownProgress,
+    /// A message of a subscription that was never asked for.
+    UnknownSubscription(RequestId),
+    /// The params of a notification do not fit its method.
+    BadParams(Method),
+    /// A method that the peer's side does not send.
+    WrongDirection(Method),
+    /// A request without an id, or a notification with one.
+    WrongKind(Method),
+    /// A request that this side has not declared a capability for, or that the revision does not have.
+    NotSupported(Method),
+    /// A request that needs something of its sender which that has not declared, such as an extension.
+    Undeclared(Capability),
+    /// A message before the handshake allows it.
+    NotReady(MethodName<'a>),
+    /// `initialize` for the second time; the first one stays.
+    SecondInitialize,
+    /// A batch with more members than the limit, or without any.
+    BatchSize,
+    /// More requests in flight than the limit; this one was refused.
+    TooManyRequests,
+    /// A request from a server of the modern era.
+    UnexpectedRequest(MethodName<'a>),
+    /// A change on a subscription that the server has not acknowledged.
+    Unacknowledged(Method),
+    /// A request of the modern era whose `_meta` lacks what it needs.
+    BadMeta,
+    /// A request of the modern era in a revision that is not served.
+    UnsupportedVersion,
+    /// A request whose headers do not say what its body says.
+    HeaderMismatch,
+    /// A tool that cannot be offered over HTTP (2026-07-28). It was left out of the list.
+    UnusableTool {
+        /// The tool.
+        tool: String,
+        /// Why.
+        why: InvalidHeaderParam,
+    },
+}
+
+impl Violation<'_> {
+    /// A copy that does not borrow.
+    #[must_use]
+    pub fn into_owned(self) -> Violation<'static> {
+        match self {
+            Self::Malformed(defect) => Violation::Malformed(defect),
+            Self::Noise(bytes) => Violation::Noise(Cow::Owned(bytes.into_owned())),
+            Self::Oversized => Violation::Oversized,
+            Self::Truncated => Violation::Truncated,
+            Self::DuplicateId(id) => Violation::DuplicateId(id),
+            Self::UnknownResponse(id) => Violation::UnknownResponse(id),
+            Self::UnknownProgress => Violation::UnknownProgress,
+            Self::UnknownSubscription(id) => Violation::UnknownSubscription(id),
+            Self::BadParams(method) => Violation::BadParams(method),
+            Self::WrongDirection(method) => Violation::WrongDirection(method),
+            Self::WrongKind(method) => Violation::WrongKind(method),
+            Self::NotSupported(method) => Violation::NotSupported(method),
+            Self::Undeclared(capability) => Violation::Undeclared(capability),
+            Self::NotReady(method) => Violation::NotReady(method.into_owned()),
+            Self::SecondInitialize => Violation::SecondInitialize,
+            Self::BatchSize => Violation::BatchSize,
+            Self::TooManyRequests => Violation::TooManyRequests,
+            Self::UnexpectedRequest(method) => Violation::UnexpectedRequest(method.into_owned()),
+            Self::Unacknowledged(method) => Violation::Unacknowledged(method),
+            Self::BadMeta => Violation::BadMeta,
+            Self::UnsupportedVersion => Violation::UnsupportedVersion,
+            Self::HeaderMismatch => Violation::HeaderMismatch,
+            Self::UnusableTool { tool, why } => Violation::UnusableTool { tool, why },
+        }
+    }
+}
+
+impl fmt::Display for Violation<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(defect) => f.write_str(defect.message()),
+            Self::Noise(bytes) => write!(f, "not a message: {:?}", String::from_utf8_lossy(bytes)),
+            Self::Oversized => f.write_str("a message over the limit"),
+            Self::Truncated => f.write_str("the input ended in the middle of a message"),
+            Self::DuplicateId(id) => write!(f, "the id {} is in flight already", id.as_json()),
+            Self::UnknownResponse(id) => write!(f, "a response to {}, which was never sent", id.as_json()),
+            Self::UnknownProgress => f.write_str("progress for a token that was never sent"),
+            Self::UnknownSubscription(id) => write!(f, "{} is not a subscription", id.as_json()),
+            Self::BadParams(method) => write!(f, "the params of {method} do not fit"),
+            Self::WrongDirection(method) => write!(f, "{method} came from the wrong side"),
+            Self::WrongKind(method) => write!(f, "{method} came as the wrong kind of message"),
+            Self::NotSupported(method) => write!(f, "{method} was not offered"),
+            Self::Undeclared(capability) => {
+                write!(f, "a request that needs {}, which its sender has not declared", capability.path())
+            }
+            Self::NotReady(method) => write!(f, "{} came before the handshake allows it", excerpt(method.as_str())),
+            Self::SecondInitialize => f.write_str("initialize came twice"),
+            Self::BatchSize => f.write_str("a batch with too many members, or none"),
+            Self::TooManyRequests => f.write_str("too many requests in flight"),
+            Self::UnexpectedRequest(method) => write!(f, "the server asked for {}", excerpt(method.as_str())),
+            Self::Unacknowledged(method) => write!(f, "{method} came before the subscription was acknowledged"),
+            Self::BadMeta => f.write_str("_meta of a request is incomplete"),
+            Self::UnsupportedVersion => f.write_str("a request in a revision that is not served"),
+            Self::HeaderMismatch => f.write_str("a request whose headers do not say what its body says"),
+            Self::UnusableTool { tool, why } => write!(f, "the tool {:?} cannot be offered: {why}", excerpt(tool)),
+        }
+    }
+}
+
+/// Why a connection has ended. It is final; what waits to be written can still be flushed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CloseReason {
+    /// `close` was called.
+    Local,
+    /// The peer's input ended.
+    Eof,
+    /// The transport failed.
+    Broken,
+    /// The transport failed, and this is what is known of it: an error of the system, how a process ended.
+    Lost(String),
+    /// The server refused the handshake. Of a long message only the beginning is kept, and no data above 4 KiB.
+    Refused(ErrorObject),
+    /// The answer to `initialize` is not one.
+    BadHandshake(String),
+    /// The server chose a revision that this client does not speak.
+    UnsupportedVersion(String),
+    /// The server does not answer `server/discover` as one of 2026-07-28 does, so it is of an older revision, and this
+    /// client speaks none of those. The text says what it did instead.
+    LegacyServer(String),
+    /// The handshake was not answered in time.
+    HandshakeTimeout,
+    /// The peer did not answer [`Keepalive`](crate::connection::Keepalive) pings.
+    PeerSilent,
+    /// The peer asks and asks and does not read the answers.
+    PeerNotReading,
+    /// Too many lines in a row that hold no message.
+    TooMuchNoise,
+    /// Nobody has used the session for too long.
+    Expired,
+    /// The handshake did not get to the server, or its answer not back.
+    Failed(Failure),
+}
+
+impl CloseReason {
+    /// Whether this is how connections end when all goes well.
+    #[must_use]
+    pub const fn is_clean(&self) -> bool {
+        matches!(self, Self::Local | Self::Eof)
+    }
+}
+
+impl fmt::Display for CloseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Local => f.write_str("closed"),
+            Self::Eof => f.write_str("the peer closed the connection"),
+            Self::Broken => f.write_str("the transport failed"),
+            Self::Lost(why) => write!(f, "the transport failed: {why}"),
+            Self::Refused(error) => write!(f, "the server refused the handshake: {error}"),
+            Self::BadHandshake(why) => write!(f, "the answer to initialize is malformed: {why}"),
+            Self::UnsupportedVersion(version) => write!(f, "the server chose the unsupported version {version:?}"),
+            Self::LegacyServer(why) => write!(f, "the server is of an older revision than this client speaks: {why}"),
+            Self::HandshakeTimeout => f.write_str("the handshake was not answered in time"),
+            Self::PeerSilent => f.write_str("the peer does not answer pings"),
+            Self::PeerNotReading => f.write_str("the peer does not read its answers"),
+            Self::TooMuchNoise => f.write_str("too many lines that are no messages"),
+            Self::Failed(failure) => write!(f, "the handshake failed: {failure}"),
+            Self::Expired => f.write_str("nobody has used the session for too long"),
+        }
+    }
+}
+
+impl core::error::Error for CloseReason {}
+
+pub(crate) fn syntax_at(error: Utf8Error) -> Defect {
+    Defect::Syntax(error.valid_up_to())
+}

@@ -1,0 +1,288 @@
+//! How much a connection may hold.
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crate::{
+    rpc::ReplyKey,
+    schema::{LoggingLevel, TraceContext},
+};
+
+/// Bounds of one connection. Memory stays under what they add up to, whatever the peer does: [`memory`](Self::memory) says
+/// how much that is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Bytes of one message, either way. Default 16 MiB: images and files travel inside messages.
+    pub frame_bytes: usize,
+    /// Brackets open at once, at most 128. Default 128, which is what typed decoding goes down to as well.
+    pub json_depth: u32,
+    /// Requests of ours in flight. Default 16,384.
+    pub calls: usize,
+    /// Bytes of requests of ours in flight that are kept because they may have to be sent again, and of what came to
+    /// them meanwhile (2026-07-28). Beyond it new requests are refused. Default 64 MiB, as for requests of the peer.
+    pub call_bytes: usize,
+    /// Requests of the peer in flight, those included that it cancelled and that are still worked on.
+    /// Default 16,384: enough for a client that fires all it has, small against the memory of its params.
+    pub requests: usize,
+    /// Bytes of the peer's requests in flight: as they came in, and what is kept of them decoded (2026-07-28: who asks, what
+    /// it can do, what it wants to hear of). Default 64 MiB: four of the largest messages.
+    pub request_bytes: usize,
+    /// Bytes that wait to be written, beyond which new messages of ours are refused. The entry of a message in the queue
+    /// counts, too, so that many small ones take no more room than a few large ones. What is written once for each
+    /// subscription counts that often. The answers of batches (2025-03-26) that wait for the rest of their batch are bounded
+    /// by as much again. Default 64 MiB.
+    pub outbox_bytes: usize,
+    /// What the core's own answers (to pings, to bad requests) may add to that. A peer that makes it necessary and
+    /// does not read is disconnected. Default 1 MiB.
+    pub control_bytes: usize,
+    /// Members of a batch (2025-03-26). Default 1,024.
+    pub batch_members: usize,
+    /// Answers to lines that are not JSON, for the life of the connection; further ones are only counted.
+    /// Default 16: enough to debug with, too few to be used as an amplifier.
+    pub parse_errors: u32,
+    /// Lines in a row that hold no message before a client gives up on what cannot be a server. Default 4,096.
+    pub noise_lines: u32,
+    /// Tasks of the peer whose progress is still followed after the request that started them was answered.
+    /// The oldest is forgotten first. Default 1,024.
+    pub tasks: usize,
+    /// How often one call may be answered with questions (2026-07-28). Default 16.
+    pub rounds: u32,
+    /// Questions in one answer (2026-07-28). Default 64.
+    pub questions: usize,
+    /// Questions that one task may ask in all, for calls that have become tasks (2026-07-28). Default 1,024.
+    pub task_questions: usize,
+    /// Subscriptions that a client may hold open (2026-07-28). Default 64.
+    pub subscriptions: usize,
+    /// How often in a row a subscription that the server ends is opened again (2026-07-28, see
+    /// [`RequestOptions::relisten`]). Default 8: with the pauses between them, about half a minute of a server that starts
+    /// anew.
+    pub relistens: u32,
+    /// Results that a client keeps to use them again (2026-07-28). 0 keeps none. Default 1,024: every page of the lists of
+    /// a few large servers.
+    pub cache_entries: usize,
+    /// What they may take, in bytes. Default 16 MiB: as much as the largest message.
+    pub cache_bytes: usize,
+    /// How long [reading may be paused](crate::connection::Connection::wants_input) without progress: no byte of output leaves, and no
+    /// request is answered. After that input is wanted, and what is beyond these limits is refused. It is looked at when
+    /// it is over, so a pause lasts less than twice as long after the last progress. Zero never pauses. Default 30 seconds:
+    /// more than a peer takes that is busy, less than the idle timeout of a request.
+    pub input_pause: Duration,
+    /// How long answers may take after the peer's input has ended or `close` was called. Default 5 seconds.
+    pub drain: Duration,
+}
+
+impl Limits {
+    /// What a peer says of itself may take this much, decoded, however small the limit for messages is.
+    const SELF_DESCRIPTION: usize = 16 << 10;
+
+    /// The bytes that the next request of the peer may take: room for it is kept free while input is wanted.
+    pub(crate) fn next_request(&self) -> usize {
+        self.frame_bytes.min(self.request_bytes / 2)
+    }
+
+    /// What a peer may say of itself, or of what it wants to hear, in the bytes that it takes decoded.
+    pub(crate) fn described_bytes(&self) -> usize {
+        self.frame_bytes.max(Self::SELF_DESCRIPTION)
+    }
+
+    /// The most bytes that a connection and its [`LineDecoder`](crate::codec::LineDecoder) ever have from the allocator,
+    /// beside twice the largest chunk that is fed into the latter. It is reached by nothing but a peer that means to; an
+    /// idle connection has a few kilobytes. Events are to be taken as they come: what the application keeps of them is its
+    /// own, and so are the configuration and the buffer that is written from.
+    ///
+    /// It adds up
+    /// - what waits to be written, four times: [`outbox_bytes`](Self::outbox_bytes),
+    ///   [`control_bytes`](Self::control_bytes) and one message. Its buffers grow by doubling, and hold what has left until
+    ///   that is more than what has not;
+    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for answers that wait for the rest of their batch (2025-03-26);
+    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and [`call_bytes`](Self::call_bytes)
+    ///   twice;
+    /// - ten messages: in the line decoder, in events, in what the peer says of itself, in requests of ours beyond
+    ///   `call_bytes`, and on the way from one to the other;
+    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls), [`batch_members`](Self::batch_members),
+    ///   [`tasks`](Self::tasks), [`questions`](Self::questions), [`subscriptions`](Self::subscriptions) and
+    ///   [`cache_entries`](Self::cache_entries);
+    /// - and 256 KiB of small buffers for the next request.
+    #[must_use]
+    pub fn memory(&self) -> usize {
+        const ENTRY: usize = 1 << 10;
+        const SPARE: usize = 256 << 10;
+        let sum = |parts: &[usize]| parts.iter().fold(0usize, |sum, part| sum.saturating_add(*part));
+        let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
+        let held = sum(&[self.outbox_bytes, self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
+        let messages = self.described_bytes().saturating_mul(10);
+        let entries = sum(&[
+            self.requests.saturating_mul(2),
+            self.calls,
+            self.batch_members,
+            self.tasks,
+            self.questions,
+            self.subscriptions,
+            self.cache_entries,
+        ]);
+        sum(&[waiting, held, messages, entries.saturating_mul(ENTRY), SPARE])
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            frame_bytes: 16 << 20,
+            json_depth: 128,
+            calls: 16_384,
+            call_bytes: 64 << 20,
+            requests: 16_384,
+            request_bytes: 64 << 20,
+            outbox_bytes: 64 << 20,
+            control_bytes: 1 << 20,
+            batch_members: 1024,
+            parse_errors: 16,
+            noise_lines: 4096,
+            tasks: 1024,
+            subscriptions: 64,
+            relistens: 8,
+            cache_entries: 1024,
+            cache_bytes: 16 << 20,
+            rounds: 16,
+            questions: 64,
+            task_questions: 1024,
+            input_pause: Duration::from_secs(30),
+            drain: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How a request is made: how long it may take, and what it says beside its params.
+///
+/// Both times count from the call of `request`, so time in the outbox counts too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestOptions {
+    /// How long the peer may be silent about this request; its progress starts the time anew.
+    /// `None` means forever, and has to be said. Default 60 seconds.
+    pub idle_timeout: Option<Duration>,
+    /// How long it may take in all, whatever progress it makes. `None` means forever, and has to be said.
+    /// Default 30 minutes.
+    pub total_timeout: Option<Duration>,
+    /// Whether to ask for progress. Without it nothing moves the idle deadline. Default true.
+    pub progress: bool,
+    /// The least severe log messages to be sent about this request (2026-07-28; in a session, see `logging/setLevel`).
+    /// Default: none at all.
+    pub log_level: Option<LoggingLevel>,
+    /// Which distributed trace the request belongs to. Default: none.
+    pub trace: Option<Arc<TraceContext>>,
+    /// Whether to ask the server even if there is a result that is still good (2026-07-28). Default false.
+    pub fresh: bool,
+    /// Whether `subscriptions/listen` (2026-07-28) is sent again, after a pause, when the server ends the subscription;
+    /// the server acknowledges it anew then. After [`Limits::relistens`] in a row the call ends. Default false.
+    pub relisten: bool,
+    /// The request of the peer on whose behalf this one is made: it travels on that one's stream, where a binding has
+    /// several. Default: none.
+    pub cause: Option<ReplyKey>,
+    /// Whether a task that the request becomes is followed until it is over (2026-07-28): the request ends with what the
+    /// task comes to, its times are those of both together, and cancelling it cancels the task. Otherwise it ends with
+    /// the task itself, a [`CreateTaskResult`](crate::schema::tasks_extension::CreateTaskResult). Default true.
+    pub follow_task: bool,
+}
+
+impl Default for RequestOptions {
+    fn default() -> Self {
+        Self {
+            idle_timeout: Some(Duration::from_secs(60)),
+            total_timeout: Some(Duration::from_secs(30 * 60)),
+            ..Self::forever()
+        }
+    }
+}
+
+impl RequestOptions {
+    /// Both times `timeout`: progress does not prolong it, and is not asked for.
+    #[must_use]
+    pub const fn within(timeout: Duration) -> Self {
+        Self {
+            idle_timeout: Some(timeout),
+            total_timeout: Some(timeout),
+            progress: false,
+            log_level: None,
+            trace: None,
+            fresh: false,
+            relisten: false,
+            cause: None,
+            follow_task: true,
+        }
+    }
+
+    /// No deadline at all. The request ends when it is answered or cancelled, or with the connection.
+    #[must_use]
+    pub const fn forever() -> Self {
+        Self {
+            idle_timeout: None,
+            total_timeout: None,
+            progress: true,
+            log_level: None,
+            trace: None,
+            fresh: false,
+            relisten: false,
+            cause: None,
+            follow_task: true,
+        }
+    }
+}
+
+/// Pauses that become longer, for what the peer has put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backoff {
+    /// The first pause. Each further one is twice as long. Default 250 milliseconds.
+    pub first: Duration,
+    /// The longest one. Default 8 seconds.
+    pub most: Duration,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self { first: Duration::from_millis(250), most: Duration::from_secs(8) }
+    }
+}
+
+impl Backoff {
+    /// The `n`th pause; none for 0.
+    #[must_use]
+    pub fn pause(self, n: u32) -> Duration {
+        let Some(doubled) = n.checked_sub(1) else { return Duration::ZERO };
+        1u32.checked_shl(doubled).map_or(self.most, |factor| self.first.saturating_mul(factor)).min(self.most)
+    }
+}
+
+/// How often a task is looked at that a request has become (2026-07-28), within what its server asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Polling {
+    /// The pause where the server does not say how long it should be. Default 2 seconds.
+    pub usual: Duration,
+    /// The shortest pause, whatever the server says. Default 50 milliseconds.
+    pub least: Duration,
+    /// The longest pause, whatever the server says. Default 1 hour.
+    pub most: Duration,
+}
+
+impl Default for Polling {
+    fn default() -> Self {
+        Self { usual: Duration::from_secs(2), least: Duration::from_millis(50), most: Duration::from_secs(3600) }
+    }
+}
+
+impl Polling {
+    /// The pause where the server wants `interval`, or does not say.
+    #[must_use]
+    pub fn pause(self, interval: Option<Duration>) -> Duration {
+        interval.unwrap_or(self.usual).min(self.most).max(self.least)
+    }
+}
+
+/// Pings that find out whether a quiet peer is still there (specification, utilities, ping).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalive {
+    /// How long the peer may be quiet before it is pinged, and how long it may take to say anything after that.
+    pub interval: Duration,
+    /// Unanswered pings in a row that end the connection.
+    pub missed: u32,
+}

@@ -1,0 +1,27 @@
+//! The types that users of a connection see: configuration, events, errors. Plain data.
+
+mod arrival;
+mod config;
+mod context;
+pub(crate) mod error;
+mod event;
+mod failure;
+mod in_flight;
+mod limits;
+mod metrics;
+mod opening;
+mod poll;
+mod snapshot;
+
+pub use arrival::{Arrival, Principal};
+pub use config::{ClientConfig, ServerConfig, Settings};
+pub use context::{RequestContext, TaskProgress};
+pub use error::{CloseReason, SendError, Violation};
+pub use event::{CancelCause, Event, Outcome, Progress};
+pub use failure::Failure;
+pub use in_flight::{InboundRequest, OutboundRequest, RequestState};
+pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
+pub use metrics::{Stats, Usage};
+pub use opening::Opening;
+pub use poll::{Deadline, Room, Route, Transmit, Wake};
+pub use snapshot::Standing;
