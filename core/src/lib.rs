@@ -158,10 +158,13 @@ extern crate std;
 
 pub mod cache;
 pub mod codec;
+mod collections;
 pub mod connection;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod protocol;
 pub mod rpc;
 pub mod schema;
+#[cfg(test)]
+mod test_rng;
 pub mod wire;

@@ -12,15 +12,17 @@ mod key;
 use alloc::{boxed::Box, collections::BTreeMap, string::String, sync::Arc};
 use core::time::Duration;
 
-pub use key::CacheKey;
+use key::{Question, Slot};
 
 use crate::{
+    collections::Empty,
     protocol::Method,
-    rpc::{Empty, Timestamp},
+    rpc::Timestamp,
     schema::{CacheHints, ResultType},
     wire::RawJson,
 };
-use key::{Question, Slot};
+
+pub use key::CacheKey;
 
 /// Results by the requests that they answered, as many as fit into its bounds: what was used least lately goes first.
 ///

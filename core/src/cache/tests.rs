@@ -263,7 +263,7 @@ fn agrees_with_a_plain_list_under_random_operations() {
     ];
     let mut state = 5u64;
     let mut next = |n: u64| {
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         usize::try_from((state >> 33) % n).expect("small")
     };
     let (mut cache, mut model) = (Cache::new(1000, usize::MAX), Vec::<Kept>::new());
@@ -305,7 +305,7 @@ fn memory_stays_within_its_bound_whatever_comes() {
     let mut cache = Cache::new(50, BYTES);
     let mut state = 9u64;
     for step in 0..5_000u64 {
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         let len = (state >> 33) % 6_000;
         let text = format!("{{\"ttlMs\":1000,\"x\":\"{}\"}}", "y".repeat(len as usize));
         let key = key(Method::ListTools, &format!("{{\"cursor\":\"{}\"}}", (state >> 20) % 100));

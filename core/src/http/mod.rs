@@ -9,7 +9,6 @@ mod media;
 mod names;
 mod policy;
 mod replay;
-mod row;
 pub mod server;
 mod session_id;
 

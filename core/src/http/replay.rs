@@ -3,8 +3,7 @@
 use alloc::{boxed::Box, collections::VecDeque};
 use core::{fmt, time::Duration};
 
-use super::row::Row;
-use crate::rpc::Timestamp;
+use crate::{collections::Row, rpc::Timestamp};
 
 /// Keeps what a session has sent.
 ///

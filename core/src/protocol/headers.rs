@@ -222,7 +222,7 @@ mod tests {
         let mut state = 1_u64;
         for _ in 0..20_000 {
             let mut value = String::new();
-            crate::wire::dice::roll(&mut state);
+            crate::test_rng::roll(&mut state);
             for piece in 0..(state >> 61) {
                 let pieces = ["=?base64?", "?=", " ", "\t", "a", "é", "\n", "=", "?", "Z"];
                 value.push_str(pieces[(state >> (6 * piece + 8)) as usize % pieces.len()]);

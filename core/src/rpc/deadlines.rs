@@ -115,7 +115,7 @@ mod tests {
         let mut deadlines = Deadlines::new();
         let mut state = 3u64;
         for step in 0..20_000u64 {
-            crate::wire::dice::roll(&mut state);
+            crate::test_rng::roll(&mut state);
             let at = Timestamp::from_nanos(step + (state >> 40) % 500);
             let some_key = model.keys().nth((state >> 20) as usize % (model.len() + 1)).copied();
             match (state >> 60, some_key) {

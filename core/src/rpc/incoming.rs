@@ -5,8 +5,11 @@ use core::hash::BuildHasher;
 
 use foldhash::quality::FixedState;
 
-use super::{ByHash, Deadlines, Empty, Rare, Since, Slots, Timestamp};
-use crate::wire::RequestId;
+use super::{Deadlines, Since, Timestamp};
+use crate::{
+    collections::{ByHash, Empty, Rare, Slots},
+    wire::RequestId,
+};
 
 /// A request of the peer, which is owed exactly one answer.
 ///

@@ -3,8 +3,11 @@
 use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::{fmt, mem, ops::Range};
 
-use super::{CallId, Empty, Rare, ReplyKey, own_answers::OwnAnswers};
-use crate::wire::{Message, RequestId, encode::line_break};
+use super::{CallId, ReplyKey, own_answers::OwnAnswers};
+use crate::{
+    collections::{Empty, Rare},
+    wire::{Message, RequestId, encode::line_break},
+};
 
 /// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being copied.
 const LARGE: usize = 8 * 1024;

@@ -5,7 +5,8 @@ use core::time::Duration;
 
 use hashbrown::HashMap;
 
-use super::{Deadlines, InARow, Since, Timestamp};
+use super::{Deadlines, Since, Timestamp};
+use crate::collections::InARow;
 
 /// A request of ours. Never reused within a connection.
 ///
@@ -326,7 +327,7 @@ mod tests {
         for (share, seed) in [(1, 1_u64), (2, 2), (10, 3), (1000, 4)] {
             let (mut table, mut model, mut state) = (Outgoing::<()>::new(1), BTreeSet::new(), seed);
             for _ in 0..2_000 {
-                crate::wire::dice::roll(&mut state);
+                crate::test_rng::roll(&mut state);
                 let call = table.insert(Timestamp::ZERO, (), false, None, None);
                 if (state >> 40).is_multiple_of(share) {
                     table.note_own(call);

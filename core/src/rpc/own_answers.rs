@@ -2,11 +2,8 @@
 
 use alloc::collections::BTreeSet;
 
-use super::{
-    Empty,
-    outbox::{Number, Queue},
-};
-use crate::wire::RequestId;
+use super::outbox::{Number, Queue};
+use crate::{collections::Empty, wire::RequestId};
 
 /// The answers that wait, by the hashes of the ids that they answer. They are entered when somebody asks for one, each once:
 /// most peers never take back a request that was answered at once.

@@ -5,17 +5,15 @@
 //!
 //! Spec: [capabilities](https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation)
 
-use super::{At, Extensions, Map, macros::*};
+use super::{
+    At, Extensions, Map,
+    extensions::{SKILLS_EXTENSION, TASKS_EXTENSION},
+};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
+    schema::base::macros::*,
     wire::{JsonObject, RawJson},
 };
-
-/// The name of the tasks extension among the `extensions`.
-pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
-
-/// The name of the skills extension among the `extensions`.
-pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 object! {
     /// What a client can do.

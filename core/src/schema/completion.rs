@@ -4,7 +4,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Map, macros::*};
+use super::Map;
+use crate::schema::base::macros::*;
 
 object! {
     /// Params of `completion/complete`.

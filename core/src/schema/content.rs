@@ -2,7 +2,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, is_base64, is_media_type, macros::*};
+use super::{Annotations, Icon, Meta, ResourceContents, encode_base64, is_base64, is_media_type};
+use crate::schema::base::macros::*;
 
 union! {
     /// One piece of content, in tool results and prompts.

@@ -4,7 +4,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{CacheScope, ServerCapabilities, macros::*};
+use super::{CacheScope, ServerCapabilities};
+use crate::schema::base::macros::*;
 
 object! {
     /// Params of `server/discover`. Since 2026-07-28.

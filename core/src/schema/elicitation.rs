@@ -7,14 +7,14 @@ use alloc::{string::String, vec::Vec};
 use serde_core::{Deserialize, Deserializer};
 use serde_json::{Error, Number};
 
-use super::{
-    ElicitSchema, Map, Request, TaskMetadata,
-    decode::{Member, read_from},
-    encode::{Output, absent, through_write},
-    macros::*,
-};
+use super::{ElicitSchema, Map, Request, TaskMetadata};
 use crate::{
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
+    schema::base::{
+        decode::{Member, read_from},
+        encode::{Output, absent, through_write},
+        macros::*,
+    },
     wire::{
         Json,
         reader::{Reader, read},

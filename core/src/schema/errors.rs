@@ -4,9 +4,10 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{At, ClientCapabilities, ElicitUrlParams, macros::*};
+use super::{At, ClientCapabilities, ElicitUrlParams};
 use crate::{
     protocol::{CapabilitySet, ProtocolVersion},
+    schema::base::macros::*,
     wire::{ErrorCode, ErrorObject},
 };
 

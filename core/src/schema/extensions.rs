@@ -5,15 +5,21 @@ use core::fmt;
 
 use serde_core::{Deserialize, Deserializer};
 
-use super::{
-    Map, TASKS_EXTENSION,
-    decode::{Member, read_from},
-    encode::{Entries, Output, through_write},
-};
+use super::Map;
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, VersionSet, check_extension_name},
+    schema::base::{
+        decode::{Member, read_from},
+        encode::{Entries, Output, through_write},
+    },
     wire::{JsonObject, reader::Reader},
 };
+
+/// The name of the tasks extension among the `extensions`.
+pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// The name of the skills extension among the `extensions`.
+pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Extensions and their settings, `{}` where there is nothing to set.
 ///

@@ -6,14 +6,14 @@ use alloc::{string::String, vec::Vec};
 
 use serde_json::{Error, Number};
 
-use super::{
-    Extra, Map,
-    decode::{Member, Wanted},
-    encode::{Output, absent},
-    macros::*,
-};
+use super::{Extra, Map};
 use crate::{
     protocol::ProtocolVersion,
+    schema::base::{
+        decode::{Member, Wanted},
+        encode::{Output, absent},
+        macros::*,
+    },
     wire::reader::{Reader, read},
 };
 
@@ -264,8 +264,8 @@ macro_rules! kinds {
                 u: &mut arbitrary::Unstructured<'_>,
                 version: Option<ProtocolVersion>,
             ) -> arbitrary::Result<Self> {
-                super::arbitrary::one_of(u, version, &[
-                    $((<$Type as super::decode::Object>::VERSIONS, |u, version| {
+                crate::schema::base::arbitrary::one_of(u, version, &[
+                    $((<$Type as crate::schema::base::decode::Object>::VERSIONS, |u, version| {
                         super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant)
                     }),)*
                 ])

@@ -4,8 +4,8 @@
 
 use alloc::string::String;
 
-use super::{CreateMessageParams, ElicitParams, ListRootsParams, Map, Request, ResultType, macros::*};
-use crate::wire::JsonObject;
+use super::{CreateMessageParams, ElicitParams, ListRootsParams, Map, Request, ResultType};
+use crate::{schema::base::macros::*, wire::JsonObject};
 
 object! {
     /// A result that asks instead of answering. It has at least one of its two members. Since 2026-07-28.
@@ -100,5 +100,48 @@ impl From<ElicitParams> for InputRequest {
 impl From<ListRootsParams> for InputRequest {
     fn from(params: ListRootsParams) -> Self {
         Self::ListRoots(ListRootsRequest { params: Some(params), ..ListRootsRequest::default() })
+    }
+}
+
+#[cfg(feature = "arbitrary")]
+impl super::ArbitraryAt for JsonObject {
+    fn arbitrary_at(
+        u: &mut arbitrary::Unstructured<'_>,
+        _version: Option<crate::protocol::ProtocolVersion>,
+    ) -> arbitrary::Result<Self> {
+        Ok(Self::parse(crate::schema::base::arbitrary::spell_object(u, 3)?).unwrap_or_else(|_| Self::empty()))
+    }
+
+    #[allow(private_interfaces, reason = "see the trait")]
+    fn arbitrary_as(
+        u: &mut arbitrary::Unstructured<'_>,
+        version: Option<crate::protocol::ProtocolVersion>,
+        format: crate::schema::base::format::Format,
+    ) -> arbitrary::Result<Self> {
+        const SCHEMAS: [&str; 4] = [
+            r#"{"type":"object"}"#,
+            r#"{ "type": "object", "additionalProperties": false }"#,
+            r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"integer","maximum":9223372036854775808}},"required":["a"]}"#,
+            r##"{"$defs":{"b":{"oneOf":[{"const":1e-320},{"$ref":"#/$defs/b"}]}},"properties":{"b":{"$ref":"#/$defs/b"}},"type":"object"}"##,
+        ];
+        let object = match format {
+            crate::schema::base::format::Format::ObjectSchema => Self::parse(*u.choose(&SCHEMAS)?),
+            crate::schema::base::format::Format::Answer => match u.int_in_range(0..=2)? {
+                0 => Self::new(&super::At(
+                    &<super::ElicitResult as super::ArbitraryAt>::arbitrary_at(u, version)?,
+                    version,
+                )),
+                1 => Self::new(&super::At(
+                    &<super::CreateMessageResult as super::ArbitraryAt>::arbitrary_at(u, version)?,
+                    version,
+                )),
+                _ => Self::new(&super::At(
+                    &<super::ListRootsResult as super::ArbitraryAt>::arbitrary_at(u, version)?,
+                    version,
+                )),
+            },
+            _ => return super::ArbitraryAt::arbitrary_at(u, version),
+        };
+        Ok(object.unwrap_or_else(|_| Self::empty()))
     }
 }

@@ -4,7 +4,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{ClientCapabilities, Icon, ServerCapabilities, macros::*};
+use super::{ClientCapabilities, Icon, ServerCapabilities};
+use crate::schema::base::macros::*;
 
 object! {
     /// The name and version of a program that speaks the protocol.

@@ -8,14 +8,14 @@ use core::fmt;
 use serde_core::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Error;
 
-use super::{
-    EmptyResult,
-    decode::{Member, read_from},
-    encode::Output,
-    macros::*,
-};
+use super::EmptyResult;
 use crate::{
     protocol::ProtocolVersion,
+    schema::base::{
+        decode::{Member, read_from},
+        encode::Output,
+        macros::*,
+    },
     wire::{Json, excerpt, reader::Reader},
 };
 

@@ -11,26 +11,16 @@ use super::{
     Request, ResourceUpdatedParams, ResourcesListChangedParams, ResultType, RootsListChangedParams, SetLevelParams,
     SubscribeParams, SubscriptionsAcknowledgedParams, SubscriptionsListenParams, TaskStatusParams,
     ToolsListChangedParams, UnsubscribeParams,
-    encode::{Output, absent, through_write},
     tasks_extension::{
         CancelTaskParams as ExtCancelTaskParams, CreateTaskResult as ExtCreateTaskResult,
         GetTaskParams as ExtGetTaskParams, TaskParams as ExtTaskParams, UpdateTaskParams as ExtUpdateTaskParams,
     },
 };
 use crate::{
-    protocol::{Method, ProtocolVersion, VersionSet},
+    protocol::{Method, ProtocolVersion},
+    schema::base::encode::{Output, absent, through_write},
     wire::reader::read,
 };
-
-/// The revisions in which params of `method` occur: also those where they travel inside of a result.
-pub(crate) const fn versions(method: Method) -> VersionSet {
-    match method {
-        Method::CreateMessage | Method::ListRoots | Method::Elicit => {
-            method.versions().union(VersionSet::only(ProtocolVersion::V2026_07_28))
-        }
-        _ => method.versions(),
-    }
-}
 
 macro_rules! messages {
     (
@@ -141,7 +131,7 @@ macro_rules! messages {
                 u: &mut arbitrary::Unstructured<'_>,
                 version: Option<ProtocolVersion>,
             ) -> arbitrary::Result<Self> {
-                super::arbitrary::one_of(u, version, &[$((
+                crate::schema::base::arbitrary::one_of(u, version, &[$((
                     Method::$Variant.versions(),
                     |u, version| super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant),
                 ),)*])
@@ -204,13 +194,13 @@ macro_rules! messages {
                 u: &mut arbitrary::Unstructured<'_>,
                 version: Option<ProtocolVersion>,
             ) -> arbitrary::Result<Self> {
-                super::arbitrary::one_of(u, version, &[
+                crate::schema::base::arbitrary::one_of(u, version, &[
                     $((
                         Method::$Variant.versions(),
                         |u, version| super::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant),
                     ),)*
                     $((
-                        VersionSet::only(ProtocolVersion::V2026_07_28),
+                        crate::protocol::VersionSet::only(ProtocolVersion::V2026_07_28),
                         |u, version| {
                             let other = super::ArbitraryAt::arbitrary_at(u, version)?;
                             Ok(Self::$Other(*u.choose(&$methods)?, other))

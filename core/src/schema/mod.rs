@@ -4,29 +4,22 @@
 //! of them may send, and [encoding for a revision](Encode) writes what that revision can read. Every object keeps the
 //! members that it does not know.
 
+mod base;
 mod capabilities;
-mod common;
 mod completion;
 mod content;
-mod decode;
 mod discover;
 mod elicitation;
-mod encode;
 mod errors;
 mod extensions;
-mod extra;
 mod form;
-mod format;
 mod input_required;
 mod lifecycle;
 mod logging;
-mod macros;
-mod map;
 mod messages;
-mod meta;
-mod one_or_many;
 mod progress;
 mod prompts;
+mod resource_contents;
 mod resources;
 mod roots;
 mod sampling;
@@ -37,22 +30,25 @@ pub mod tasks_extension;
 mod tools;
 mod trace;
 
-#[cfg(feature = "arbitrary")]
-mod arbitrary;
-
 use serde_core::de::DeserializeOwned;
 
 use crate::protocol::{CapabilitySet, Method};
 
 pub use crate::codec::{decode_base64, encode_base64, is_base64};
 #[cfg(feature = "arbitrary")]
-pub use arbitrary::ArbitraryAt;
+pub use base::arbitrary::ArbitraryAt;
+pub use base::common::{Annotations, CacheHints, CacheScope, Icon, IconTheme, ResultType, Role};
+pub use base::encode::{At, Encode, JsonLine};
+pub use base::extra::{Extra, ExtraIter};
+pub use base::format::{has_scheme, is_digest, is_fraction, is_media_type};
+pub use base::map::{Map, MapIter};
+pub use base::meta::{Meta, ProgressToken, RelatedTask, keys};
+pub use base::one_or_many::OneOrMany;
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
-    ListCapability, ResourcesCapability, RootsCapability, SKILLS_EXTENSION, SamplingCapability, SamplingTasks,
-    ServerCapabilities, ServerTaskRequests, ServerTasksCapability, TASKS_EXTENSION, ToolTasks,
+    ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
+    ServerTaskRequests, ServerTasksCapability, ToolTasks,
 };
-pub use common::{Annotations, CacheHints, CacheScope, Icon, IconTheme, ResultType, Role};
 pub use completion::{
     CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, CompletionReference,
     PromptReference, ResourceTemplateReference,
@@ -63,35 +59,30 @@ pub use elicitation::{
     ElicitAction, ElicitFormParams, ElicitMode, ElicitParams, ElicitResult, ElicitUrlParams, ElicitValue,
     ElicitationCompleteParams,
 };
-pub use encode::{At, Encode, JsonLine};
 pub use errors::{MissingRequiredClientCapability, UnsupportedProtocolVersion, UrlElicitationRequired};
-pub use extensions::Extensions;
-pub use extra::{Extra, ExtraIter};
+pub use extensions::{Extensions, SKILLS_EXTENSION, TASKS_EXTENSION};
 pub use form::{
     BooleanSchema, ElicitSchema, EnumOption, LegacyTitledEnumSchema, NumberKind, NumberSchema, PrimitiveSchema,
     StringFormat, StringSchema, TitledItems, TitledMultiSelectEnumSchema, TitledSingleSelectEnumSchema, UntitledItems,
     UntitledMultiSelectEnumSchema, UntitledSingleSelectEnumSchema,
 };
-pub use format::{has_scheme, is_digest, is_fraction, is_media_type};
 pub use input_required::{
     CreateMessageRequest, ElicitRequest, InputRequest, InputRequests, InputRequiredResult, InputResponses,
     ListRootsRequest, answer,
 };
 pub use lifecycle::{EmptyResult, Implementation, InitializeParams, InitializeResult, InitializedParams, PingParams};
 pub use logging::{LogMessageParams, LoggingLevel, SetLevelParams};
-pub use map::{Map, MapIter};
 pub use messages::{ClientNotification, ClientRequest, ClientResult, ServerNotification, ServerRequest, ServerResult};
-pub use meta::{Meta, RelatedTask, keys};
-pub use one_or_many::OneOrMany;
-pub use progress::{CancelledParams, ProgressParams, ProgressToken};
+pub use progress::{CancelledParams, ProgressParams};
 pub use prompts::{
     GetPromptParams, GetPromptResult, ListPromptsParams, ListPromptsResult, Prompt, PromptArgument, PromptMessage,
     PromptsListChangedParams,
 };
+pub use resource_contents::{BlobResourceContents, ResourceContents, TextResourceContents};
 pub use resources::{
-    BlobResourceContents, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
-    ListResourcesResult, ReadResourceParams, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
-    ResourceUpdatedParams, ResourcesListChangedParams, SubscribeParams, TextResourceContents, UnsubscribeParams,
+    ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams, ListResourcesResult,
+    ReadResourceParams, ReadResourceResult, Resource, ResourceTemplate, ResourceUpdatedParams,
+    ResourcesListChangedParams, SubscribeParams, UnsubscribeParams,
 };
 pub use roots::{ListRootsParams, ListRootsResult, Root, RootsListChangedParams};
 pub use sampling::{

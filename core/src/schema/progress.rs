@@ -7,11 +7,8 @@ use alloc::string::String;
 
 use serde_json::Number;
 
-use super::macros::*;
-use crate::wire::RequestId;
-
-/// What ties progress to a request: a string or an integer, chosen by the side that sent the request.
-pub type ProgressToken = RequestId;
+use super::ProgressToken;
+use crate::{schema::base::macros::*, wire::RequestId};
 
 object! {
     /// Params of `notifications/progress`.

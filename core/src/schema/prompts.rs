@@ -4,7 +4,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{CacheScope, ContentBlock, Icon, InputResponses, Map, Meta, Role, macros::*};
+use super::{CacheScope, ContentBlock, Icon, InputResponses, Map, Meta, Role};
+use crate::schema::base::macros::*;
 
 object! {
     /// Params of `prompts/list`.

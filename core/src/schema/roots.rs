@@ -4,7 +4,8 @@
 
 use alloc::{string::String, vec::Vec};
 
-use super::{Meta, macros::*};
+use super::Meta;
+use crate::schema::base::macros::*;
 
 object! {
     /// Params of `roots/list`. In 2026-07-28 the question travels inside of a result.

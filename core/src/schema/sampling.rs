@@ -7,12 +7,10 @@ use core::fmt;
 
 use serde_json::Number;
 
-use super::{
-    AudioContent, ContentBlock, ImageContent, Meta, OneOrMany, Role, TaskMetadata, TextContent, Tool,
-    format::is_fraction, macros::*,
-};
+use super::{AudioContent, ContentBlock, ImageContent, Meta, OneOrMany, Role, TaskMetadata, TextContent, Tool};
 use crate::{
     protocol::{Capability, CapabilitySet},
+    schema::base::{format::is_fraction, macros::*},
     wire::{Json, JsonObject},
 };
 

@@ -14,13 +14,16 @@ use serde_core::{
 };
 use serde_json::Error;
 
-use super::{
-    CacheScope, Resource,
-    decode::{Member, read_from},
-    encode::Output,
-    macros::*,
+use super::{CacheScope, Resource};
+use crate::{
+    protocol::ProtocolVersion,
+    schema::base::{
+        decode::{Member, read_from},
+        encode::Output,
+        macros::*,
+    },
+    wire::reader::Reader,
 };
-use crate::{protocol::ProtocolVersion, wire::reader::Reader};
 
 /// What a skill says instead of a list of files if those change all the time.
 const DYNAMIC: &str = "dynamic";

@@ -4,8 +4,8 @@
 
 use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
-use super::{Meta, keys, macros::*};
-use crate::{protocol::Method, wire::RequestId};
+use super::{Meta, keys};
+use crate::{protocol::Method, schema::base::macros::*, wire::RequestId};
 
 object! {
     /// Params of `subscriptions/listen`. Since 2026-07-28.

@@ -7,8 +7,12 @@ use alloc::{string::String, vec::Vec};
 
 use serde_core::de::DeserializeOwned;
 
-use super::{At, Encode, Meta, decode::peek, encode::Output, macros::*};
-use crate::{protocol::ProtocolVersion, wire::reader::read};
+use super::{At, Encode, Meta};
+use crate::{
+    protocol::ProtocolVersion,
+    schema::base::{decode::peek, encode::Output, macros::*},
+    wire::reader::read,
+};
 
 object! {
     /// The member `task` of params: run this request as a task. Only 2025-11-25.

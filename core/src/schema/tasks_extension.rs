@@ -8,8 +8,11 @@
 
 use alloc::string::String;
 
-use super::{EmptyResult, InputRequests, InputResponses, ResultType, TaskStatus, macros::*};
-use crate::wire::{ErrorCode, ErrorObject, Json, JsonObject};
+use super::{EmptyResult, InputRequests, InputResponses, ResultType, TaskStatus};
+use crate::{
+    schema::base::macros::*,
+    wire::{ErrorCode, ErrorObject, Json, JsonObject},
+};
 
 /// Declares an object that consists of the members of a task and a few more.
 macro_rules! task {

@@ -6,9 +6,10 @@ use alloc::{string::String, vec, vec::Vec};
 
 use serde_core::Serializer;
 
-use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, JsonLine, Meta, TaskMetadata, macros::*};
+use super::{CacheScope, ContentBlock, Encode, Icon, InputResponses, JsonLine, Meta, TaskMetadata};
 use crate::{
     protocol::{Capability, CapabilitySet, ProtocolVersion},
+    schema::base::macros::*,
     wire::{Json, JsonObject, RawJson},
 };
 

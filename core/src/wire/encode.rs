@@ -6,6 +6,8 @@ use serde_core::Serialize;
 
 use super::{ErrorObject, RequestId, escape, writer};
 
+pub(crate) use super::one_line::{line_break, raw};
+
 /// The result of appending the text of params or of a result.
 pub(crate) type Encoded = Result<(), serde_json::Error>;
 
@@ -64,25 +66,6 @@ pub(crate) fn error(out: &mut Vec<u8>, id: Result<&RequestId, MissingId>, error:
         raw(out, data.get());
     }
     out.extend_from_slice(b"}}");
-}
-
-/// Appends JSON that somebody else has written, on one line.
-///
-/// It may have line breaks. In JSON they stand between tokens only, where a space is as good. All other text is of our own
-/// making and has none.
-pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
-    let start = out.len();
-    out.extend_from_slice(json.as_bytes());
-    let mut rest = &mut out[start..];
-    while let Some(at) = line_break(rest) {
-        rest[at] = b' ';
-        rest = &mut rest[at + 1..];
-    }
-}
-
-/// Where a text is not one line.
-pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
-    memchr::memchr2(b'\n', b'\r', text)
 }
 
 /// Appends a JSON string.

@@ -120,7 +120,7 @@ mod tests {
         for _ in 0..3000 {
             let mut text = String::new();
             for _ in 0..20 {
-                crate::wire::dice::roll(&mut state);
+                crate::test_rng::roll(&mut state);
                 let run = usize::try_from(state >> 59).expect("five bits") * usize::from(state >> 40 & 3 > 0);
                 text.extend(core::iter::repeat_n(['x', ' ', 'é', '\u{7f}'][(state >> 50 & 3) as usize], run));
                 text.push(['"', '\\', '\n', '\u{0}', '\u{1f}', '!', '#', '\u{20ac}'][(state >> 36 & 7) as usize]);

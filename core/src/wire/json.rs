@@ -7,7 +7,7 @@ use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
 use super::{
-    RawJson, encode,
+    RawJson, one_line,
     reader::{RawText, read},
 };
 
@@ -133,7 +133,7 @@ impl JsonObject {
     }
 
     fn examined(self) -> Self {
-        if encode::line_break(self.0.as_bytes()).is_some() || RawJson::from(&self).is_ambiguous() {
+        if one_line::line_break(self.0.as_bytes()).is_some() || RawJson::from(&self).is_ambiguous() {
             return self;
         }
         let mut text = String::from(self.0);

@@ -5,10 +5,9 @@ use alloc::borrow::Cow;
 use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId,
     index::{Examined, Index, Indexing},
-    plain,
     scan::{ScanError, Scanner, StringToken},
     sole::{self, Seen},
-    unescape::unescape,
+    text::string,
 };
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
@@ -422,16 +421,6 @@ fn read_object<'a>(
     }
     let (members, text) = (members.end(scanner.left()).examined(Examined::Names), scanner.since(start));
     Ok(Passed { text, members, twice: seen.repeats(text) })
-}
-
-/// The text of a JSON string token; `None` for any other value.
-pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
-    let inner = token.strip_prefix('"')?.strip_suffix('"')?;
-    let escaped = match inner.as_bytes() {
-        short if short.len() <= 64 => !plain::is_plain(short),
-        long => memchr::memchr(b'\\', long).is_some(),
-    };
-    if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {

@@ -1,7 +1,5 @@
 //! JSON-RPC syntax: ids, messages, batches, error codes, encoding.
 
-#[cfg(test)]
-pub(crate) mod dice;
 pub(crate) mod encode;
 mod error;
 mod escape;
@@ -9,7 +7,9 @@ mod excerpt;
 mod id;
 pub(crate) mod index;
 mod json;
+mod members;
 mod message;
+mod one_line;
 #[cfg(feature = "http")]
 mod outline;
 mod plain;

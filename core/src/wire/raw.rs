@@ -8,10 +8,11 @@ use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 use super::{
     Json, JsonObject,
     index::{Examined, Index},
-    message::string,
-    reader::{deep, raw, read},
-    scan::{MAX_DEPTH, Scanner, StringToken, may_have},
+    members::{member_value, walk},
+    reader::{raw, read},
+    scan::{MAX_DEPTH, Scanner, may_have},
     sole::is_ambiguous,
+    text::string,
 };
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
@@ -43,7 +44,7 @@ impl<'a> RawJson<'a> {
     /// Whether it has a member twice that [decides](super::sole), or its `_meta` has: a peer would not accept it as params
     /// or as a result.
     pub(crate) fn is_ambiguous(&self) -> bool {
-        !self.index.is_examined(Examined::Meta) && is_ambiguous(self)
+        !self.index.is_examined(Examined::Meta) && is_ambiguous(&self.text)
     }
 
     /// Where its members are, as far as that is known.
@@ -97,7 +98,7 @@ impl<'a> RawJson<'a> {
         }
         let is_sole = self.index.is_sole(name);
         let mut value = None;
-        self.walk(|found, text| {
+        walk(&self.text, |found, text| {
             if found.is(name) {
                 value = Some(text);
             }
@@ -135,23 +136,7 @@ impl<'a> RawJson<'a> {
         if self.index.is_known() {
             return self.index.members(&self.text).all(|(name, value)| f(name, value));
         }
-        self.walk(|name, value| f(&name.shown(), value))
-    }
-
-    /// Whether `f` holds for all members, which are found in the text.
-    #[inline]
-    pub(super) fn walk<'b>(&'b self, mut f: impl FnMut(StringToken<'b>, &'b str) -> bool) -> bool {
-        let mut scanner = Scanner::new(&self.text, MAX_DEPTH);
-        let mut first = true;
-        if !scanner.eat(b'{') {
-            return true;
-        }
-        while let Ok(Some(name)) = scanner.next_member(mem::replace(&mut first, false)) {
-            if !member_value(&mut scanner).is_some_and(|value| f(name, value)) {
-                return false;
-            }
-        }
-        true
+        walk(&self.text, |name, value| f(&name.shown(), value))
     }
 
     /// Whether this is an object that has such a member, where it hardly ever has.
@@ -189,12 +174,6 @@ impl<'a> RawJson<'a> {
     pub fn is_null(&self) -> bool {
         self.text == "null"
     }
-}
-
-/// The value of a member, which begins here. Values of one's own may be nested deeper than the scanner follows.
-fn member_value<'a>(scanner: &mut Scanner<'a>) -> Option<&'a str> {
-    let start = scanner.position();
-    scanner.value(1).ok().or_else(|| deep(scanner, start).ok())
 }
 
 impl PartialEq for RawJson<'_> {

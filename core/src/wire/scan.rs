@@ -508,7 +508,7 @@ mod tests {
         let mut valid = 0;
         for _ in 0..200_000 {
             let mut text = String::new();
-            crate::wire::dice::roll(&mut state);
+            crate::test_rng::roll(&mut state);
             for i in 0..(state >> 60) % 9 {
                 text.push_str(parts[(state >> (5 * i)) as usize % parts.len()]);
             }

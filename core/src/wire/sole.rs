@@ -3,7 +3,7 @@
 //! Two readers of one text could otherwise take it for two messages: one reads the first member, the other one the last.
 //! Other members, such as the arguments of a tool, belong to users. Of those the last one counts, for every reader.
 
-use super::{RawJson, scan::StringToken};
+use super::{members::walk, scan::StringToken};
 
 macro_rules! names {
     ($($number:literal $name:literal)*) => {
@@ -84,7 +84,7 @@ pub(super) const fn bit(name: &[u8]) -> u64 {
 #[cold]
 fn repeats(object: &str) -> bool {
     let (mut names, mut twice) = (0_u64, false);
-    RawJson::trusted(object).walk(|name, _| {
+    walk(object, |name, _| {
         let number = if name.escaped { of_escaped(name) } else { number(name.inner) };
         let bit = number.map_or(0, |number| 1 << number);
         twice |= names & bit != 0;
@@ -97,13 +97,13 @@ fn repeats(object: &str) -> bool {
 /// Whether params or a result that an application wrote, or their `_meta`, have a member twice that decides: a peer with the
 /// same rule would not accept that.
 #[cold]
-pub(super) fn is_ambiguous(object: &RawJson<'_>) -> bool {
+pub(super) fn is_ambiguous(object: &str) -> bool {
     let (mut seen, mut meta) = (Seen::default(), false);
-    object.walk(|name, value| {
+    walk(object, |name, value| {
         seen.add(name);
         if value.starts_with('{') && name.is("_meta") {
             let mut inside = Seen::default();
-            RawJson::trusted(value).walk(|name, _| {
+            walk(value, |name, _| {
                 inside.add(name);
                 true
             });
@@ -111,7 +111,7 @@ pub(super) fn is_ambiguous(object: &RawJson<'_>) -> bool {
         }
         true
     });
-    seen.repeats(object.get()) || meta
+    seen.repeats(object) || meta
 }
 
 #[cold]
@@ -182,7 +182,7 @@ mod tests {
             (r#"{"_meta":{"own":{"name":1,"name":2}}}"#, false),
             (r#"{"own":{"name":1,"name":2}}"#, false),
         ] {
-            assert_eq!(super::is_ambiguous(&crate::wire::RawJson::trusted(object)), expected, "{object}");
+            assert_eq!(super::is_ambiguous(object), expected, "{object}");
             for key in ["params", "result"] {
                 let head = if key == "params" { r#""method":"a","# } else { "" };
                 let text = format!(r#"{{"jsonrpc":"2.0","id":1,{head}"{key}":{object}}}"#);

@@ -1,9 +1,9 @@
 //! Bytes as text, and text as JSON.
 
-use alloc::vec::Vec;
+use alloc::{borrow::Cow, vec::Vec};
 use core::str::Utf8Error;
 
-use super::escape;
+use super::{escape, plain, unescape::unescape};
 
 /// The text that `bytes` are, such as the text of a frame. With the feature `simd` it looks at vectors of them at a time.
 ///
@@ -28,6 +28,16 @@ pub fn text(bytes: &[u8]) -> Result<&str, Utf8Error> {
 /// ```
 pub fn quote(out: &mut Vec<u8>, text: &str) {
     escape::string(out, text);
+}
+
+/// The text of a JSON string token; `None` for any other value.
+pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
+    let inner = token.strip_prefix('"')?.strip_suffix('"')?;
+    let escaped = match inner.as_bytes() {
+        short if short.len() <= 64 => !plain::is_plain(short),
+        long => memchr::memchr(b'\\', long).is_some(),
+    };
+    if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }
 }
 
 #[cfg(test)]

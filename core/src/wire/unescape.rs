@@ -126,7 +126,7 @@ mod tests {
         for _ in 0..3000 {
             let mut written = String::new();
             for _ in 0..40 {
-                crate::wire::dice::roll(&mut state);
+                crate::test_rng::roll(&mut state);
                 // Halves of pairs are rare, or nothing else would be tried.
                 let choice = (state >> 33) as usize % 200;
                 written.push_str(

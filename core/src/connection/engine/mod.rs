@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use crate::{
     cache::Cache,
+    collections::Rare,
     connection::{
         state::{
             batch::Batches,
@@ -27,7 +28,7 @@ use crate::{
         },
     },
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, Rare, ReplyKey, State, Timestamp},
+    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, State, Timestamp},
     schema::LoggingLevel,
 };
 

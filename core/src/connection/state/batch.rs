@@ -6,7 +6,8 @@ use alloc::{
 };
 
 use crate::{
-    rpc::{Empty, ReplyKey, Slots},
+    collections::{Empty, Slots},
+    rpc::ReplyKey,
     wire::{Message, RequestId},
 };
 

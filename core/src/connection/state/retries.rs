@@ -11,11 +11,12 @@ use hashbrown::HashMap;
 
 use crate::{
     cache::{Asked, CacheKey},
+    collections::{Empty, InARow},
     connection::state::{
         client_subscription::Listening, input_round::Round, outgoing_meta::Extra, task_poller::Pursuit,
     },
     protocol::MethodName,
-    rpc::{CallId, Empty, InARow, ReplyKey, Timestamp},
+    rpc::{CallId, ReplyKey, Timestamp},
     wire::ErrorObject,
 };
 

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use crate::rpc::{Empty, ReplyKey};
+use crate::{collections::Empty, rpc::ReplyKey};
 
 /// What a binding holds of what it has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

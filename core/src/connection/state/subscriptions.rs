@@ -2,12 +2,7 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use crate::{
-    protocol::Method,
-    rpc::{Empty, ReplyKey},
-    schema::SubscriptionFilter,
-    wire::RequestId,
-};
+use crate::{collections::Empty, protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
 
 /// What clients listen to, by the request that asked for it. Its id stays taken while the subscription lives.
 #[derive(Clone, Debug, Default)]

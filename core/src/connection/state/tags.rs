@@ -3,12 +3,13 @@
 use alloc::{boxed::Box, sync::Arc};
 
 use crate::{
+    collections::Empty,
     connection::{
         state::{input_round::Question, stateless_request::Modern},
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
-    rpc::{Empty, Entry, Number, Outgoing},
+    rpc::{Entry, Number, Outgoing},
     schema::{LoggingLevel, TraceContext, keys},
     wire::{RawJson, RequestId},
 };

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use crate::rpc::{CallId, Rare};
+use crate::{collections::Rare, rpc::CallId};
 
 /// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
 /// should two of them ever have the same, one is not followed to its end.

@@ -212,7 +212,7 @@ mod tests {
         let Inserted::New(key) = table.insert(Timestamp::ZERO, RequestId::from(1), ()) else { panic!("it is free") };
         let (mut questions, mut state) = (TaskQuestions::default(), 5);
         for step in 0..20_000_usize {
-            crate::wire::dice::roll(&mut state);
+            crate::test_rng::roll(&mut state);
             let at = (state >> 20) as usize % (questions.len() + 1);
             let is_open = questions.asked.get(at).is_some_and(|asked| matches!(asked.answer, Answer::Open(_)));
             match state >> 60 {

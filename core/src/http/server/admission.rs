@@ -9,17 +9,18 @@ use alloc::{
 use super::{
     ExchangeId, Request, Session,
     exchange::Form,
-    intake::{Kind, Work},
     session::Way,
+    target::{Kind, Work},
 };
 use crate::{
+    collections::Empty,
     connection::Event,
     http::{
         Answer, Deadline, Wake,
         answer::{self, busy},
     },
     protocol::{Method, Phase, ProtocolVersion},
-    rpc::{Empty, Timestamp},
+    rpc::Timestamp,
     wire::{self, Members, Message, RequestId},
 };
 

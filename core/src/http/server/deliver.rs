@@ -12,10 +12,11 @@ use super::{
 };
 use crate::{
     codec::SseText,
+    collections::Rare,
     connection::{Failure, Route, Transmit},
     http::{Answer, Deadline, Wake, answer},
     protocol::{Phase, ProtocolVersion},
-    rpc::{CallId, Rare},
+    rpc::CallId,
     wire::{ErrorCode, Message},
 };
 

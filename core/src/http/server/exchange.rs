@@ -4,8 +4,6 @@ use alloc::vec::Vec;
 
 use http::{HeaderValue, Response, header, response::Parts};
 
-use super::resume::FEED;
-
 use crate::{
     codec::SseText,
     http::{
@@ -18,6 +16,9 @@ use crate::{
 /// One request to a session, and the answer to it. Never reused within a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExchangeId(pub(super) u64);
+
+/// While fewer bytes than this wait on an exchange, the next message of a replay is written to it.
+pub(super) const FEED: usize = 64 << 10;
 
 /// An event that carries a message. Some clients want its kind to be named.
 pub(super) const MESSAGE: SseText<'_> = SseText { kind: Some("message"), id: None, retry: None, data: None };

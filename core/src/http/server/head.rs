@@ -4,7 +4,10 @@ use alloc::{boxed::Box, string::ToString, vec::Vec};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
 
-use super::{Options, intake::Work};
+use super::{
+    options::Options,
+    target::{Surface, Work},
+};
 use crate::{
     connection::ServerConfig,
     http::{
@@ -152,14 +155,6 @@ pub(super) fn surface(
 
 pub(super) fn serves_sessions(config: &ServerConfig) -> bool {
     !config.settings.versions.intersection(VersionSet::LEGACY).is_empty()
-}
-
-/// Which of the places that an endpoint has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Surface {
-    Mcp,
-    OldStream,
-    OldMessages,
 }
 
 pub(super) fn refuse<T>(status: StatusCode, why: &'static str) -> Result<T, Box<Answer>> {

@@ -1,77 +1,23 @@
 //! A request while it comes in: looked at, and refused or read, before anything is kept of it elsewhere.
 
-use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
-use core::{fmt, net::IpAddr};
+use alloc::{boxed::Box, sync::Arc, vec::Vec};
+use core::fmt;
 
 use http::request::Parts;
 
 use super::{
-    Options,
+    caller::Caller,
     clients::{Client, Share},
     head::{Purpose, surface, too_large},
     message::Parsed,
+    options::Options,
+    target::{Kind, Work},
 };
 use crate::{
     connection::{Principal, ServerConfig, request_weight},
-    http::{Answer, Challenge, SessionId, answer, fields::Fields},
-    protocol::Mirrored,
+    http::{Answer, SessionId, answer, fields::Fields},
     wire::{self, Message, Outline, RequestId},
 };
-
-/// Who sends a request, as far as whoever moves the bytes has found out.
-#[derive(Clone, Debug)]
-pub enum Caller {
-    /// Nobody asked, and callers cannot be told apart. Where they begin sessions, these are told apart.
-    Anybody,
-    /// Nobody asked. Callers are told apart by their addresses: what one of them may hold leaves room for the others. It
-    /// proves nothing, and gives nobody the right to use a session. All addresses of an IPv6 network of 64 bits are one caller;
-    /// an IPv4 address that is written as an IPv6 address is that IPv4 address.
-    Anonymous(IpAddr),
-    /// This one.
-    Known(Arc<Principal>),
-    /// Nobody who may do this.
-    Refused(Challenge),
-}
-
-/// What a request is for.
-#[derive(Clone, Debug)]
-pub(super) enum Work {
-    /// A message of the modern era, which stands alone.
-    Modern(Arc<Mirrored>),
-    /// The first message of a session.
-    Initialize,
-    /// A message of a session.
-    Message(SessionId),
-    /// A stream of a session, anew or from where it was lost.
-    Listen(SessionId, Option<String>),
-    /// The end of a session.
-    End(SessionId),
-    /// The stream of a session over the transport of 2024-11-05, which begins with it.
-    OldStream,
-    /// A message of such a session.
-    OldMessage(SessionId),
-}
-
-impl Work {
-    /// The session that it is for, if there is one already.
-    pub(super) const fn session(&self) -> Option<&SessionId> {
-        match self {
-            Self::Modern(_) | Self::Initialize | Self::OldStream => None,
-            Self::Message(id) | Self::Listen(id, _) | Self::End(id) | Self::OldMessage(id) => Some(id),
-        }
-    }
-}
-
-/// What kind of message a body is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// There is none.
-    Nothing,
-    Request,
-    Notification,
-    Response,
-    Batch,
-}
 
 /// A request whose head is fine and whose body is being read.
 ///

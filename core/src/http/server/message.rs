@@ -11,7 +11,7 @@ use http::StatusCode;
 
 use super::{
     head::{Declared, missing_session, serves_sessions, supported},
-    intake::{Kind, Work},
+    target::{Kind, Work},
 };
 use crate::{
     connection::ServerConfig,

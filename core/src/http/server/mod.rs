@@ -132,23 +132,32 @@
 //!   stand alone, and go on until they are over.
 
 mod admission;
+mod caller;
 mod clients;
 mod deliver;
-mod elsewhere;
+
 mod endpoint;
 mod exchange;
 mod head;
 mod intake;
 mod message;
+mod options;
 mod pressure;
 mod receive;
+mod remote_replay;
+mod remote_streams;
 mod resume;
 mod session;
 mod streams;
+mod target;
 mod tenants;
+mod usage;
 
-pub use elsewhere::{Fetch, Passage};
-pub use endpoint::{Endpoint, Options, Paths};
+pub use caller::Caller;
+pub use endpoint::Endpoint;
 pub use exchange::{ExchangeId, Output};
-pub use intake::{Caller, Intake, Request};
-pub use session::{Session, Usage};
+pub use intake::{Intake, Request};
+pub use options::{Options, Paths};
+pub use remote_streams::{Fetch, Passage};
+pub use session::Session;
+pub use usage::Usage;

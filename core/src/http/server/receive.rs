@@ -6,8 +6,8 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Request, Session,
-    intake::{Kind, Work},
     session::Way,
+    target::{Kind, Work},
 };
 use crate::{
     codec::{Frame, SseText},

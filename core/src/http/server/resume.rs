@@ -4,6 +4,7 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Session,
+    exchange::FEED,
     session::Way,
     streams::{Lost, Missing},
 };
@@ -14,9 +15,6 @@ use crate::{
         session_id::EventId,
     },
 };
-
-/// While fewer bytes than this wait on an exchange, the next message of a replay is written to it.
-pub(super) const FEED: usize = 64 << 10;
 
 impl Session {
     /// Opens a stream that belongs to no request, or takes one up again.

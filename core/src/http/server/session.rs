@@ -7,23 +7,22 @@ use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 
 use http::StatusCode;
 
-pub use gauges::Usage;
-
 use super::{
     ExchangeId, Options, Output, Request,
     admission::Queue,
     clients::{Client, Load},
-    elsewhere::Followed,
     exchange::{Exchange, Form},
-    intake::Work,
+    remote_streams::Followed,
     streams::Streams,
+    target::Work,
     tenants::Activity,
 };
 use crate::{
+    collections::{Rare, Row},
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
-    http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer, row::Row},
+    http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer},
     protocol::Phase,
-    rpc::{Rare, ReplyKey, Timestamp},
+    rpc::{ReplyKey, Timestamp},
 };
 
 /// What is kept of the buffer for messages on their way.

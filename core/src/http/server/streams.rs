@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     codec::SseText,
-    http::{Limits, Replay, row::Row, session_id::EventId},
-    rpc::{CallId, Rare, Timestamp},
+    collections::{Rare, Row},
+    http::{Limits, Replay, session_id::EventId},
+    rpc::{CallId, Timestamp},
 };
 
 /// A stream of a session. It lives as long as somebody may come back to it, whichever exchange carries it.

@@ -1,6 +1,7 @@
+use alloc::{format, string::String};
+
 use super::*;
 use crate::rpc::{Incoming, Inserted, Timestamp};
-use alloc::{format, string::String};
 
 fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
     let queued = outbox.push::<()>(lane, owner, usize::MAX, |out| {
@@ -184,7 +185,7 @@ fn it_agrees_with_a_plain_list() {
     // The numbers begin anew on the way.
     outbox.control.next_number = DEAD - 1_000;
     for step in 0..20_000_u64 {
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         let at = (state >> 20) as usize % (model.len() + 1);
         match state >> 61 {
             0..4 if model.len() < 200 => {

@@ -1,5 +1,6 @@
-use super::*;
 use alloc::{vec, vec::Vec};
+
+use super::*;
 
 /// What [`body`] is, one byte after the other.
 fn reference(bytes: &[u8]) -> Result<Body, usize> {
@@ -130,7 +131,7 @@ fn what_may_be_in_a_string_is_read_like_one_byte_after_the_other() {
     let mut valid = 0;
     for _ in 0..30_000 {
         let mut text = Vec::new();
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         for i in 0..(state >> 60) {
             // The first ones are rare, or nothing would be long.
             let choice = (state >> (3 * i)) as usize % 31;

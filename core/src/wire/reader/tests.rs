@@ -253,7 +253,7 @@ fn what_is_made_of_pieces_is_read_alike() {
     let mut state = 9u64;
     let mut fits = 0;
     for _ in 0..5_000 {
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         let mut text = String::new();
         for i in 0..(state >> 61) + 1 {
             text.push_str(parts[(state >> (6 * i)) as usize % parts.len()]);

@@ -173,7 +173,7 @@ fn every_kind_of_number_is_written_as_serde_json_writes_it() {
     [0.1_f32, -0.0, 1.0, 16_777_216.0, 3.4e38, f32::MIN_POSITIVE, f32::NAN, f32::INFINITY].iter().for_each(everywhere);
     let mut state = 5u64;
     for _ in 0..20_000 {
-        crate::wire::dice::roll(&mut state);
+        crate::test_rng::roll(&mut state);
         let bits = state ^ state >> 29;
         same(&f64::from_bits(bits));
         same(&f32::from_bits((bits >> 32) as u32));
@@ -201,7 +201,7 @@ fn what_is_text_already_stays_as_it_is() {
 /// A random value, less deep than `depth`.
 fn value(state: &mut u64, depth: u32) -> Value {
     let mut random = |below: u64| {
-        crate::wire::dice::roll(state);
+        crate::test_rng::roll(state);
         (*state >> 33) % below
     };
     let word = |random: &mut dyn FnMut(u64) -> u64| {

@@ -10,7 +10,7 @@ use serde_core::{
 use serde_json::Error;
 
 use super::{Escaped, Pieces, Writer, escape};
-use crate::wire::encode;
+use crate::wire::one_line;
 
 /// The name of a member, in quotes; or a text that is JSON already, on one line.
 pub(super) struct Text<'a> {
@@ -80,7 +80,7 @@ impl Serializer for Text<'_> {
         if self.quoted {
             escape::string(self.out, value);
         } else {
-            encode::raw(self.out, value);
+            one_line::raw(self.out, value);
         }
         Ok(())
     }

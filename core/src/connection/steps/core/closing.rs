@@ -3,13 +3,14 @@
 use alloc::{boxed::Box, string::String};
 
 use crate::{
+    collections::Rare,
     connection::{
         engine::Engine,
         state::tags::CallTag,
         types::{CancelCause, CloseReason, Event, Outcome},
     },
     protocol::{Phase, Role},
-    rpc::{Lane, Owner, Rare, State, Timestamp},
+    rpc::{Lane, Owner, State, Timestamp},
 };
 
 impl Engine {

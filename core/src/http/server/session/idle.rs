@@ -4,7 +4,7 @@ use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
 use super::{Session, Way};
-use crate::{http::row::Row, protocol::Phase, rpc::Timestamp};
+use crate::{collections::Row, protocol::Phase, rpc::Timestamp};
 
 /// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
 const WARM: Duration = Duration::from_secs(1);

@@ -2,8 +2,18 @@
 
 use crate::{
     protocol::{Method, ProtocolVersion, VersionSet},
-    schema::{format::Format, messages},
+    schema::base::format::Format,
 };
+
+/// The revisions in which params of `method` occur: also those where they travel inside of a result.
+const fn versions(method: Method) -> VersionSet {
+    match method {
+        Method::CreateMessage | Method::ListRoots | Method::Elicit => {
+            method.versions().union(VersionSet::only(ProtocolVersion::V2026_07_28))
+        }
+        _ => method.versions(),
+    }
+}
 
 /// What holds for a member: which revisions have it, and what is done about the others.
 pub(crate) struct Rule<T> {
@@ -52,7 +62,7 @@ impl<T> Rule<T> {
 
     /// Where `method` exists, also inside of another message.
     pub(crate) const fn method(mut self, method: Method) -> Self {
-        self.versions = self.versions.intersection(messages::versions(method));
+        self.versions = self.versions.intersection(versions(method));
         self
     }
 

@@ -130,7 +130,7 @@ object! {
 
 impl Icon {
     /// Whether all of these can be sent, see [`is_valid`](Self::is_valid).
-    pub(super) fn all_valid(icons: &[Self]) -> bool {
+    pub(crate) fn all_valid(icons: &[Self]) -> bool {
         icons.iter().all(Self::is_valid)
     }
 

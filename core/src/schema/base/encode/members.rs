@@ -7,7 +7,7 @@ use serde_core::ser::Error as _;
 use super::{Encode, Entries, Name, Output, Rule, Word, absent, unfit};
 use crate::{
     protocol::ProtocolVersion,
-    schema::{Extra, decode::Object},
+    schema::{Extra, base::decode::Object},
     wire::RawJson,
 };
 

@@ -44,7 +44,7 @@ macro_rules! object {
             type Result = $Result;
 
             fn is_empty(&self) -> bool {
-                crate::schema::decode::Object::is_empty(self)
+                crate::schema::base::decode::Object::is_empty(self)
             }
 
             $($($gates)*)?
@@ -64,7 +64,7 @@ macro_rules! object {
             const METHOD: crate::protocol::Method = crate::protocol::Method::$method;
 
             fn is_empty(&self) -> bool {
-                crate::schema::decode::Object::is_empty(self)
+                crate::schema::base::decode::Object::is_empty(self)
             }
 
             $($($gates)*)?
@@ -136,7 +136,7 @@ macro_rules! object {
 
         const _: () = {
             #[allow(unused_imports, reason = "declarations without rules need none of it")]
-            use crate::{protocol::ProtocolVersion::*, schema::{decode, encode::{self, Rule}, format::Format::*}};
+            use crate::{protocol::ProtocolVersion::*, schema::base::{decode, encode::{self, Rule}, format::Format::*}};
 
             /// What holds for each member.
             struct Rules {
@@ -226,16 +226,16 @@ macro_rules! object {
                     version: Option<crate::protocol::ProtocolVersion>,
                 ) -> arbitrary::Result<Self> {
                     let value = Self {
-                        $($first: crate::schema::arbitrary::optional(u, version, &RULES.$first)?,)?
-                        $($field: crate::schema::arbitrary::$presence(u, version, &RULES.$field)?,)*
-                        extra: crate::schema::arbitrary::extra(u)?,
+                        $($first: crate::schema::base::arbitrary::optional(u, version, &RULES.$first)?,)?
+                        $($field: crate::schema::base::arbitrary::$presence(u, version, &RULES.$field)?,)*
+                        extra: crate::schema::base::arbitrary::extra(u)?,
                     };
-                    crate::schema::arbitrary::admitted(value, version, &OWN)
+                    crate::schema::base::arbitrary::admitted(value, version, &OWN)
                 }
             }
         };
 
-        through_decode_and_encode! { $Name, crate::schema::decode::object }
+        through_decode_and_encode! { $Name, crate::schema::base::decode::object }
     };
 }
 
@@ -249,14 +249,14 @@ macro_rules! field_type {
 /// The name of a member, ready to be written.
 macro_rules! name {
     ($wire:literal) => {
-        const { crate::schema::encode::Name::new(concat!(",\"", $wire, "\":")) }
+        const { crate::schema::base::encode::Name::new(concat!(",\"", $wire, "\":")) }
     };
 }
 
 /// A word of the schema, ready to be written.
 macro_rules! word {
     ($text:literal) => {
-        const { crate::schema::encode::Word::new(concat!("\"", $text, "\"")) }
+        const { crate::schema::base::encode::Word::new(concat!("\"", $text, "\"")) }
     };
 }
 
@@ -279,7 +279,7 @@ macro_rules! finish {
         match ($slot, $rule.fallback()) {
             (Some(value), _) => value,
             (None, Some(fallback)) => fallback(),
-            (None, None) => return Err(crate::schema::decode::missing($owner, $wire)),
+            (None, None) => return Err(crate::schema::base::decode::missing($owner, $wire)),
         }
     };
     (optional $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
@@ -288,7 +288,7 @@ macro_rules! finish {
     (nullable $slot:expr, $rule:expr, $owner:expr, $wire:literal) => {
         match $slot {
             Some(value) => value,
-            None => return Err(crate::schema::decode::missing($owner, $wire)),
+            None => return Err(crate::schema::base::decode::missing($owner, $wire)),
         }
     };
 }
@@ -322,7 +322,7 @@ macro_rules! constructor {
 /// The traits of serde, and `Arbitrary`, in terms of our own.
 macro_rules! through_decode_and_encode {
     ($Name:ident, $decode:path) => {
-        impl crate::schema::decode::Member for $Name {
+        impl crate::schema::base::decode::Member for $Name {
             fn read(reader: &mut crate::wire::reader::Reader<'_>) -> Result<Self, serde_json::Error> {
                 $decode(reader)
             }
@@ -330,7 +330,7 @@ macro_rules! through_decode_and_encode {
 
         impl<'de> serde_core::Deserialize<'de> for $Name {
             fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                crate::schema::decode::read_from(deserializer, $decode)
+                crate::schema::base::decode::read_from(deserializer, $decode)
             }
         }
 
@@ -392,7 +392,7 @@ macro_rules! open_enum {
         }
 
         impl $Name {
-            fn write<O: crate::schema::encode::Output>(
+            fn write<O: crate::schema::base::encode::Output>(
                 &self,
                 _version: Option<crate::protocol::ProtocolVersion>,
                 out: O,
@@ -413,7 +413,7 @@ macro_rules! open_enum {
             }
         }
 
-        through_decode_and_encode! { $Name, crate::schema::decode::word }
+        through_decode_and_encode! { $Name, crate::schema::base::decode::word }
     };
 }
 
@@ -441,7 +441,7 @@ macro_rules! union {
             }
         )+
 
-        impl crate::schema::decode::Union for $Name {
+        impl crate::schema::base::decode::Union for $Name {
             const NAME: &'static str = stringify!($Name);
             const TAG: &'static str = $tag;
 
@@ -449,7 +449,7 @@ macro_rules! union {
                 kind: Option<&str>,
                 reader: &mut crate::wire::reader::Reader<'_>,
             ) -> Result<Self, serde_json::Error> {
-                use crate::schema::decode::Member;
+                use crate::schema::base::decode::Member;
 
                 match kind {
                     $(Some($kind) => Member::read(reader).map(Self::$Variant),)+
@@ -457,14 +457,14 @@ macro_rules! union {
                     None => {
                         $(return Member::read(reader).map(Self::$default);)?
                         #[allow(unreachable_code, reason = "a union with a default has no missing tag")]
-                        Err(crate::schema::decode::missing(Self::NAME, Self::TAG))
+                        Err(crate::schema::base::decode::missing(Self::NAME, Self::TAG))
                     }
                 }
             }
         }
 
         impl $Name {
-            fn write<O: crate::schema::encode::Output>(
+            fn write<O: crate::schema::base::encode::Output>(
                 &self,
                 version: Option<crate::protocol::ProtocolVersion>,
                 out: O,
@@ -474,7 +474,7 @@ macro_rules! union {
                     // Nobody who speaks a revision knows what it means.
                     Self::Other(members) => match version {
                         None => out.value(members, None),
-                        Some(version) => Err(crate::schema::encode::unfit(
+                        Some(version) => Err(crate::schema::base::encode::unfit(
                             concat!(stringify!($Name), ".", $tag),
                             version,
                         )),
@@ -491,19 +491,19 @@ macro_rules! union {
                 u: &mut arbitrary::Unstructured<'_>,
                 version: Option<crate::protocol::ProtocolVersion>,
             ) -> arbitrary::Result<Self> {
-                crate::schema::arbitrary::one_of(u, version, &[
-                    $((<$Type as crate::schema::decode::Object>::VERSIONS, |u, version| {
+                crate::schema::base::arbitrary::one_of(u, version, &[
+                    $((<$Type as crate::schema::base::decode::Object>::VERSIONS, |u, version| {
                         crate::schema::ArbitraryAt::arbitrary_at(u, version).map(Self::$Variant)
                     }),)+
                 ])
             }
         }
 
-        through_decode_and_encode! { $Name, crate::schema::decode::union }
+        through_decode_and_encode! { $Name, crate::schema::base::decode::union }
     };
 }
 
-pub(super) use super::encode::through_write;
-pub(super) use {
+pub(crate) use super::encode::through_write;
+pub(crate) use {
     constructor, field_type, finish, is_absent, name, object, open_enum, through_decode_and_encode, union, word,
 };

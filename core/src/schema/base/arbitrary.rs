@@ -5,9 +5,10 @@ use alloc::{borrow::ToOwned, format, string::String, vec::Vec};
 use arbitrary::{Result, Unstructured};
 use serde_json::Number;
 
-use super::{At, CreateMessageResult, ElicitResult, Extra, ListRootsResult, Map, encode::Rule, format::Format};
+use super::{encode::Rule, format::Format};
 use crate::{
     protocol::{ProtocolVersion, VersionSet},
+    schema::{Extra, Map},
     wire::{Json, JsonObject, RequestId},
 };
 
@@ -26,7 +27,7 @@ pub trait ArbitraryAt: Sized {
     }
 }
 
-pub(super) fn required<T: ArbitraryAt>(
+pub(crate) fn required<T: ArbitraryAt>(
     u: &mut Unstructured<'_>,
     version: Option<ProtocolVersion>,
     rule: &Rule<T>,
@@ -47,7 +48,7 @@ fn one<T: ArbitraryAt>(u: &mut Unstructured<'_>, version: Option<ProtocolVersion
     }
 }
 
-pub(super) fn optional<T: ArbitraryAt>(
+pub(crate) fn optional<T: ArbitraryAt>(
     u: &mut Unstructured<'_>,
     version: Option<ProtocolVersion>,
     rule: &Rule<T>,
@@ -65,7 +66,7 @@ pub(super) fn optional<T: ArbitraryAt>(
 }
 
 /// `value`, if the revision has room for it.
-pub(super) fn admitted<T>(mut value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
+pub(crate) fn admitted<T>(mut value: T, version: Option<ProtocolVersion>, rule: &Rule<T>) -> Result<T> {
     rule.mend(&mut value);
     if version.is_none_or(|version| !rule.versions().contains(version) || rule.admits(&value, version)) {
         Ok(value)
@@ -74,7 +75,7 @@ pub(super) fn admitted<T>(mut value: T, version: Option<ProtocolVersion>, rule: 
     }
 }
 
-pub(super) fn nullable<T: ArbitraryAt>(
+pub(crate) fn nullable<T: ArbitraryAt>(
     u: &mut Unstructured<'_>,
     version: Option<ProtocolVersion>,
     rule: &Rule<T>,
@@ -83,7 +84,7 @@ pub(super) fn nullable<T: ArbitraryAt>(
 }
 
 /// Members that no type has.
-pub(super) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
+pub(crate) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
     let mut extra = Extra::new();
     while extra.len() < 3 && u.ratio(1, 8)? {
         extra.push(&format!("x-{}", text(u)?), json(u, 2)?.get());
@@ -94,7 +95,7 @@ pub(super) fn extra(u: &mut Unstructured<'_>) -> Result<Extra> {
 type Variant<T> = (VersionSet, fn(&mut Unstructured<'_>, Option<ProtocolVersion>) -> Result<T>);
 
 /// One of several kinds of objects, as far as the revision has them.
-pub(super) fn one_of<T>(
+pub(crate) fn one_of<T>(
     u: &mut Unstructured<'_>,
     version: Option<ProtocolVersion>,
     variants: &[Variant<T>],
@@ -147,7 +148,7 @@ fn spell(u: &mut Unstructured<'_>, depth: u8) -> Result<String> {
     })
 }
 
-fn spell_object(u: &mut Unstructured<'_>, depth: u8) -> Result<String> {
+pub(crate) fn spell_object(u: &mut Unstructured<'_>, depth: u8) -> Result<String> {
     let members: Vec<_> = (0..u.int_in_range(0..=2)?)
         .map(|at| Ok(format!("\"{at}\" : {}", spell(u, depth.saturating_sub(1))?)))
         .collect::<Result<_>>()?;
@@ -230,32 +231,6 @@ impl ArbitraryAt for RequestId {
 impl ArbitraryAt for Json {
     fn arbitrary_at(u: &mut Unstructured<'_>, _version: Option<ProtocolVersion>) -> Result<Self> {
         json(u, 3)
-    }
-}
-
-impl ArbitraryAt for JsonObject {
-    fn arbitrary_at(u: &mut Unstructured<'_>, _version: Option<ProtocolVersion>) -> Result<Self> {
-        Ok(Self::parse(spell_object(u, 3)?).unwrap_or_else(|_| Self::empty()))
-    }
-
-    #[allow(private_interfaces, reason = "see the trait")]
-    fn arbitrary_as(u: &mut Unstructured<'_>, version: Option<ProtocolVersion>, format: Format) -> Result<Self> {
-        const SCHEMAS: [&str; 4] = [
-            r#"{"type":"object"}"#,
-            r#"{ "type": "object", "additionalProperties": false }"#,
-            r#"{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{"a":{"type":"integer","maximum":9223372036854775808}},"required":["a"]}"#,
-            r##"{"$defs":{"b":{"oneOf":[{"const":1e-320},{"$ref":"#/$defs/b"}]}},"properties":{"b":{"$ref":"#/$defs/b"}},"type":"object"}"##,
-        ];
-        let object = match format {
-            Format::ObjectSchema => Self::parse(*u.choose(&SCHEMAS)?),
-            Format::Answer => match u.int_in_range(0..=2)? {
-                0 => Self::new(&At(&ElicitResult::arbitrary_at(u, version)?, version)),
-                1 => Self::new(&At(&CreateMessageResult::arbitrary_at(u, version)?, version)),
-                _ => Self::new(&At(&ListRootsResult::arbitrary_at(u, version)?, version)),
-            },
-            _ => return Self::arbitrary_at(u, version),
-        };
-        Ok(object.unwrap_or_else(|_| Self::empty()))
     }
 }
 

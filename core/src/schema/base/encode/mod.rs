@@ -119,7 +119,7 @@ macro_rules! through_write {
     };
 }
 
-pub(super) use through_write;
+pub(crate) use through_write;
 
 macro_rules! in_every_revision {
     ($($Type:ty: |$value:ident, $out:ident| $append:expr;)*) => {

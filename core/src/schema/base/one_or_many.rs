@@ -7,11 +7,10 @@ use serde_core::{Deserialize, Deserializer, ser::Error as _};
 use serde_json::Error;
 
 use super::{
-    Encode,
     decode::{Member, Union, Wanted, read_from},
     encode::{Output, through_write},
 };
-use crate::{protocol::ProtocolVersion, wire::reader::Reader};
+use crate::{protocol::ProtocolVersion, schema::Encode, wire::reader::Reader};
 
 /// One piece of content, or several. One alone and an array of this one are the same.
 ///
@@ -105,12 +104,12 @@ impl<T: Union + Member> Member for OneOrMany<T> {
 }
 
 #[cfg(feature = "arbitrary")]
-impl<T: super::ArbitraryAt> super::ArbitraryAt for OneOrMany<T> {
+impl<T: crate::schema::ArbitraryAt> crate::schema::ArbitraryAt for OneOrMany<T> {
     fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
         if u.arbitrary()? && version.is_none_or(|version| version >= ProtocolVersion::V2025_11_25) {
-            super::ArbitraryAt::arbitrary_at(u, version).map(Self::Many)
+            crate::schema::ArbitraryAt::arbitrary_at(u, version).map(Self::Many)
         } else {
-            super::ArbitraryAt::arbitrary_at(u, version).map(Self::One)
+            crate::schema::ArbitraryAt::arbitrary_at(u, version).map(Self::One)
         }
     }
 }

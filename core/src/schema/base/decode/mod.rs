@@ -10,9 +10,9 @@ use core::fmt;
 use serde_core::de::{self, Error as _};
 use serde_json::Error;
 
-use super::Extra;
 use crate::{
     protocol::VersionSet,
+    schema::Extra,
     wire::{
         Json, excerpt,
         reader::{Reader, read_all},

@@ -119,7 +119,7 @@ mod tests {
         for (spread, seed) in [(1, 1_u64), (3, 2), (20, 3), (1_000_000, 4)] {
             let (mut model, mut table, mut state) = (BTreeMap::new(), ByHash::new(), seed);
             for step in 0..6_000_u32 {
-                crate::wire::dice::roll(&mut state);
+                crate::test_rng::roll(&mut state);
                 let hash = u32::MAX - ((state >> 40) % spread) as u32;
                 let known =
                     model.iter().nth((state >> 20) as usize % (model.len() + 1)).map(|(slot, hash)| (*slot, *hash));

@@ -129,7 +129,7 @@ impl Extra {
     }
 }
 
-/// The members of [`Extra`] or [`Meta`](super::Meta) in their order: names and values.
+/// The members of [`Extra`] or [`Meta`](crate::schema::Meta) in their order: names and values.
 #[derive(Clone)]
 pub struct ExtraIter<'a> {
     reader: Reader<'a>,

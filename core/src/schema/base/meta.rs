@@ -6,15 +6,18 @@ use core::fmt;
 use serde_core::{Deserialize, Deserializer, Serialize};
 
 use super::{
-    Extra, ExtraIter, ProgressToken,
     decode::{Member, read_from},
     encode::Output,
     macros::*,
 };
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, check_meta_key},
-    wire::{Json, RawJson, reader::Reader},
+    schema::{Extra, ExtraIter},
+    wire::{Json, RawJson, RequestId, reader::Reader},
 };
+
+/// What ties progress to a request: a string or an integer, chosen by the side that sent the request.
+pub type ProgressToken = RequestId;
 
 /// Names that the specification gives a meaning to.
 pub mod keys {
@@ -169,8 +172,8 @@ impl Member for Meta {
 }
 
 #[cfg(feature = "arbitrary")]
-impl super::ArbitraryAt for Meta {
+impl crate::schema::ArbitraryAt for Meta {
     fn arbitrary_at(u: &mut arbitrary::Unstructured<'_>, version: Option<ProtocolVersion>) -> arbitrary::Result<Self> {
-        super::ArbitraryAt::arbitrary_at(u, version).map(Self)
+        crate::schema::ArbitraryAt::arbitrary_at(u, version).map(Self)
     }
 }

@@ -1,70 +1,18 @@
 //! Streams of a session that were sent elsewhere: by another process that takes part in it.
 
-use alloc::{boxed::Box, collections::BTreeMap, vec::Vec};
+use alloc::boxed::Box;
 
 use super::{
     ExchangeId, Session,
-    exchange::{Exchange, MESSAGE},
-    resume::FEED,
+    exchange::{Exchange, FEED, MESSAGE},
+    remote_streams::{Fetch, Following, Passage},
     session::Way,
 };
-use crate::{
-    codec::SseText,
-    http::{row::Row, session_id::EventId},
-    rpc::Timestamp,
-};
-
-/// Somebody has come back here for a stream that was sent elsewhere: what was kept of it is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
-    /// For whom, to be repeated with what is found.
-    pub exchange: ExchangeId,
-    /// Which stream.
-    pub stream: u64,
-    /// Behind which message of it.
-    pub after: u64,
-    /// Whether to wait, if there is nothing yet, for what comes.
-    pub waits: bool,
-}
-
-/// What was kept of a stream behind a message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
-    /// Messages with their numbers, which grow by one.
-    pub messages: Vec<(u64, Vec<u8>)>,
-    /// Nothing follows.
-    pub done: bool,
-}
-
-/// Exchanges that carry streams which are sent elsewhere.
-#[derive(Debug, Default)]
-pub(super) struct Followed(BTreeMap<ExchangeId, Following>);
-
-#[derive(Debug)]
-struct Following {
-    /// The last that was written.
-    at: EventId,
-    /// Somebody is looking for what follows.
-    asked: bool,
-}
+use crate::{codec::SseText, collections::Row, http::session_id::EventId, rpc::Timestamp};
 
 /// Whether what waits on an exchange is little enough to look for more.
 fn has_room(exchanges: &Row<Box<Exchange>>, id: ExchangeId) -> bool {
     exchanges.get(id.0).is_some_and(|exchange| exchange.waiting() < FEED)
-}
-
-impl Followed {
-    /// How many of them belong to no request.
-    pub(super) fn listening(&self) -> usize {
-        self.0.values().filter(|following| following.at.listens).count()
-    }
-
-    pub(super) fn forget(&mut self, id: ExchangeId) {
-        self.0.remove(&id);
-        if self.0.is_empty() {
-            self.0 = BTreeMap::new();
-        }
-    }
 }
 
 impl Session {

@@ -8,10 +8,10 @@ use alloc::collections::VecDeque;
 /// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at
 /// most: taking one out moves those behind it, or those before it if they are fewer.
 #[derive(Debug)]
-pub(super) struct Row<T>(VecDeque<(u64, T)>);
+pub(crate) struct Row<T>(VecDeque<(u64, T)>);
 
 impl<T> Row<T> {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(VecDeque::new())
     }
 
@@ -26,22 +26,22 @@ impl<T> Row<T> {
         }
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&T> {
+    pub(crate) fn get(&self, number: u64) -> Option<&T> {
         let at = self.place(number).ok()?;
         self.0.get(at).map(|(_, value)| value)
     }
 
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let at = self.place(number).ok()?;
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
-    pub(super) fn contains(&self, number: u64) -> bool {
+    pub(crate) fn contains(&self, number: u64) -> bool {
         self.place(number).is_ok()
     }
 
     /// The entry, or a new one.
-    pub(super) fn entry(&mut self, number: u64, new: impl FnOnce() -> T) -> &mut T {
+    pub(crate) fn entry(&mut self, number: u64, new: impl FnOnce() -> T) -> &mut T {
         let at = self.place(number).unwrap_or_else(|at| {
             self.0.insert(at, (number, new()));
             at
@@ -50,32 +50,32 @@ impl<T> Row<T> {
     }
 
     /// Takes the place of what is there, if there is something.
-    pub(super) fn insert(&mut self, number: u64, value: T) {
+    pub(crate) fn insert(&mut self, number: u64, value: T) {
         match self.place(number) {
             Ok(at) => self.0[at].1 = value,
             Err(at) => self.0.insert(at, (number, value)),
         }
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<T> {
+    pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
         let at = self.place(number).ok()?;
         self.0.remove(at).map(|(_, value)| value)
     }
 
-    pub(super) fn retain(&mut self, mut keep: impl FnMut(u64, &T) -> bool) {
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut(u64, &T) -> bool) {
         self.0.retain(|(number, value)| keep(*number, value));
     }
 
     /// In the order of the numbers.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         self.0.iter().map(|(number, value)| (*number, value))
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
@@ -90,7 +90,7 @@ mod tests {
         let (mut row, mut map) = (Row::new(), BTreeMap::new());
         let mut random = 7_u64;
         for step in 0..5000_u64 {
-            crate::wire::dice::roll(&mut random);
+            crate::test_rng::roll(&mut random);
             // Mostly what came last, as where it is used.
             let number = if random >> 62 == 0 { (random >> 33) % (step + 1) } else { step };
             match (random >> 50) % 8 {

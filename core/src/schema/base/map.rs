@@ -10,12 +10,12 @@ use serde_core::{
 use serde_json::Error;
 
 use super::{
-    Encode,
     decode::Member,
     encode::{Entries, Output, through_write},
 };
 use crate::{
     protocol::ProtocolVersion,
+    schema::Encode,
     wire::reader::{Name, Reader},
 };
 

@@ -1,0 +1,15 @@
+//! Collections that the standard library does not have. They know nothing of JSON-RPC or MCP.
+
+mod lazy_box;
+#[cfg(feature = "http")]
+mod seq_map;
+mod sequential_hasher;
+mod slab;
+mod slot_index;
+
+pub(crate) use lazy_box::{Empty, Rare};
+#[cfg(feature = "http")]
+pub(crate) use seq_map::Row;
+pub(crate) use sequential_hasher::InARow;
+pub(crate) use slab::Slots;
+pub(crate) use slot_index::ByHash;

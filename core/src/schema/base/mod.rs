@@ -1,0 +1,13 @@
+//! What the types of the schema are built from: macros, encoding and decoding, `_meta`, and what many objects have in common.
+
+#[cfg(feature = "arbitrary")]
+pub(crate) mod arbitrary;
+pub(crate) mod common;
+pub(crate) mod decode;
+pub(crate) mod encode;
+pub(crate) mod extra;
+pub(crate) mod format;
+pub(crate) mod macros;
+pub(crate) mod map;
+pub(crate) mod meta;
+pub(crate) mod one_or_many;

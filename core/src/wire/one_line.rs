@@ -1,0 +1,22 @@
+//! Keeps each message on one line.
+
+use alloc::vec::Vec;
+
+/// Appends JSON that somebody else has written, on one line.
+///
+/// It may have line breaks. In JSON they stand between tokens only, where a space is as good. All other text is of our own
+/// making and has none.
+pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
+    let start = out.len();
+    out.extend_from_slice(json.as_bytes());
+    let mut rest = &mut out[start..];
+    while let Some(at) = line_break(rest) {
+        rest[at] = b' ';
+        rest = &mut rest[at + 1..];
+    }
+}
+
+/// Where a text is not one line.
+pub(crate) fn line_break(text: &[u8]) -> Option<usize> {
+    memchr::memchr2(b'\n', b'\r', text)
+}
