@@ -30,10 +30,6 @@ pub mod tasks_extension;
 mod tools;
 mod trace;
 
-use serde_core::de::DeserializeOwned;
-
-use crate::protocol::{CapabilitySet, Method};
-
 pub use crate::codec::{decode_base64, encode_base64, is_base64};
 #[cfg(feature = "arbitrary")]
 pub use base::arbitrary::ArbitraryAt;
@@ -41,9 +37,11 @@ pub use base::common::{Annotations, CacheHints, CacheScope, Icon, IconTheme, Res
 pub use base::encode::{At, Encode, JsonLine};
 pub use base::extra::{Extra, ExtraIter};
 pub use base::format::{has_scheme, is_digest, is_fraction, is_media_type};
+pub use base::logging_level::LoggingLevel;
 pub use base::map::{Map, MapIter};
-pub use base::meta::{Meta, ProgressToken, RelatedTask, keys};
+pub use base::meta::{Meta, ProgressToken, keys};
 pub use base::one_or_many::OneOrMany;
+pub use base::params::{Notification, Request};
 pub use capabilities::{
     ClientCapabilities, ClientTaskRequests, ClientTasksCapability, ElicitationCapability, ElicitationTasks,
     ListCapability, ResourcesCapability, RootsCapability, SamplingCapability, SamplingTasks, ServerCapabilities,
@@ -71,7 +69,7 @@ pub use input_required::{
     ListRootsRequest, answer,
 };
 pub use lifecycle::{EmptyResult, Implementation, InitializeParams, InitializeResult, InitializedParams, PingParams};
-pub use logging::{LogMessageParams, LoggingLevel, SetLevelParams};
+pub use logging::{LogMessageParams, SetLevelParams};
 pub use messages::{ClientNotification, ClientRequest, ClientResult, ServerNotification, ServerRequest, ServerResult};
 pub use progress::{CancelledParams, ProgressParams};
 pub use prompts::{
@@ -100,59 +98,11 @@ pub use subscriptions::{
 };
 pub use tasks::{
     CancelTaskParams, CancelTaskResult, CreateTaskResult, GetTaskParams, GetTaskPayloadParams, GetTaskPayloadResult,
-    GetTaskResult, ListTasksParams, ListTasksResult, Task, TaskMetadata, TaskOr, TaskStatus, TaskStatusParams,
+    GetTaskResult, ListTasksParams, ListTasksResult, RelatedTask, Task, TaskMetadata, TaskOr, TaskStatus,
+    TaskStatusParams,
 };
 pub use tools::{
     CallToolParams, CallToolResult, ListToolsParams, ListToolsResult, TaskSupport, TextResult, Tool, ToolAnnotations,
     ToolExecution, ToolsListChangedParams, is_object_schema,
 };
 pub use trace::{InvalidTrace, TraceContext};
-
-/// The params of a request.
-pub trait Request: Encode + DeserializeOwned {
-    /// The method that they are the params of.
-    const METHOD: Method;
-    /// What answers the request.
-    type Result: Encode + DeserializeOwned;
-
-    /// Whether there is nothing to say, so that the message can do without params.
-    fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// The capabilities that its content needs beside the one of its method.
-    fn needs(&self) -> CapabilitySet {
-        CapabilitySet::EMPTY
-    }
-
-    /// Whether it asks for a task instead of a result (2025-11-25).
-    fn is_task(&self) -> bool {
-        false
-    }
-}
-
-/// The params of a notification.
-pub trait Notification: Encode + DeserializeOwned {
-    /// The method that they are the params of.
-    const METHOD: Method;
-
-    /// Whether there is nothing to say, so that the message can do without params.
-    fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// The severity, if it is a log message.
-    fn level(&self) -> Option<LoggingLevel> {
-        None
-    }
-
-    /// The URI of the resource that it is about, if it is about one.
-    fn resource(&self) -> Option<&str> {
-        None
-    }
-
-    /// The id of the task that it is about, if it is about one of the [extension](tasks_extension).
-    fn task(&self) -> Option<&str> {
-        None
-    }
-}

@@ -7,12 +7,36 @@ use alloc::{string::String, vec::Vec};
 
 use serde_core::de::DeserializeOwned;
 
-use super::{At, Encode, Meta};
+use super::{At, Encode, Meta, keys};
 use crate::{
     protocol::ProtocolVersion,
     schema::base::{decode::peek, encode::Output, macros::*},
     wire::reader::read,
 };
+
+impl Meta {
+    /// The id of the task that the message belongs to. Only 2025-11-25.
+    #[must_use]
+    pub fn related_task(&self) -> Option<String> {
+        self.decode::<RelatedTask>(keys::RELATED_TASK).map(|task| task.task_id)
+    }
+
+    /// Says to which task the message belongs. Only 2025-11-25.
+    ///
+    /// # Errors
+    /// None in practice: every text can be written as JSON.
+    pub fn set_related_task(&mut self, task_id: impl Into<String>) -> Result<(), serde_json::Error> {
+        self.set(keys::RELATED_TASK, &RelatedTask::new(task_id))
+    }
+}
+
+object! {
+    /// The value of `io.modelcontextprotocol/related-task` in `_meta`. Only 2025-11-25.
+    pub struct RelatedTask: data {
+        /// The id of the task.
+        "taskId" => task_id: required String;
+    }
+}
 
 object! {
     /// The member `task` of params: run this request as a task. Only 2025-11-25.

@@ -7,8 +7,7 @@ use serde_core::{Deserialize, Deserializer, Serialize};
 
 use super::{
     decode::{Member, read_from},
-    encode::Output,
-    macros::*,
+    encode::{Output, through_write},
 };
 use crate::{
     protocol::{InvalidMetaKey, ProtocolVersion, check_meta_key},
@@ -110,20 +109,6 @@ impl Meta {
         self.decode(keys::PROGRESS_TOKEN)
     }
 
-    /// The id of the task that the message belongs to. Only 2025-11-25.
-    #[must_use]
-    pub fn related_task(&self) -> Option<String> {
-        self.decode::<RelatedTask>(keys::RELATED_TASK).map(|task| task.task_id)
-    }
-
-    /// Says to which task the message belongs. Only 2025-11-25.
-    ///
-    /// # Errors
-    /// None in practice: every text can be written as JSON.
-    pub fn set_related_task(&mut self, task_id: impl Into<String>) -> Result<(), serde_json::Error> {
-        self.set(keys::RELATED_TASK, &RelatedTask::new(task_id))
-    }
-
     /// What the model can be told while the task runs. Only 2025-11-25.
     #[must_use]
     pub fn model_immediate_response(&self) -> Option<String> {
@@ -134,14 +119,6 @@ impl Meta {
     #[must_use]
     pub fn decode<'a, T: Deserialize<'a>>(&'a self, name: &str) -> Option<T> {
         self.0.decode(name)
-    }
-}
-
-object! {
-    /// The value of `io.modelcontextprotocol/related-task` in `_meta`. Only 2025-11-25.
-    pub struct RelatedTask: data {
-        /// The id of the task.
-        "taskId" => task_id: required String;
     }
 }
 

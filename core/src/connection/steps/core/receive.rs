@@ -11,7 +11,7 @@ use crate::{
     },
     protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
     rpc::{CallId, Inserted, Owner, ReplyKey, State, Timestamp},
-    schema::{SetLevelParams, TraceContext, keys},
+    schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{
         self, Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
         encode::{self, MissingId},
@@ -263,31 +263,11 @@ impl Engine {
             let message = "Invalid params: _meta has keys that this session's revision does not have";
             return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadMeta);
         }
-        let mut level = None;
-        if let Some(known) = method.known() {
-            if let Err(refusal) = self.admits(known) {
-                let violation = match refusal {
-                    Refusal::WrongDirection => Violation::WrongDirection(known),
-                    Refusal::NotInRevision | Refusal::Undeclared(_) | Refusal::Unshared(_) => {
-                        Violation::NotSupported(known)
-                    }
-                };
-                self.refuse(origin, Some(&id), &ErrorObject::method_not_found(known.as_str()));
-                return self.violation(violation);
-            }
-            if let Some(message) = self.undeclared_form(known, params.as_ref()) {
-                return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::NotSupported(known));
-            }
-            if known == Method::SetLevel {
-                match decode_params::<SetLevelParams>(params.as_ref()) {
-                    Ok(params) => level = Some(params.level),
-                    Err(_) => {
-                        let message = "Invalid params: level is not a log level";
-                        return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadParams(known));
-                    }
-                }
-            }
-        }
+        let checked = method.known().map(|known| self.check_request(&id, known, params.as_ref(), origin));
+        let level = match checked.transpose() {
+            Ok(level) => level.flatten(),
+            Err(violation) => return self.violation(violation),
+        };
         let token = Token::named(meta.as_ref(), &id);
         let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
         let tag = RequestTag { level, trace, ..RequestTag::new(method.known(), token, origin) };
@@ -296,6 +276,41 @@ impl Engine {
             Err(violation) => return self.violation(violation),
         };
         Some(Event::Request { key, method, params })
+    }
+
+    /// Checks a request of a session against the tables and its params, and returns the level that `logging/setLevel` sets. A
+    /// request that fails is answered with an error.
+    fn check_request(
+        &mut self,
+        id: &RequestId,
+        known: Method,
+        params: Option<&RawJson<'_>>,
+        origin: Origin,
+    ) -> Result<Option<LoggingLevel>, Violation<'static>> {
+        if let Err(refusal) = self.admits(known) {
+            self.refuse(origin, Some(id), &ErrorObject::method_not_found(known.as_str()));
+            return Err(match refusal {
+                Refusal::WrongDirection => Violation::WrongDirection(known),
+                Refusal::NotInRevision | Refusal::Undeclared(_) | Refusal::Unshared(_) => {
+                    Violation::NotSupported(known)
+                }
+            });
+        }
+        if let Some(message) = self.undeclared_form(known, params) {
+            self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_PARAMS, message));
+            return Err(Violation::NotSupported(known));
+        }
+        if known != Method::SetLevel {
+            return Ok(None);
+        }
+        match decode_params::<SetLevelParams>(params) {
+            Ok(params) => Ok(Some(params.level)),
+            Err(_) => {
+                let message = "Invalid params: level is not a log level";
+                self.refuse(origin, Some(id), &ErrorObject::new(ErrorCode::INVALID_PARAMS, message));
+                Err(Violation::BadParams(known))
+            }
+        }
     }
 
     /// Nothing new is begun. The peer could not know.
