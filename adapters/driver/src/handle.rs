@@ -17,14 +17,14 @@ use mcp_proto::{
 use crate::sync::lock;
 use crate::{
     event_loop::{
-        binding::{Carrier, Piped},
-        shared::{Hub, Stage},
+        binding::{Binding, PipeBinding},
+        shared::{Lifecycle, SharedConnection},
     },
     options::Options,
     runtime::Runtime,
     stream::{
-        connection_task::Conversation,
-        framed::{Bytes, Whole, Wire},
+        connection_task::ConnectionTask,
+        framed::{ByteTransport, FramedTransport, WholeMessages},
         transport::{Io, Medium, Transport},
     },
     watch::Watch,
@@ -36,25 +36,25 @@ use mcp_service::{Application, Later, Link};
 ///
 /// Dropping it begins to [`close`](Self::close), and what is left to do for that is done by its task.
 pub struct Handle<E: Send + 'static> {
-    hub: Arc<dyn Held<E>>,
+    shared: Arc<dyn DynConnection<E>>,
 }
 
 /// A connection that runs, whatever its messages travel on.
-trait Held<E>: Link<E> {
-    fn stage(&self) -> &Watch<Stage>;
+trait DynConnection<E>: Link<E> {
+    fn stage(&self) -> &Watch<Lifecycle>;
 
     /// Whether a handler of it runs on this thread.
-    fn is_on_duty(&self) -> bool;
+    fn is_in_handler(&self) -> bool;
 
     fn link(self: Arc<Self>) -> Arc<dyn Link<E>>;
 }
 
-impl<E: Send + 'static, C: Carrier<E>> Held<E> for Hub<E, C> {
-    fn stage(&self) -> &Watch<Stage> {
+impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, C> {
+    fn stage(&self) -> &Watch<Lifecycle> {
         &self.stage
     }
 
-    fn is_on_duty(&self) -> bool {
+    fn is_in_handler(&self) -> bool {
         self.duty.is_on()
     }
 
@@ -66,8 +66,8 @@ impl<E: Send + 'static, C: Carrier<E>> Held<E> for Hub<E, C> {
 impl<E: Send + 'static> Handle<E> {
     /// A handle of a connection that runs already.
     #[cfg(feature = "http")]
-    pub(super) fn of<C: Carrier<E>>(hub: Arc<Hub<E, C>>) -> Self {
-        Self { hub }
+    pub(super) fn of<C: Binding<E>>(shared: Arc<SharedConnection<E, C>>) -> Self {
+        Self { shared }
     }
 
     /// Runs a connection over the transport of an adapter.
@@ -87,7 +87,7 @@ impl<E: Send + 'static> Handle<E> {
 
     /// [`start`](Self::start) for a caller who has nothing else to do: what the peer has said by now is answered here, before
     /// there is a task and a thread to run it.
-    pub(super) fn start_here<M: Medium>(
+    pub(super) fn start_inline<M: Medium>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
@@ -111,38 +111,38 @@ impl<E: Send + 'static> Handle<E> {
     ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
         let runtime = M::Runtime::current()?;
         let Transport { io, linger, sniffer, timeouts, functions, end } = transport.into_transport();
-        let hub = Hub::new(|now| Piped::new(connection(now), functions), options);
-        let limit = lock(&hub.state).carrier.settings().limits.frame_bytes;
-        let wire: Box<dyn Wire> = match io {
-            Io::Bytes(source, sink) => Box::new(Bytes::new(source, sink, limit, sniffer)),
-            Io::Messages(messages) => Box::new(Whole::new(messages)),
+        let shared = SharedConnection::new(|now| PipeBinding::new(connection(now), functions), options);
+        let limit = lock(&shared.state).binding.settings().limits.frame_bytes;
+        let wire: Box<dyn FramedTransport> = match io {
+            Io::Bytes(source, sink) => Box::new(ByteTransport::new(source, sink, limit, sniffer)),
+            Io::Messages(messages) => Box::new(WholeMessages::new(messages)),
         };
-        let conversation = Conversation::new(hub.clone(), application, (wire, timeouts), runtime.clone());
-        Ok((Self { hub }, runtime, conversation.run(end, linger)))
+        let conversation = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
+        Ok((Self { shared }, runtime, conversation.run(end, linger)))
     }
 
     /// The connection.
     #[must_use]
     pub fn link(&self) -> Arc<dyn Link<E>> {
-        self.hub.clone().link()
+        self.shared.clone().link()
     }
 
     /// Begins to end the connection, and does not wait: calls of ours end at once, nothing new is begun, and what the
     /// peer was promised may still be answered for a while.
     pub fn begin_close(&self) {
-        self.hub.with(&mut |connection, now| connection.close(now));
+        self.shared.with(&mut |connection, now| connection.close(now));
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone; why it ended.
     ///
     /// In a handler this does not wait: the end waits for handlers, if only for a while.
     pub fn wait(&self) -> Later<Option<CloseReason>> {
-        let hub = self.hub.clone();
+        let shared = self.shared.clone();
         Later::new(async move {
-            let mut over = pin!(hub.stage().until(|stage| stage.over.then(|| stage.closed.clone())));
+            let mut over = pin!(shared.stage().until(|stage| stage.over.then(|| stage.closed.clone())));
             poll_fn(|cx| {
-                if hub.is_on_duty() {
-                    return Poll::Ready(hub.stage().look(|stage| stage.closed.clone()));
+                if shared.is_in_handler() {
+                    return Poll::Ready(shared.stage().look(|stage| stage.closed.clone()));
                 }
                 over.as_mut().poll(cx)
             })
@@ -160,7 +160,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Whether [`wait`](Self::wait) would not wait.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.hub.stage().look(|stage| stage.over)
+        self.shared.stage().look(|stage| stage.over)
     }
 }
 

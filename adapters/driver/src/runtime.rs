@@ -54,13 +54,13 @@ pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
 
 /// What a future comes to, unless that takes longer.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
-pub(super) async fn within<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
-    before(sleep(runtime, time), future).await
+pub(super) async fn timeout<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
+    race(sleep(runtime, time), future).await
 }
 
 /// What a future comes to, unless it gets `late` before.
 #[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only those who have children wait like this"))]
-pub(super) async fn before<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+pub(super) async fn race<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut late) = (pin!(future), pin!(late));
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
@@ -71,7 +71,10 @@ pub(super) async fn before<T>(late: impl Future<Output = ()>, future: impl Futur
 
 /// Returns the result of a future, or the result of another one as an error if that is ready first.
 #[cfg(all(unix, feature = "net"))]
-pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Future<Output = U>) -> Result<T, U> {
+pub(crate) async fn select_biased<T, U>(
+    future: impl Future<Output = T>,
+    other: impl Future<Output = U>,
+) -> Result<T, U> {
     let (mut future, mut other) = (pin!(future), pin!(other));
     poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(value) => Poll::Ready(Ok(value)),
@@ -82,7 +85,7 @@ pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Fu
 
 /// What a function comes to that may block.
 #[cfg(all(unix, feature = "net"))]
-pub(super) async fn aside<R: Runtime, T: Send + 'static>(
+pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {

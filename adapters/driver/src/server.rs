@@ -26,7 +26,7 @@ pub async fn serve(service: &Service, transport: impl Medium) -> Result<(), Erro
 /// As [`serve`].
 pub async fn serve_with(service: &Service, transport: impl Medium, options: &Options) -> Result<(), Error> {
     let session = Arc::new(service.session());
-    let handle = Handle::start_here(|now| Connection::new(service.config(), now), session, transport, options)?;
+    let handle = Handle::start_inline(|now| Connection::new(service.config(), now), session, transport, options)?;
     Ending::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 

@@ -15,12 +15,12 @@ use crate::limits::functions::Functions;
 use mcp_service::driver_api::Holder;
 
 /// What holds a connection and has its messages brought to the peer: over a pipe, or over several streams that are bound to it.
-pub(crate) trait Carrier<E>: Send + 'static {
+pub(crate) trait Binding<E>: Send + 'static {
     /// The connection, to be used at this time.
     fn connection(&mut self, now: Timestamp) -> &mut Connection<E>;
 
     /// The connection, for what time is of no matter to, unless to what holds it.
-    fn timeless(&mut self, now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
+    fn connection_untimed(&mut self, now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
         self.connection(now())
     }
 
@@ -56,19 +56,19 @@ pub(crate) trait Carrier<E>: Send + 'static {
 }
 
 /// A connection that has a pipe to itself.
-pub(crate) struct Piped<E> {
+pub(crate) struct PipeBinding<E> {
     connection: Connection<E>,
     functions: Option<(Arc<Functions>, Holder)>,
 }
 
-impl<E> Piped<E> {
+impl<E> PipeBinding<E> {
     /// Creates one whose functions count among those of other connections, if it is one of several.
     pub(crate) const fn new(connection: Connection<E>, functions: Option<(Arc<Functions>, Holder)>) -> Self {
         Self { connection, functions }
     }
 }
 
-impl<E> Deref for Piped<E> {
+impl<E> Deref for PipeBinding<E> {
     type Target = Connection<E>;
 
     fn deref(&self) -> &Connection<E> {
@@ -76,18 +76,18 @@ impl<E> Deref for Piped<E> {
     }
 }
 
-impl<E> DerefMut for Piped<E> {
+impl<E> DerefMut for PipeBinding<E> {
     fn deref_mut(&mut self) -> &mut Connection<E> {
         &mut self.connection
     }
 }
 
-impl<E: Send + 'static> Carrier<E> for Piped<E> {
+impl<E: Send + 'static> Binding<E> for PipeBinding<E> {
     fn connection(&mut self, _now: Timestamp) -> &mut Connection<E> {
         &mut self.connection
     }
 
-    fn timeless(&mut self, _now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
+    fn connection_untimed(&mut self, _now: impl FnOnce() -> Timestamp) -> &mut Connection<E> {
         &mut self.connection
     }
 

@@ -1,7 +1,7 @@
 //! The event loop of a connection, over whatever its messages travel.
 //!
-//! A [`Carrier`](binding::Carrier) owns the connection, a [`Hub`](shared::Hub) shares it between the loop and its callers, and a
-//! [`Desk`](run_loop::Desk) is the loop: it reads, dispatches events to the application, starts jobs, and writes.
+//! A [`Binding`](binding::Binding) owns the connection, a [`SharedConnection`](shared::SharedConnection) shares it between the loop and its callers, and a
+//! [`EventLoop`](run_loop::EventLoop) is the loop: it reads, dispatches events to the application, starts jobs, and writes.
 
 pub(crate) mod binding;
 pub(crate) mod run_loop;

@@ -16,7 +16,7 @@ use mcp_proto::{
 
 use crate::sync::lock;
 use crate::{
-    event_loop::binding::{Carrier, Piped},
+    event_loop::binding::{Binding, PipeBinding},
     options::Options,
     tuning::NEVER,
     watch::Watch,
@@ -25,32 +25,32 @@ use mcp_service::driver_api::{Duty, Holder, Jobs, Slot};
 use mcp_service::{Link, Lobby, Running};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
-pub(crate) struct Hub<E, C = Piped<E>> {
+pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
-    pub(crate) jobs: Mutex<Work>,
+    pub(crate) jobs: Mutex<JobState>,
     pub(crate) lobby: Lobby,
     pub(crate) duty: Duty,
-    pub(crate) stage: Watch<Stage>,
+    pub(crate) stage: Watch<Lifecycle>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
 }
 
 /// What is under the lock of the connection.
 pub(crate) struct State<C> {
-    pub(crate) carrier: C,
+    pub(crate) binding: C,
     /// What was not handed out yet.
     pub(crate) events: VecDeque<Event<'static>>,
     /// The driver, while it sleeps.
-    pub(crate) asleep: Option<Asleep>,
+    pub(crate) asleep: Option<Parked>,
     /// Somebody hands out events. They are handed out in order, so nobody else does meanwhile.
-    pub(crate) handing: bool,
+    pub(crate) dispatching: bool,
     /// How many bring something that they see to themselves before they leave. The driver need not look meanwhile when it
     /// has to wake up.
-    pub(crate) visitors: u32,
+    pub(crate) inline_dispatchers: u32,
 }
 
 /// A driver that sleeps.
-pub(crate) struct Asleep {
+pub(crate) struct Parked {
     pub(crate) waker: Waker,
     pub(crate) until: Timestamp,
     /// Whether it could write if there was something to write.
@@ -61,11 +61,11 @@ pub(crate) struct Asleep {
 
 /// Jobs, and the tasks that have ended.
 #[derive(Default)]
-pub(crate) struct Work {
+pub(crate) struct JobState {
     pub(crate) jobs: Jobs,
     pub(crate) ended: Vec<u64>,
     /// What visitors have begun and could not end. The driver goes on with it.
-    pub(crate) left: Vec<Left>,
+    pub(crate) left: Vec<Unfinished>,
     /// The driver waits for the last jobs to end.
     pub(crate) leaving: bool,
     /// The driver is gone, and goes on with nothing.
@@ -73,13 +73,13 @@ pub(crate) struct Work {
 }
 
 /// A job that has begun and waits for something.
-pub(crate) struct Left {
+pub(crate) struct Unfinished {
     pub(crate) future: Running,
     pub(crate) slot: Slot,
     pub(crate) outlives: bool,
 }
 
-impl Work {
+impl JobState {
     /// Whether the driver has something to begin or to go on with.
     pub(crate) fn has_next(&self) -> bool {
         self.jobs.has_next() || !self.left.is_empty()
@@ -88,7 +88,7 @@ impl Work {
     /// Leaves a job to the driver. It comes back if there is none any more, to be dropped outside of any lock.
     #[cfg(feature = "http")]
     #[must_use = "dropping it answers a request"]
-    pub(crate) fn leave(&mut self, left: Left) -> Option<Left> {
+    pub(crate) fn leave(&mut self, left: Unfinished) -> Option<Unfinished> {
         if self.gone {
             return Some(left);
         }
@@ -98,7 +98,7 @@ impl Work {
 
     /// There is no driver any more. What was left to it is to be dropped outside of any lock.
     #[must_use = "dropping it answers requests"]
-    pub(crate) fn close(&mut self) -> Vec<Left> {
+    pub(crate) fn close(&mut self) -> Vec<Unfinished> {
         self.gone = true;
         mem::take(&mut self.left)
     }
@@ -106,24 +106,30 @@ impl Work {
 
 /// How far a connection is on its way to the end.
 #[derive(Debug, Default)]
-pub(crate) struct Stage {
+pub(crate) struct Lifecycle {
     /// Why it ended, once the application knows.
     pub(crate) closed: Option<CloseReason>,
     /// Nothing is left of it.
     pub(crate) over: bool,
 }
 
-impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// A connection that begins with the clock.
-    pub(crate) fn new(carrier: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
-        Self::since(Instant::now(), carrier(Timestamp::ZERO), options)
+    pub(crate) fn new(binding: impl FnOnce(Timestamp) -> C, options: &Options) -> Arc<Self> {
+        Self::since(Instant::now(), binding(Timestamp::ZERO), options)
     }
 
     /// A connection whose clock has run for a while.
-    pub(crate) fn since(epoch: Instant, carrier: C, options: &Options) -> Arc<Self> {
+    pub(crate) fn since(epoch: Instant, binding: C, options: &Options) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { carrier, events: VecDeque::new(), asleep: None, handing: false, visitors: 0 }),
-            jobs: Mutex::new(Work { jobs: Jobs::new(options.job_limits()), ..Work::default() }),
+            state: Mutex::new(State {
+                binding,
+                events: VecDeque::new(),
+                asleep: None,
+                dispatching: false,
+                inline_dispatchers: 0,
+            }),
+            jobs: Mutex::new(JobState { jobs: Jobs::new(options.job_limits()), ..JobState::default() }),
             lobby: Lobby::new(),
             duty: Duty::default(),
             stage: Watch::default(),
@@ -142,8 +148,8 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     }
 
     /// When something is to be done next.
-    pub(crate) fn due(&self, carrier: &C) -> Timestamp {
-        let due = carrier.due().unwrap_or(NEVER);
+    pub(crate) fn due(&self, binding: &C) -> Timestamp {
+        let due = binding.due().unwrap_or(NEVER);
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
@@ -169,27 +175,27 @@ impl<E: 'static, C: Carrier<E>> Hub<E, C> {
     }
 }
 
-impl<E: 'static, C: Carrier<E>> Hub<E, C> {
+impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Does something with what carries the connection, and sees to what comes of it.
     pub(crate) fn run<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
         let mut state = lock(&self.state);
         let now = self.now();
-        let result = f(&mut state.carrier, now);
-        self.settle(state);
+        let result = f(&mut state.binding, now);
+        self.wake_interested(state);
         result
     }
 
     /// Sees to what has come of whatever was done.
-    pub(crate) fn settle(&self, mut state: MutexGuard<'_, State<C>>) {
+    pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
-        let woken = state.carrier.woken();
-        let State { carrier, events, asleep, visitors, .. } = &mut *state;
+        let woken = state.binding.woken();
+        let State { binding, events, asleep, inline_dispatchers, .. } = &mut *state;
         let asleep = asleep.take_if(|it| {
-            let is_early = || *visitors == 0 && self.due(carrier) < it.until;
-            let wakes = !events.is_empty() || it.can_write && carrier.has_output() || is_early();
-            wakes || it.is_paused && carrier.wants_input(self.now())
+            let is_early = || *inline_dispatchers == 0 && self.due(binding) < it.until;
+            let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
+            wakes || it.is_paused && binding.wants_input(self.now())
         });
-        let vacancies = self.lobby.vacancies(state.carrier.view());
+        let vacancies = self.lobby.vacancies(state.binding.view());
         drop(state);
         self.lobby.announce(vacancies);
         woken.into_iter().for_each(Waker::wake);
@@ -203,27 +209,27 @@ impl<C> State<C> {
     /// Takes the events that there are.
     pub(crate) fn collect<E>(&mut self)
     where
-        C: Carrier<E>,
+        C: Binding<E>,
     {
-        while let Some(event) = self.carrier.poll_event() {
+        while let Some(event) = self.binding.poll_event() {
             self.events.push_back(event);
         }
     }
 }
 
-impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
+impl<E: Send + 'static, C: Binding<E>> Link<E> for SharedConnection<E, C> {
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
-        self.run(|carrier, now| f(carrier.connection(now), now));
+        self.run(|binding, now| f(binding.connection(now), now));
     }
 
     fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         let mut state = lock(&self.state);
-        f(state.carrier.timeless(|| self.now()));
-        self.settle(state);
+        f(state.binding.connection_untimed(|| self.now()));
+        self.wake_interested(state);
     }
 
     fn view(&self, f: &mut dyn FnMut(&Connection<E>)) {
-        f(lock(&self.state).carrier.view());
+        f(lock(&self.state).binding.view());
     }
 
     fn lobby(&self) -> &Lobby {
@@ -231,6 +237,6 @@ impl<E: Send + 'static, C: Carrier<E>> Link<E> for Hub<E, C> {
     }
 
     fn holder(&self) -> Holder {
-        lock(&self.state).carrier.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
+        lock(&self.state).binding.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }
 }

@@ -11,9 +11,9 @@ use mcp_proto::{
 
 use crate::{
     event_loop::{
-        binding::Carrier,
-        run_loop::{Mover, Post},
-        shared::Hub,
+        binding::Binding,
+        run_loop::{Dispatcher, TransportIo},
+        shared::SharedConnection,
     },
     runtime::Runtime,
 };
@@ -44,7 +44,7 @@ pub trait Credentials: Send + Sync + 'static {
 
 /// Where what comes of one request is told. Dropped before its end, it says that the request was given up.
 pub struct Response {
-    hub: Arc<Hub<ClientEnd, Messenger>>,
+    shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
     exchange: ExchangeId,
     over: bool,
 }
@@ -52,18 +52,18 @@ pub struct Response {
 impl Response {
     /// The head has come.
     pub fn head(&mut self, head: &Parts) {
-        self.hub.run(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
+        self.shared.run(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
     }
 
     /// A piece of the body has come.
     pub fn chunk(&mut self, chunk: &[u8]) {
-        self.hub.run(|messenger, now| messenger.client.handle_body(now, self.exchange, chunk));
+        self.shared.run(|messenger, now| messenger.client.handle_body(now, self.exchange, chunk));
     }
 
     /// It is complete.
     pub fn end(mut self) {
         self.over = true;
-        self.hub.run(|messenger, now| messenger.client.handle_end(now, self.exchange));
+        self.shared.run(|messenger, now| messenger.client.handle_end(now, self.exchange));
     }
 
     /// The request could not be made, or what carried its response has broken: what is known of that.
@@ -73,7 +73,7 @@ impl Response {
 
     fn give_up(&mut self, why: String) {
         self.over = true;
-        self.hub.run(|messenger, now| messenger.client.handle_failure(now, self.exchange, why));
+        self.shared.run(|messenger, now| messenger.client.handle_failure(now, self.exchange, why));
     }
 }
 
@@ -82,7 +82,7 @@ impl Drop for Response {
         if !self.over {
             self.give_up("the request was given up".into());
         }
-        self.hub.run(|messenger, _| messenger.over.push(self.exchange));
+        self.shared.run(|messenger, _| messenger.over.push(self.exchange));
     }
 }
 
@@ -93,18 +93,18 @@ impl fmt::Debug for Response {
 }
 
 /// A client, and the requests of it that are over.
-pub(crate) struct Messenger {
+pub(crate) struct HttpClientBinding {
     pub(crate) client: Client,
     over: Vec<ExchangeId>,
 }
 
-impl Messenger {
+impl HttpClientBinding {
     pub(crate) const fn new(client: Client) -> Self {
         Self { client, over: Vec::new() }
     }
 }
 
-impl Carrier<ClientEnd> for Messenger {
+impl Binding<ClientEnd> for HttpClientBinding {
     fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientEnd> {
         self.client.connection(now)
     }
@@ -131,7 +131,7 @@ impl Carrier<ClientEnd> for Messenger {
 }
 
 /// Has requests made.
-pub(crate) struct Errands<R: Runtime> {
+pub(crate) struct RequestRunner<R: Runtime> {
     runtime: R,
     requests: Arc<dyn Requests>,
     credentials: Option<Arc<dyn Credentials>>,
@@ -141,7 +141,7 @@ pub(crate) struct Errands<R: Runtime> {
     proofs: BTreeMap<ExchangeId, R::Task>,
 }
 
-impl<R: Runtime> Errands<R> {
+impl<R: Runtime> RequestRunner<R> {
     pub(crate) fn new(runtime: R, requests: Arc<dyn Requests>, credentials: Option<Arc<dyn Credentials>>) -> Self {
         Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
     }
@@ -159,7 +159,7 @@ impl<R: Runtime> Errands<R> {
         })
     }
 
-    fn prove(&self, proof: Proof, status: u16, challenges: Vec<String>) -> R::Task {
+    fn prove(&self, proof: AuthState, status: u16, challenges: Vec<String>) -> R::Task {
         let credentials = self.credentials.clone();
         self.runtime.spawn(async move {
             let mut proof = proof;
@@ -172,30 +172,30 @@ impl<R: Runtime> Errands<R> {
 }
 
 /// Says when it is dropped whether something was proved.
-struct Proof {
-    hub: Arc<Hub<ClientEnd, Messenger>>,
+struct AuthState {
+    shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
     exchange: ExchangeId,
     is_there: bool,
 }
 
-impl Drop for Proof {
+impl Drop for AuthState {
     fn drop(&mut self) {
         let (exchange, is_there) = (self.exchange, self.is_there);
-        self.hub.run(
-            |Messenger { client, .. }, now| {
+        self.shared.run(
+            |HttpClientBinding { client, .. }, now| {
                 if is_there { client.retry(now, exchange) } else { client.give_up(now, exchange) }
             },
         );
     }
 }
 
-impl<R: Runtime> Mover<ClientEnd, Messenger> for Errands<R> {
-    fn write(&mut self, post: &Post<ClientEnd, Messenger>, _cx: &mut Context<'_>) -> bool {
-        let hub = &post.hub;
+impl<R: Runtime> TransportIo<ClientEnd, HttpClientBinding> for RequestRunner<R> {
+    fn write(&mut self, dispatcher: &Dispatcher<ClientEnd, HttpClientBinding>, _cx: &mut Context<'_>) -> bool {
+        let shared = &dispatcher.shared;
         let mut moved = false;
         loop {
             let (action, over) =
-                hub.run(|messenger, _| (messenger.client.poll_action(), std::mem::take(&mut messenger.over)));
+                shared.run(|messenger, _| (messenger.client.poll_action(), std::mem::take(&mut messenger.over)));
             for exchange in over {
                 self.tasks.remove(&exchange);
             }
@@ -203,13 +203,13 @@ impl<R: Runtime> Mover<ClientEnd, Messenger> for Errands<R> {
             moved = true;
             match action {
                 Action::Request { exchange, request } => {
-                    let response = Response { hub: hub.clone(), exchange, over: false };
+                    let response = Response { shared: shared.clone(), exchange, over: false };
                     let task = self.request(request, response);
                     self.tasks.insert(exchange, task);
                 }
                 Action::Abort(exchange) => drop((self.tasks.remove(&exchange), self.proofs.remove(&exchange))),
                 Action::Prove { exchange, status, challenges } => {
-                    let proof = Proof { hub: hub.clone(), exchange, is_there: false };
+                    let proof = AuthState { shared: shared.clone(), exchange, is_there: false };
                     let task = self.prove(proof, status, challenges);
                     self.proofs.insert(exchange, task);
                 }

@@ -9,11 +9,11 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Host};
 
-use crate::http::client::{Credentials, Errands, Messenger, Requests};
+use crate::http::client::{Credentials, HttpClientBinding, RequestRunner, Requests};
 #[cfg(all(unix, feature = "os"))]
 use crate::{client::Client, error::Error};
 use crate::{
-    event_loop::{run_loop::Desk, shared::Hub},
+    event_loop::{run_loop::EventLoop, shared::SharedConnection},
     handle::Handle,
     options::Options,
     runtime::Runtime,
@@ -30,16 +30,20 @@ impl Handle<ClientEnd> {
         options: &Options,
         runtime: &R,
     ) -> Self {
-        let hub = Hub::new(|now| Messenger::new(client(now)), options);
-        let mut desk = Desk::new(hub.clone(), application, runtime.clone());
-        let mut errands = Errands::new(runtime.clone(), requests, credentials);
+        let shared = SharedConnection::new(|now| HttpClientBinding::new(client(now)), options);
+        let mut event_loop = EventLoop::new(shared.clone(), application, runtime.clone());
+        let mut errands = RequestRunner::new(runtime.clone(), requests, credentials);
         R::detach(runtime.spawn(async move {
-            desk.until_closed(&mut errands).await;
+            event_loop.run_until_closed(&mut errands).await;
             // The core sees to it that this takes no longer than its limit says.
-            desk.until(&mut errands, None, |desk, _, _| lock(&desk.post.hub.state).carrier.client.is_over()).await;
-            desk.end_jobs(&mut errands).await;
+            event_loop
+                .run_until(&mut errands, None, |event_loop, _, _| {
+                    lock(&event_loop.dispatcher.shared.state).binding.client.is_over()
+                })
+                .await;
+            event_loop.end_jobs(&mut errands).await;
         }));
-        Self::of(hub)
+        Self::of(shared)
     }
 }
 

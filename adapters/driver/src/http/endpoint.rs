@@ -24,7 +24,7 @@ use mcp_proto::http::{
 use crate::http::{body::Body, peer_addr::PeerAddr, response_body::Reply, server::Web, store::Shared};
 use crate::{
     options::Options,
-    runtime::{Runtime, before, sleep},
+    runtime::{Runtime, race, sleep},
 };
 use mcp_service::{Later, Service};
 
@@ -142,7 +142,7 @@ impl<R: Runtime> Endpoint<R> {
                 }
                 Ok(())
             };
-            before(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
+            race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
             Ok(intake)
         };
         let taken = take_in.await.map_err(|mut answer: Box<Answer>| {

@@ -30,7 +30,7 @@ const SMALL: usize = 2 << 10;
 /// answer the rest of the body with a reset, and a reset takes with it what was not read. So the end is said first, and
 /// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes. A server that stops
 /// does not wait for that: most of its clients are quiet.
-pub(super) struct Linger<'a, T, M> {
+pub(super) struct LingeringClose<'a, T, M> {
     stream: T,
     timer: M,
     stopped: &'a Watch<bool>,
@@ -40,19 +40,19 @@ pub(super) struct Linger<'a, T, M> {
     left: usize,
 }
 
-impl<'a, T, M> Linger<'a, T, M> {
+impl<'a, T, M> LingeringClose<'a, T, M> {
     pub(super) const fn new(stream: T, timer: M, stopped: &'a Watch<bool>, unread: &'a AtomicBool) -> Self {
         Self { stream, timer, stopped, unread, over: None, left: MOST }
     }
 }
 
-impl<T: Read + Unpin, M: Unpin> Read for Linger<'_, T, M> {
+impl<T: Read + Unpin, M: Unpin> Read for LingeringClose<'_, T, M> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for Linger<'_, T, M> {
+impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, M> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -170,7 +170,7 @@ mod tests {
     fn a_server_that_stops_does_not_wait_for_clients() {
         for stops in [false, true] {
             let (stopped, unread) = (Watch::new(stops), AtomicBool::new(false));
-            let mut linger = Linger::new(Quiet::default(), Never, &stopped, &unread);
+            let mut linger = LingeringClose::new(Quiet::default(), Never, &stopped, &unread);
             let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
             assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));
             assert_eq!(linger.stream.reads.load(Ordering::Relaxed), usize::from(!stops));

@@ -19,11 +19,11 @@ use mcp_proto::{
 };
 
 use crate::http::{
-    session::{Room, Settled, Visit},
+    session::{HttpSession, Settled, SharedSession},
     store::{self, Bounds, Fields, Shared},
 };
 use crate::{
-    event_loop::run_loop::{Mover, Post},
+    event_loop::run_loop::{Dispatcher, TransportIo},
     limits::quota::{Permit, Quota},
     sync::lock,
     watch::Watch,
@@ -42,21 +42,21 @@ const TOUCHES: u32 = 3;
 const TOUCH: Duration = Duration::from_secs(60);
 
 /// Sessions that are shared.
-pub(super) struct Share {
+pub(super) struct SessionReplication {
     pub(super) store: Shared,
     /// How long sessions live that nobody uses, and how long those whose clients have not come back.
     pub(super) life: Duration,
     abandoned: Duration,
     limits: Limits,
-    scribe: Arc<Scribe>,
+    scribe: Arc<EventWriter>,
     /// The sessions of which something is being written down.
     noting: Mutex<BTreeMap<SessionId, Noted>>,
 }
 
-impl Share {
+impl SessionReplication {
     /// And what has to run for it.
     pub(super) fn new(store: Shared, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
         let bounds = Bounds { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
@@ -69,7 +69,7 @@ impl Share {
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
         let here = MemoryReplay::new(replay, replay_bytes, replay_time);
         let (scribe, holder) = (self.scribe.clone(), holder.clone());
-        let kept = Kept { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
+        let kept = ReplayRecord { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
         session.share();
         session.set_replay(Box::new(kept));
     }
@@ -80,11 +80,11 @@ impl Share {
     }
 
     /// Writes down what has changed of a session, before the answer leaves that has changed it.
-    pub(super) async fn note(&self, room: &Room, principal: Option<&Principal>) -> io::Result<()> {
-        let Some(id) = lock(&room.state).carrier.session.id().cloned() else { return Ok(()) };
+    pub(super) async fn note(&self, room: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
+        let Some(id) = lock(&room.state).binding.session.id().cloned() else { return Ok(()) };
         // One after the other: what is written last holds.
         let _turn = self.turn(&id).await;
-        let Some((settled, change)) = lock(&room.state).carrier.change(principal) else { return Ok(()) };
+        let Some((settled, change)) = lock(&room.state).binding.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(fields) => {
                 let holder = Link::holder(room);
@@ -92,19 +92,19 @@ impl Share {
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
-        lock(&room.state).carrier.settled = Some(settled);
+        lock(&room.state).binding.settled = Some(settled);
         Ok(())
     }
 
     /// Waits until nothing else of this session is being written down.
-    async fn turn<'a>(&'a self, id: &'a SessionId) -> Turn<'a> {
+    async fn turn<'a>(&'a self, id: &'a SessionId) -> WriteGuard<'a> {
         let queue = {
             let mut noting = lock(&self.noting);
             let noted = noting.entry(id.clone()).or_default();
             noted.users += 1;
             noted.queue.clone()
         };
-        let mut turn = Turn { noting: &self.noting, id, queue, is_taken: false };
+        let mut turn = WriteGuard { noting: &self.noting, id, queue, is_taken: false };
         let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
         turn.queue.in_turn(|| take().then_some(())).await;
         turn.is_taken = true;
@@ -122,14 +122,14 @@ struct Noted {
 }
 
 /// A place among those that write down something of a session. Once it is taken, nothing else of it is written down.
-struct Turn<'a> {
+struct WriteGuard<'a> {
     noting: &'a Mutex<BTreeMap<SessionId, Noted>>,
     id: &'a SessionId,
     queue: Arc<Queue>,
     is_taken: bool,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
         if let Entry::Occupied(mut noted) = lock(self.noting).entry(self.id.clone()) {
             noted.get_mut().users -= 1;
@@ -144,7 +144,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-impl Drop for Share {
+impl Drop for SessionReplication {
     fn drop(&mut self) {
         self.scribe.lines.change(|lines| lines.closed = true);
     }
@@ -156,7 +156,7 @@ enum Change {
     Settings(Fields),
 }
 
-impl Visit {
+impl HttpSession {
     /// What is to be written down, and what will have been then.
     fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
         let settled = self.session.settled()?;
@@ -179,7 +179,7 @@ impl Visit {
 
 /// What was sent and is not written down yet.
 #[derive(Debug)]
-struct Scribe {
+struct EventWriter {
     lines: Watch<Lines>,
     quota: Arc<Quota>,
 }
@@ -201,7 +201,7 @@ struct Line {
     permit: Permit,
 }
 
-impl Scribe {
+impl EventWriter {
     fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
         let Some(permit) = self.quota.take(holder, size_of::<Line>() + message.map_or(0, <[u8]>::len)) else { return };
         let line = Line { id: id.clone(), stream, seq, message: message.map(<[u8]>::to_vec), permit };
@@ -210,7 +210,7 @@ impl Scribe {
 }
 
 /// Writes down what was sent, in order, until nobody sends any more.
-async fn write(scribe: Arc<Scribe>, store: Shared, bounds: Bounds) {
+async fn write(scribe: Arc<EventWriter>, store: Shared, bounds: Bounds) {
     loop {
         scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
         let (waiting, closed) = scribe.lines.change(|lines| (mem::take(&mut lines.waiting), lines.closed));
@@ -231,16 +231,16 @@ async fn write(scribe: Arc<Scribe>, store: Shared, bounds: Bounds) {
 
 /// What a session has sent: kept here, and written down for others.
 #[derive(Debug)]
-struct Kept {
+struct ReplayRecord {
     id: Arc<str>,
     here: MemoryReplay,
-    scribe: Arc<Scribe>,
+    scribe: Arc<EventWriter>,
     holder: Holder,
     /// The last message of each stream that is neither done nor forgotten.
     latest: BTreeMap<u64, u64>,
 }
 
-impl Replay for Kept {
+impl Replay for ReplayRecord {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.here.keep(now, stream, seq, message);
         self.latest.insert(stream, seq);
@@ -283,12 +283,12 @@ impl Replay for Kept {
 
 /// Others move the messages. Of a session that is shared, what it wants of those who share it is brought here.
 #[derive(Default)]
-pub(super) struct Others {
-    shared: Option<Box<Sharer>>,
+pub(super) struct ReplicationIo {
+    shared: Option<Box<SessionReplicator>>,
 }
 
-struct Sharer {
-    share: Arc<Share>,
+struct SessionReplicator {
+    share: Arc<SessionReplication>,
     id: SessionId,
     following: Vec<(ExchangeId, Later<io::Result<Passage>>)>,
     /// Says that the session is in use, at times.
@@ -296,32 +296,32 @@ struct Sharer {
     touch_at: Timestamp,
 }
 
-impl Others {
-    pub(super) fn new(share: Option<&Arc<Share>>, id: Option<&SessionId>, now: Timestamp) -> Self {
+impl ReplicationIo {
+    pub(super) fn new(share: Option<&Arc<SessionReplication>>, id: Option<&SessionId>, now: Timestamp) -> Self {
         let shared = share.zip(id).map(|(share, id)| {
             let (share, id, touch_at) = (share.clone(), id.clone(), now + share.touch());
-            Box::new(Sharer { share, id, following: Vec::new(), touching: None, touch_at })
+            Box::new(SessionReplicator { share, id, following: Vec::new(), touching: None, touch_at })
         });
         Self { shared }
     }
 }
 
-impl Mover<ServerEnd, Visit> for Others {
-    fn read(&mut self, post: &Post<ServerEnd, Visit>, _now: Timestamp, cx: &mut Context<'_>) -> bool {
+impl TransportIo<ServerEnd, HttpSession> for ReplicationIo {
+    fn read(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, _now: Timestamp, cx: &mut Context<'_>) -> bool {
         self.shared.as_mut().is_some_and(|shared| {
-            let fetched = shared.fetch(post, cx);
-            shared.touch(post, cx) || fetched
+            let fetched = shared.fetch(dispatcher, cx);
+            shared.touch(dispatcher, cx) || fetched
         })
     }
 }
 
-impl Sharer {
+impl SessionReplicator {
     /// Looks for what was sent elsewhere.
-    fn fetch(&mut self, post: &Post<ServerEnd, Visit>, cx: &mut Context<'_>) -> bool {
-        let hub = &post.hub;
+    fn fetch(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, cx: &mut Context<'_>) -> bool {
+        let shared = &dispatcher.shared;
         let mut moved = false;
         loop {
-            let fetch = lock(&hub.state).carrier.session.poll_fetch();
+            let fetch = lock(&shared.state).binding.session.poll_fetch();
             let Some(fetch) = fetch else { break };
             moved = true;
             let found = self.share.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
@@ -329,20 +329,21 @@ impl Sharer {
         }
         self.following.retain_mut(|(exchange, found)| {
             let Poll::Ready(found) = Pin::new(found).poll(cx) else {
-                return lock(&hub.state).carrier.session.follows(*exchange);
+                return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            hub.run(|visit, now| visit.session.handle_fetched(now, *exchange, found.as_ref().ok()));
+            shared.run(|visit, now| visit.session.handle_fetched(now, *exchange, found.as_ref().ok()));
             false
         });
         moved
     }
 
     /// A session with open streams is in use, though nobody asks for anything.
-    fn touch(&mut self, post: &Post<ServerEnd, Visit>, cx: &mut Context<'_>) -> bool {
-        let hub = &post.hub;
-        let now = hub.now();
-        if self.touching.is_none() && self.touch_at <= now && lock(&hub.state).carrier.session.usage().exchanges > 0 {
+    fn touch(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, cx: &mut Context<'_>) -> bool {
+        let shared = &dispatcher.shared;
+        let now = shared.now();
+        if self.touching.is_none() && self.touch_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0
+        {
             self.touch_at = now + self.share.touch();
             self.touching = Some(self.share.store.sessions.find(self.id.as_str(), self.share.life));
         }
@@ -352,7 +353,7 @@ impl Sharer {
         self.touching = None;
         if matches!(found, Ok(None)) {
             // It was ended elsewhere.
-            hub.run(|visit, now| visit.session.close(now));
+            shared.run(|visit, now| visit.session.close(now));
         }
         true
     }
@@ -371,10 +372,10 @@ mod tests {
 
     #[test]
     fn streams_that_are_over_or_forgotten_leave_nothing() {
-        let scribe = Arc::new(Scribe { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
+        let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
         let here = MemoryReplay::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
-        let mut kept = Kept { id, here, scribe, holder, latest: BTreeMap::new() };
+        let mut kept = ReplayRecord { id, here, scribe, holder, latest: BTreeMap::new() };
         for stream in 1..100 {
             kept.keep(Timestamp::ZERO, stream, 1, b"x");
             if stream % 2 == 0 { kept.done(stream) } else { kept.forget(stream) }
@@ -394,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
-        let (share, _writing) = Share::new(Shared::new(MemoryStore::default()), &Limits::default());
+        let (share, _writing) = SessionReplication::new(Shared::new(MemoryStore::default()), &Limits::default());
         let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());

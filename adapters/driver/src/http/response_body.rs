@@ -11,7 +11,7 @@ use std::{
 use http::response::Parts;
 use mcp_proto::http::server::{ExchangeId, Output};
 
-use crate::http::session::Room;
+use crate::http::session::SharedSession;
 #[cfg(feature = "hyper")]
 use crate::limits::quota::Permit;
 use crate::limits::quota::Quota;
@@ -27,7 +27,7 @@ const COUNTED: usize = 4 << 10;
 /// Dropping it before its end says that the client has hung up.
 #[must_use = "somebody waits for it"]
 pub struct Reply {
-    pub(super) room: Arc<Room>,
+    pub(super) room: Arc<SharedSession>,
     exchange: ExchangeId,
     /// Whoever waits for it has brought the request, and is among the visitors still.
     visits: bool,
@@ -44,7 +44,7 @@ pub struct Reply {
 
 impl Reply {
     /// Where nothing is to be done between head and body, they are taken `at_once`.
-    pub(super) const fn new(room: Arc<Room>, exchange: ExchangeId, at_once: bool) -> Self {
+    pub(super) const fn new(room: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
         Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
     }
 
@@ -74,7 +74,7 @@ impl Reply {
     /// Whoever has it may take its time.
     pub(super) fn leave(&mut self) {
         if self.visits {
-            self.room.settle(self.room.enter(&mut self.visits));
+            self.room.wake_interested(self.room.enter(&mut self.visits));
         }
     }
 
@@ -131,7 +131,7 @@ impl Reply {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
         let mut state = self.room.enter(&mut self.visits);
-        let session = &mut state.carrier.session;
+        let session = &mut state.binding.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
             Some(Output::Head(_)) if self.at_once => {
@@ -147,8 +147,8 @@ impl Reply {
         if has_data && session.is_at_end(self.exchange) {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
-        let before = if output.is_none() { state.carrier.wait(self.exchange, cx.waker()) } else { None };
-        self.room.settle(state);
+        let before = if output.is_none() { state.binding.wait(self.exchange, cx.waker()) } else { None };
+        self.room.wake_interested(state);
         drop(before);
         let (ended, aborted) = last(output.as_ref());
         (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
@@ -165,9 +165,9 @@ impl Drop for Reply {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
             let mut state = self.room.enter(&mut self.visits);
-            state.carrier.session.handle_gone(self.room.now(), self.exchange);
-            let waker = state.carrier.leave(self.exchange);
-            self.room.settle(state);
+            state.binding.session.handle_gone(self.room.now(), self.exchange);
+            let waker = state.binding.leave(self.exchange);
+            self.room.wake_interested(state);
             drop(waker);
         }
     }

@@ -21,7 +21,7 @@ use hyper::{
     service::service_fn,
 };
 
-use crate::http::{endpoint::Endpoint, lingering_close::Linger, peer_addr::PeerAddr};
+use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr::PeerAddr};
 use crate::{
     runtime::{Runtime, Timer},
     sync::lock,
@@ -60,7 +60,7 @@ pub async fn serve<R: Runtime>(
             .timer(clock.clone())
             .header_read_timeout(endpoint.patience)
             .max_buf_size(BUFFER)
-            .serve_connection(Linger::new(io, clock.clone(), stopped, &unread), answer)
+            .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), answer)
     );
     let mut stopped = pin!(stopped.until(|stopped| stopped.then_some(())));
     let mut stopping = false;

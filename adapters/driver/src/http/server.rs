@@ -23,16 +23,16 @@ use mcp_proto::{
 use crate::http::{
     client_shares::{Held, Shares, holder},
     peer_addr::PeerAddr,
-    replication::{Others, Share},
+    replication::{ReplicationIo, SessionReplication},
     response_body::Reply,
-    session::{Room, Visit},
+    session::{HttpSession, SharedSession},
     store::{self, Shared},
 };
 use crate::{
     event_loop::{
-        binding::Carrier,
-        run_loop::{Desk, Post},
-        shared::Hub,
+        binding::Binding,
+        run_loop::{Dispatcher, EventLoop},
+        shared::SharedConnection,
     },
     options::Options,
     runtime::Runtime,
@@ -48,33 +48,33 @@ use mcp_service::{Application, Later, Service, driver_api::Random};
 /// An adapter, for each request: [`begin`](Self::begin) with its head, [`feed`](Intake::feed) it the body,
 /// [`end`](Intake::end) it, and [`open`](Self::open) what comes of that. Each of these may refuse it with an answer, and
 /// the rest of it need not be read then.
-pub struct Web<R: Runtime>(Arc<Front<R>>);
+pub struct Web<R: Runtime>(Arc<Inner<R>>);
 
 /// Closes when it is dropped.
-struct Front<R: Runtime> {
-    house: Arc<House>,
+struct Inner<R: Runtime> {
+    house: Arc<Sessions>,
     service: Service,
     options: Options,
     random: Random,
     runtime: R,
-    share: Option<Arc<Share>>,
+    share: Option<Arc<SessionReplication>>,
     /// What all clients share.
     shares: Arc<Shares>,
 }
 
 /// What there is, for those who work in it.
-struct House {
-    door: Mutex<Endpoint<Arc<Room>>>,
-    rooms: Watch<Rooms>,
+struct Sessions {
+    door: Mutex<Endpoint<Arc<SharedSession>>>,
+    rooms: Watch<SessionTable>,
     epoch: Instant,
 }
 
 /// The sessions that are not over, and the requests that stand alone and were not done at once.
 #[derive(Default)]
-struct Rooms {
+struct SessionTable {
     closing: bool,
     next: u64,
-    all: BTreeMap<u64, Weak<Room>>,
+    all: BTreeMap<u64, Weak<SharedSession>>,
 }
 
 impl<R: Runtime> Web<R> {
@@ -83,7 +83,7 @@ impl<R: Runtime> Web<R> {
     #[must_use]
     pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Shared>) -> Self {
         let share = shared.map(|shared| {
-            let (share, writing) = Share::new(shared, &endpoint.limits);
+            let (share, writing) = SessionReplication::new(shared, &endpoint.limits);
             // It ends when nobody sends any more, and has written down then what was sent.
             R::detach(runtime.spawn(writing));
             Arc::new(share)
@@ -93,8 +93,8 @@ impl<R: Runtime> Web<R> {
         if share.is_some() {
             door.share();
         }
-        let house = House { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
-        Self(Arc::new(Front {
+        let house = Sessions { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
+        Self(Arc::new(Inner {
             house: Arc::new(house),
             service: service.clone(),
             options: options.clone(),
@@ -212,18 +212,18 @@ impl<R: Runtime> Web<R> {
     }
 }
 
-impl<R: Runtime> Front<R> {
-    fn room(&self, mut session: Session, holder: &Holder) -> Arc<Room> {
+impl<R: Runtime> Inner<R> {
+    fn room(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
         self.share.iter().for_each(|share| share.watch(&mut session, holder));
-        let visit = Visit::new(session, Held::new(self.shares.clone(), holder.clone()));
-        Hub::since(self.house.epoch, visit, &self.options)
+        let visit = HttpSession::new(session, Held::new(self.shares.clone(), holder.clone()));
+        SharedConnection::since(self.house.epoch, visit, &self.options)
     }
 
     /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
-    fn give_back(&self, room: &Arc<Room>) {
+    fn give_back(&self, room: &Arc<SharedSession>) {
         let state = lock(&room.state);
-        let begun = state.carrier.settled.is_none();
-        let Some(id) = state.carrier.session.id().filter(|_| begun).cloned() else { return };
+        let begun = state.binding.settled.is_none();
+        let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
         let forgotten = lock(&self.house.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
         forgotten.inspect(|room| room.run(|visit, now| visit.session.close(now)));
@@ -232,7 +232,7 @@ impl<R: Runtime> Front<R> {
     /// Finds a session that may have been begun elsewhere.
     async fn admit(
         &self,
-        share: &Share,
+        share: &SessionReplication,
         id: &SessionId,
         (intake, peer): (&Intake, Option<PeerAddr>),
     ) -> Result<(), Box<Answer>> {
@@ -270,34 +270,34 @@ impl<R: Runtime> Front<R> {
         let (room, is_new) = adopted?;
         if is_new {
             room.run(|visit, _| visit.settled = visit.session.settled());
-            self.run(self.desk(&room), &room);
+            self.run(self.event_loop(&room), &room);
         }
         Ok(())
     }
 
-    fn desk(&self, room: &Arc<Room>) -> Desk<ServerEnd, Visit, R> {
+    fn event_loop(&self, room: &Arc<SharedSession>) -> EventLoop<ServerEnd, HttpSession, R> {
         let application: Arc<dyn Application<ServerEnd>> = Arc::new(self.service.session());
-        lock(&room.state).carrier.application = Some(Arc::downgrade(&application));
-        Desk::new(room.clone(), application, self.runtime.clone())
+        lock(&room.state).binding.application = Some(Arc::downgrade(&application));
+        EventLoop::new(room.clone(), application, self.runtime.clone())
     }
 
     /// Begins a session with its first request.
     fn begin(
         &self,
-        room: Arc<Room>,
+        room: Arc<SharedSession>,
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
     ) -> Result<Reply, Box<Answer>> {
-        let desk = self.desk(&room);
+        let event_loop = self.event_loop(&room);
         let mut state = lock(&room.state);
-        let opened = state.carrier.session.open(now, request);
+        let opened = state.binding.session.open(now, request);
         drop(state);
         let opened = opened.map(|(exchange, event)| {
-            event.into_iter().for_each(|event| desk.post.hand_out(event));
+            event.into_iter().for_each(|event| event_loop.dispatcher.dispatch(event));
             exchange
         });
-        self.run(desk, &room);
+        self.run(event_loop, &room);
         Ok(Reply::new(room, opened?, at_once))
     }
 
@@ -305,45 +305,45 @@ impl<R: Runtime> Front<R> {
     /// that it is answered, as far as that can be done at once: so there is no change of tasks.
     fn visit(
         &self,
-        room: Arc<Room>,
+        room: Arc<SharedSession>,
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
     ) -> Result<Reply, Box<Answer>> {
         let mut state = lock(&room.state);
-        let (exchange, event) = match state.carrier.session.open(now, request) {
+        let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
             Err(refused) => {
-                room.settle(state);
+                room.wake_interested(state);
                 return Err(refused);
             }
         };
-        let application = state.carrier.application.as_ref().and_then(Weak::upgrade);
-        let is_free = state.events.is_empty() && !state.handing;
+        let application = state.binding.application.as_ref().and_then(Weak::upgrade);
+        let is_free = state.events.is_empty() && !state.dispatching;
         match (event, application) {
             (Some(event), Some(application)) if is_free => {
-                state.handing = true;
-                state.visitors += 1;
+                state.dispatching = true;
+                state.inline_dispatchers += 1;
                 drop(state);
                 let reply = Reply::new(room.clone(), exchange, at_once).of_visitor();
-                Post::new(room, application).attend(&self.runtime, event);
+                Dispatcher::new(room, application).dispatch_inline(&self.runtime, event);
                 Ok(reply)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
-                room.settle(state);
+                room.wake_interested(state);
                 Ok(Reply::new(room, exchange, at_once))
             }
         }
     }
 
     /// Runs a session. Most requests that stand alone are done at once, and take no task.
-    fn run(&self, desk: Desk<ServerEnd, Visit, R>, room: &Arc<Room>) {
-        let id = lock(&room.state).carrier.session.id().cloned();
-        let others = Others::new(self.share.as_ref(), id.as_ref(), room.now());
+    fn run(&self, event_loop: EventLoop<ServerEnd, HttpSession, R>, room: &Arc<SharedSession>) {
+        let id = lock(&room.state).binding.session.id().cloned();
+        let others = ReplicationIo::new(self.share.as_ref(), id.as_ref(), room.now());
         let known = id.map(|id| (id, Arc::downgrade(room)));
-        let place = Place { house: self.house.clone(), known, number: None };
-        let mut stay = Box::pin(stay(desk, others));
+        let place = SessionGuard { house: self.house.clone(), known, number: None };
+        let mut stay = Box::pin(stay(event_loop, others));
         if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             let place = place.taken(room);
             let stay = async move {
@@ -356,11 +356,11 @@ impl<R: Runtime> Front<R> {
 }
 
 /// Takes the sessions that have given way to new ones. They are ended outside of the lock.
-fn given_up(door: &mut Endpoint<Arc<Room>>) -> Vec<Arc<Room>> {
+fn given_up(door: &mut Endpoint<Arc<SharedSession>>) -> Vec<Arc<SharedSession>> {
     std::iter::from_fn(|| door.poll_given_up()).collect()
 }
 
-fn give_up(rooms: Vec<Arc<Room>>) {
+fn give_up(rooms: Vec<Arc<SharedSession>>) {
     for room in rooms {
         room.run(|visit, now| visit.session.give_up(now));
     }
@@ -371,22 +371,23 @@ fn give_up(rooms: Vec<Arc<Room>>) {
 /// There is one for each session. It captures what it is handed, since an `async fn` would keep its parameters twice.
 #[expect(clippy::manual_async_fn, reason = "its parameters would be kept twice")]
 fn stay<R: Runtime>(
-    mut desk: Desk<ServerEnd, Visit, R>,
-    mut others: Others,
+    mut event_loop: EventLoop<ServerEnd, HttpSession, R>,
+    mut others: ReplicationIo,
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {
-        desk.until_closed(&mut others).await;
+        event_loop.run_until_closed(&mut others).await;
         // The core ends this within its limit. The connection that writes the response takes the rest from there.
-        desk.until(&mut others, None, |desk, _, _| {
-            let now = desk.post.hub.now();
-            lock(&desk.post.hub.state).carrier.connection(now).is_drained()
-        })
-        .await;
-        desk.end_jobs(&mut others).await;
+        event_loop
+            .run_until(&mut others, None, |event_loop, _, _| {
+                let now = event_loop.dispatcher.shared.now();
+                lock(&event_loop.dispatcher.shared.state).binding.connection(now).is_drained()
+            })
+            .await;
+        event_loop.end_jobs(&mut others).await;
     }
 }
 
-impl House {
+impl Sessions {
     fn now(&self) -> Timestamp {
         Timestamp::after_zero(self.epoch.elapsed())
     }
@@ -403,15 +404,15 @@ impl House {
 }
 
 /// The place of a session in its house, which it gives up when it is over.
-struct Place {
-    house: Arc<House>,
+struct SessionGuard {
+    house: Arc<Sessions>,
     /// By which name it is known there, and which it is.
-    known: Option<(SessionId, Weak<Room>)>,
+    known: Option<(SessionId, Weak<SharedSession>)>,
     number: Option<u64>,
 }
 
-impl Place {
-    fn taken(mut self, room: &Arc<Room>) -> Self {
+impl SessionGuard {
+    fn taken(mut self, room: &Arc<SharedSession>) -> Self {
         let closing = self.house.rooms.change(|rooms| {
             rooms.next += 1;
             rooms.all.insert(rooms.next, Arc::downgrade(room));
@@ -426,7 +427,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         let forgotten = self.known.as_ref().and_then(|(id, room)| {
             lock(&self.house.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
@@ -477,7 +478,7 @@ fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
     Box::new(answer)
 }
 
-impl<R: Runtime> Drop for Front<R> {
+impl<R: Runtime> Drop for Inner<R> {
     fn drop(&mut self) {
         self.house.close();
     }

@@ -17,8 +17,8 @@ use mcp_proto::{
 use crate::http::client_shares::Held;
 use crate::{
     event_loop::{
-        binding::Carrier,
-        shared::{Hub, State},
+        binding::Binding,
+        shared::{SharedConnection, State},
     },
     limits::functions::Functions,
     sync::lock,
@@ -30,7 +30,7 @@ use mcp_service::driver_api::Holder;
 pub(super) type Settled = (bool, Option<LoggingLevel>);
 
 /// A session, and those who write what it says.
-pub(super) struct Visit {
+pub(super) struct HttpSession {
     pub(super) session: Session,
     readers: BTreeMap<ExchangeId, Waker>,
     /// What runs on it, while it is run.
@@ -42,9 +42,9 @@ pub(super) struct Visit {
 }
 
 /// A session and its lock.
-pub(super) type Room = Hub<ServerEnd, Visit>;
+pub(super) type SharedSession = SharedConnection<ServerEnd, HttpSession>;
 
-impl Visit {
+impl HttpSession {
     pub(super) const fn new(session: Session, held: Held) -> Self {
         Self { session, readers: BTreeMap::new(), application: None, settled: None, held }
     }
@@ -71,16 +71,16 @@ impl Visit {
     }
 }
 
-impl Room {
-    /// What is under the lock, to be [settled](Self::settle). A visitor has left with this.
-    pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<Visit>> {
+impl SharedSession {
+    /// What is under the lock, to be [settled](Self::wake_interested). A visitor has left with this.
+    pub(super) fn enter(&self, visits: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
         let mut state = lock(&self.state);
-        state.visitors -= u32::from(mem::take(visits));
+        state.inline_dispatchers -= u32::from(mem::take(visits));
         state
     }
 }
 
-impl Carrier<ServerEnd> for Visit {
+impl Binding<ServerEnd> for HttpSession {
     fn connection(&mut self, now: Timestamp) -> &mut Connection<ServerEnd> {
         self.session.connection(now)
     }

@@ -15,7 +15,7 @@ use crate::{
         command::Command,
         state::{Exit, Process, Rung, Stderr},
     },
-    runtime::{Runtime, sleep, within},
+    runtime::{Runtime, sleep, timeout},
     stream::io::Source,
     tuning::LAST_WORDS,
     unix::fd::Group,
@@ -64,8 +64,8 @@ impl Child {
             source: Box::new(source),
             ended: Box::pin(async move { ended.process.until_ended().await }),
             last_words: Box::pin(async move {
-                if within(&runtime, LAST_WORDS, gone.process.until_ended()).await.is_some() {
-                    within(&runtime, LAST_WORDS, gone.process.until_silent()).await;
+                if timeout(&runtime, LAST_WORDS, gone.process.until_ended()).await.is_some() {
+                    timeout(&runtime, LAST_WORDS, gone.process.until_silent()).await;
                 }
             }),
             at_end: false,
@@ -75,14 +75,14 @@ impl Child {
 
     /// Ends the process and its group, when its standard input has been closed. Dropping the future kills them.
     pub async fn shut_down<R: Runtime>(self, runtime: R) {
-        let leash = Leash(self);
+        let leash = KillOnDrop(self);
         let Self { process, group } = &leash.0;
         let mut ladder = process.ladder(Instant::now());
         loop {
             let has_ended = process.has_ended();
             match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
                 Rung::Wait(time) if has_ended => sleep(&runtime, time).await,
-                Rung::Wait(time) => drop(within(&runtime, time, process.until_ended()).await),
+                Rung::Wait(time) => drop(timeout(&runtime, time, process.until_ended()).await),
                 Rung::Terminate => group.terminate(),
                 Rung::Kill => group.kill(),
                 Rung::Done => {
@@ -92,7 +92,7 @@ impl Child {
             }
         }
         // Whoever has left the group can still hold standard error.
-        within(&runtime, LAST_WORDS, process.until_silent()).await;
+        timeout(&runtime, LAST_WORDS, process.until_silent()).await;
     }
 
     /// How it ended, if it has.
@@ -110,9 +110,9 @@ impl Child {
 }
 
 /// Kills the group of a process when it is dropped, unless nothing of it is left.
-struct Leash(Child);
+struct KillOnDrop(Child);
 
-impl Drop for Leash {
+impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.kill();
     }
@@ -175,13 +175,13 @@ mod tests {
     fn a_group_is_killed_whose_leader_has_ended_and_no_other() {
         let (mut started, child) = sleeping();
         child.process.ended(None);
-        drop(Leash(child));
+        drop(KillOnDrop(child));
         assert_eq!(started.wait().expect("it is ours").signal(), Some(9), "who is left in the group is killed");
         let (mut started, child) = sleeping();
         child.process.ended(None);
         child.process.group_ended();
         child.kill();
-        drop(Leash(child.clone()));
+        drop(KillOnDrop(child.clone()));
         // From here on the number may be that of others. Were they killed, this would come too late.
         child.group.terminate();
         assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its number is not used any more");

@@ -14,12 +14,12 @@ use mcp_proto::rpc::Timestamp;
 use crate::sync::lock;
 use crate::{
     event_loop::{
-        binding::Piped,
-        run_loop::{BATCH, Desk, Mover, Post},
-        shared::{Hub, State},
+        binding::PipeBinding,
+        run_loop::{BATCH, Dispatcher, EventLoop, TransportIo},
+        shared::{SharedConnection, State},
     },
     runtime::Runtime,
-    stream::{framed::Wire, write_buffer::Output},
+    stream::{framed::FramedTransport, write_buffer::Output},
     tuning::LAST_READ,
 };
 use mcp_service::{Application, Job};
@@ -37,14 +37,14 @@ pub(crate) struct Timeouts {
 }
 
 /// One connection, its transport and its jobs.
-pub(crate) struct Conversation<E: Send + 'static, R: Runtime> {
-    desk: Desk<E, Piped<E>, R>,
+pub(crate) struct ConnectionTask<E: Send + 'static, R: Runtime> {
+    event_loop: EventLoop<E, PipeBinding<E>, R>,
     pipe: Pipe,
 }
 
 /// A transport, what was taken from the connection for it, and how that goes.
 struct Pipe {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn FramedTransport>,
     /// Whether there may be more to read.
     reads: bool,
     /// What the last read said of what follows, until its frames are handed in.
@@ -74,11 +74,11 @@ struct Failed {
     until: Timestamp,
 }
 
-impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
+impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
     pub(crate) fn new(
-        hub: Arc<Hub<E>>,
+        shared: Arc<SharedConnection<E>>,
         application: Arc<dyn Application<E>>,
-        (wire, timeouts): (Box<dyn Wire>, Timeouts),
+        (wire, timeouts): (Box<dyn FramedTransport>, Timeouts),
         runtime: R,
     ) -> Self {
         let pipe = Pipe {
@@ -91,36 +91,38 @@ impl<E: Send + 'static, R: Runtime> Conversation<E, R> {
             flushed: true,
             failed: None,
             message_timeout: timeouts.message,
-            message_until: timeouts.message.map(|timeout| hub.now() + timeout),
+            message_until: timeouts.message.map(|timeout| shared.now() + timeout),
             write_timeout: timeouts.write,
             write_until: None,
         };
-        Self { desk: Desk::new(hub, application, runtime), pipe }
+        Self { event_loop: EventLoop::new(shared, application, runtime), pipe }
     }
 
     /// Runs the connection to its end, and its transport to its own: `end` comes when the output has ended, and `linger` is how
     /// long the peer may take to end its own after that.
     pub(crate) async fn run(self, end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>, linger: Duration) {
-        let Self { mut desk, mut pipe } = self;
+        let Self { mut event_loop, mut pipe } = self;
         let pipe = &mut pipe;
-        desk.until_closed(pipe).await;
-        let drain = lock(&desk.post.hub.state).carrier.settings().limits.drain;
-        desk.until(pipe, Some(drain), |desk, pipe, _| pipe.has_written(&desk.post.hub)).await;
-        desk.until(pipe, Some(CLOSING), |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
+        event_loop.run_until_closed(pipe).await;
+        let drain = lock(&event_loop.dispatcher.shared.state).binding.settings().limits.drain;
+        event_loop
+            .run_until(pipe, Some(drain), |event_loop, pipe, _| pipe.has_written(&event_loop.dispatcher.shared))
+            .await;
+        event_loop.run_until(pipe, Some(CLOSING), |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
         pipe.wire.hang_up();
         if let Some(mut end) = end {
-            desk.until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;
+            event_loop.run_until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;
         }
-        desk.until(pipe, Some(linger), |_, pipe, _| !pipe.reads).await;
+        event_loop.run_until(pipe, Some(linger), |_, pipe, _| !pipe.reads).await;
         pipe.reads = false;
-        desk.end_jobs(pipe).await;
+        event_loop.end_jobs(pipe).await;
     }
 }
 
 impl Pipe {
-    fn has_written<E: 'static>(&self, hub: &Hub<E>) -> bool {
+    fn has_written<E: 'static>(&self, shared: &SharedConnection<E>) -> bool {
         let has_left = self.out.is_empty() && self.flushed;
-        self.failed.is_some() || has_left && lock(&hub.state).carrier.is_drained()
+        self.failed.is_some() || has_left && lock(&shared.state).binding.is_drained()
     }
 
     /// Notes whether something waits to be written and nothing of it could be; fails if that lasts too long.
@@ -135,29 +137,29 @@ impl Pipe {
     }
 
     /// Tells the connection that nothing can be written, once nothing is read any more either.
-    fn tell<E: Send + 'static>(&mut self, hub: &Hub<E>) {
+    fn tell<E: Send + 'static>(&mut self, shared: &SharedConnection<E>) {
         let reads = self.reads;
-        if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= hub.now())
+        if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= shared.now())
             && let Some(error) = failed.error.take()
         {
-            lock(&hub.state).carrier.handle_lost(error.to_string());
+            lock(&shared.state).binding.handle_lost(error.to_string());
         }
     }
 }
 
-impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
-    fn read(&mut self, post: &Post<E, Piped<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
-        let hub = &post.hub;
-        self.tell(hub);
+impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
+    fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
+        let shared = &dispatcher.shared;
+        self.tell(shared);
         if !self.reads {
             return false;
         }
         // What the peer said before it stopped reading is heard in any case.
         let failed = self.failed.is_some();
-        let wants_input = |state: &mut State<Piped<E>>| failed || state.carrier.wants_input(now);
+        let wants_input = |state: &mut State<PipeBinding<E>>| failed || state.binding.wants_input(now);
         let mut moved = false;
         if self.filled.is_none() {
-            self.is_paused = !wants_input(&mut lock(&hub.state));
+            self.is_paused = !wants_input(&mut lock(&shared.state));
             if self.is_paused {
                 // It is not the peer that takes the time.
                 self.message_until = None;
@@ -169,7 +171,7 @@ impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
                 }
                 if self.message_until.is_some_and(|until| until <= now) {
                     self.reads = false;
-                    lock(&hub.state).carrier.handle_lost("a message did not come in time");
+                    lock(&shared.state).binding.handle_lost("a message did not come in time");
                     return true;
                 }
                 return false;
@@ -177,25 +179,25 @@ impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
             (self.filled, moved) = (Some(filled), true);
         }
         loop {
-            let mut state = lock(&hub.state);
+            let mut state = lock(&shared.state);
             self.is_paused = !wants_input(&mut state);
             if self.is_paused {
                 self.message_until = None;
                 drop(state);
-                post.queue(self.jobs.drain(..));
+                dispatcher.queue(self.jobs.drain(..));
                 return moved;
             }
             let Some(frame) = self.wire.next_frame() else { break };
             (moved, self.message_until) = (true, None);
-            match state.carrier.handle_frame(now, frame) {
+            match state.binding.handle_frame(now, frame) {
                 // What others have caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
                 Some(event) => {
                     drop(state);
-                    if let Some(job) = post.offer(event) {
+                    if let Some(job) = dispatcher.call_application(event) {
                         self.jobs.push(job);
                         if self.jobs.len() == BATCH {
-                            post.queue(self.jobs.drain(..));
+                            dispatcher.queue(self.jobs.drain(..));
                         }
                     }
                     continue;
@@ -203,35 +205,35 @@ impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
                 None => state.collect(),
             }
             drop(state);
-            post.queue(self.jobs.drain(..));
-            post.hand_out_waiting();
+            dispatcher.queue(self.jobs.drain(..));
+            dispatcher.dispatch_waiting();
         }
-        post.queue(self.jobs.drain(..));
+        dispatcher.queue(self.jobs.drain(..));
         match self.filled.take() {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 self.reads = false;
-                lock(&hub.state).carrier.handle_eof(now);
+                lock(&shared.state).binding.handle_eof(now);
             }
             Some(Err(error)) => {
                 self.reads = false;
-                lock(&hub.state).carrier.handle_lost(error.to_string());
+                lock(&shared.state).binding.handle_lost(error.to_string());
             }
         }
         true
     }
 
-    fn write(&mut self, post: &Post<E, Piped<E>>, cx: &mut Context<'_>) -> bool {
+    fn write(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, cx: &mut Context<'_>) -> bool {
         if self.failed.is_some() {
             return false;
         }
-        let hub = &post.hub;
+        let shared = &dispatcher.shared;
         let vacancies = {
-            let mut state = lock(&hub.state);
-            self.out.fill(&mut state.carrier);
-            hub.lobby.vacancies(&state.carrier)
+            let mut state = lock(&shared.state);
+            self.out.fill(&mut state.binding);
+            shared.lobby.vacancies(&state.binding)
         };
-        hub.lobby.announce(vacancies);
+        shared.lobby.announce(vacancies);
         let mut moved = false;
         let mut done = Poll::Pending;
         if !self.out.is_empty() {
@@ -241,7 +243,7 @@ impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
                     self.out.wrote(written);
                     self.flushed = false;
                     if self.is_paused {
-                        lock(&hub.state).carrier.handle_written();
+                        lock(&shared.state).binding.handle_written();
                     }
                     Ok(())
                 }
@@ -255,11 +257,11 @@ impl<E: Send + 'static> Mover<E, Piped<E>> for Pipe {
         let error = match done {
             Poll::Ready(Err(error)) => Some((error, LAST_READ)),
             // What it has said may not be the better reason.
-            _ => self.note_progress(moved, hub.now()).err().map(|error| (error, Duration::ZERO)),
+            _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
         };
         if let Some((error, patience)) = error {
             self.out.clear();
-            self.failed = Some(Failed { error: Some(error), until: hub.now() + patience });
+            self.failed = Some(Failed { error: Some(error), until: shared.now() + patience });
             return true;
         }
         moved

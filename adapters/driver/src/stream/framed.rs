@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// A transport as the loop of a connection sees it: frames in; lines out, each of them a message.
-pub(crate) trait Wire: Send {
+pub(crate) trait FramedTransport: Send {
     /// Takes something in; whether there will be more.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>>;
 
@@ -38,7 +38,7 @@ pub(crate) trait Wire: Send {
 }
 
 /// Bytes as a wire.
-pub(crate) struct Bytes<R, W> {
+pub(crate) struct ByteTransport<R, W> {
     source: R,
     /// Absent in the end.
     sink: Option<W>,
@@ -46,14 +46,14 @@ pub(crate) struct Bytes<R, W> {
     sniffer: Sniffer,
 }
 
-impl<R, W> Bytes<R, W> {
+impl<R, W> ByteTransport<R, W> {
     /// Lines have at most `limit` bytes.
     pub(crate) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
         Self { source, sink: Some(sink), lines: Lines::new(limit), sniffer }
     }
 }
 
-impl<R: Source, W: Sink> Wire for Bytes<R, W> {
+impl<R: Source, W: Sink> FramedTransport for ByteTransport<R, W> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let room = self.lines.room();
         let len = ready!(self.source.poll_read(cx, room))?;
@@ -91,20 +91,20 @@ impl<R: Source, W: Sink> Wire for Bytes<R, W> {
 }
 
 /// Messages as a wire.
-pub(crate) struct Whole<M> {
+pub(crate) struct WholeMessages<M> {
     messages: M,
     message: Vec<u8>,
     is_there: bool,
     hung_up: bool,
 }
 
-impl<M> Whole<M> {
+impl<M> WholeMessages<M> {
     pub(crate) const fn new(messages: M) -> Self {
         Self { messages, message: Vec::new(), is_there: false, hung_up: false }
     }
 }
 
-impl<M: Messages> Wire for Whole<M> {
+impl<M: Messages> FramedTransport for WholeMessages<M> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.message.clear();
         // One large message is no reason to keep its space.

@@ -12,46 +12,46 @@ use hyper::{
 #[cfg(feature = "tls")]
 use crate::http::net::tls::{self, Tls};
 use crate::http::net::{
-    dial::dial,
-    error::whole_story,
+    error::error_chain,
+    happy_eyeballs::happy_eyeballs,
     net_runtime::Net,
-    pool::{Line, Origin},
+    pool::{Origin, PooledConnection},
     proxy::Proxy,
 };
+use crate::runtime::timeout;
 #[cfg(feature = "tls")]
-use crate::runtime::aside;
-use crate::runtime::within;
+use crate::runtime::unblock;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(30);
 
 /// How connections to a server come about.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Route {
+pub(super) struct ConnectPath {
     pub(super) proxy: Option<Proxy>,
     /// How servers are known. Set when it is needed, unless somebody has said something else.
     #[cfg(feature = "tls")]
     pub(super) tls: OnceLock<Arc<rustls::ClientConfig>>,
 }
 
-impl Route {
+impl ConnectPath {
     /// The proxy that passes on what is asked of this server, if one does.
-    pub(super) fn relay(&self, origin: &Origin) -> Option<&Proxy> {
+    pub(super) fn forward_proxy(&self, origin: &Origin) -> Option<&Proxy> {
         self.proxy.as_ref().filter(|_| !origin.is_secure)
     }
 
     /// A new connection to a server.
-    pub(super) async fn open<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<Line, String> {
-        let opened = match within(runtime, CONNECT, self.reach(runtime, origin)).await {
+    pub(super) async fn open<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+        let opened = match timeout(runtime, CONNECT, self.reach(runtime, origin)).await {
             Some(opened) => opened,
             None => Err("it takes too long".to_owned()),
         };
         opened.map_err(|why| format!("cannot connect to {}:{}: {why}", origin.host, origin.port))
     }
 
-    async fn reach<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<Line, String> {
+    async fn reach<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let (host, port) = self.proxy.as_ref().map_or((&origin.host, origin.port), |it| (&it.host, it.port));
-        let stream = dial(runtime, host, port).await.map_err(|error| match &self.proxy {
+        let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match &self.proxy {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
             None => error.to_string(),
         })?;
@@ -68,12 +68,12 @@ impl Route {
         runtime: &N,
         origin: &Origin,
         stream: impl Read + Write + Send + Unpin + 'static,
-    ) -> Result<Line, String> {
+    ) -> Result<PooledConnection, String> {
         let config = match self.tls.get() {
             Some(config) => config.clone(),
             None => {
-                let usual = aside(runtime, tls::usual).await.map_err(|error| error.to_string())?;
-                self.tls.get_or_init(|| usual).clone()
+                let default_config = unblock(runtime, tls::default_config).await.map_err(|error| error.to_string())?;
+                self.tls.get_or_init(|| default_config).clone()
             }
         };
         let stream = Tls::client(config, &origin.host, stream).await.map_err(|error| error.to_string())?;
@@ -82,7 +82,7 @@ impl Route {
 
     #[cfg(not(feature = "tls"))]
     #[expect(clippy::unused_async, reason = "with the feature `tls` it takes a while")]
-    async fn secure<N: Net>(&self, _: &N, _: &Origin, _: impl Read + Write) -> Result<Line, String> {
+    async fn secure<N: Net>(&self, _: &N, _: &Origin, _: impl Read + Write) -> Result<PooledConnection, String> {
         Err("there is no encryption without the feature `tls`".to_owned())
     }
 }
@@ -92,7 +92,7 @@ async fn line<N: Net>(
     runtime: &N,
     origin: &Origin,
     stream: impl Read + Write + Send + Unpin + 'static,
-) -> Result<Line, String> {
-    let (sender, connection) = http1::handshake(stream).await.map_err(|error| whole_story(&error))?;
-    Ok(Line::new(runtime, origin.clone(), sender, connection))
+) -> Result<PooledConnection, String> {
+    let (sender, connection) = http1::handshake(stream).await.map_err(|error| error_chain(&error))?;
+    Ok(PooledConnection::new(runtime, origin.clone(), sender, connection))
 }

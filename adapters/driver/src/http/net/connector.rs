@@ -4,7 +4,7 @@ use std::{fmt, io, marker::PhantomData, sync::Arc};
 
 use mcp_proto::http::client::Options as Address;
 
-use crate::http::net::{connect::Route, http1::Http1, net_runtime::Net, proxy::Proxy};
+use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::Net, proxy::Proxy};
 use crate::{
     client::Client,
     error::Error,
@@ -19,7 +19,7 @@ pub struct Connector<N> {
     options: Options,
     requests: Option<Arc<dyn Requests>>,
     credentials: Option<Arc<dyn Credentials>>,
-    route: Route,
+    route: ConnectPath,
     net: PhantomData<fn() -> N>,
 }
 
@@ -37,7 +37,7 @@ impl<N: Net> Connector<N> {
     /// [credentials](Self::credentials) decides what becomes of a challenge.
     #[must_use]
     pub fn to(address: Address) -> Self {
-        let (options, route) = (Options::default(), Route::default());
+        let (options, route) = (Options::default(), ConnectPath::default());
         Self { address, options, requests: None, credentials: None, route, net: PhantomData }
     }
 
@@ -127,7 +127,7 @@ mod tests {
             options: Options::default(),
             requests: None,
             credentials: None,
-            route: Route { proxy: Some(proxy.clone()), ..Route::default() },
+            route: ConnectPath { proxy: Some(proxy.clone()), ..ConnectPath::default() },
             net: PhantomData,
         };
         let command = Command::new("program").arg("--key=canary").env("KEY", "canary").env_remove("OTHER");

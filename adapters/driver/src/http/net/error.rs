@@ -3,7 +3,7 @@
 use std::error::Error;
 
 /// An error, and what it came from.
-pub(super) fn whole_story(error: &dyn Error) -> String {
+pub(super) fn error_chain(error: &dyn Error) -> String {
     let mut story = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

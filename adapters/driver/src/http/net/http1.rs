@@ -11,10 +11,10 @@ use http::{HeaderValue, Request, Uri, header, uri::Scheme};
 use http_body::Body as _;
 
 use crate::http::net::{
-    connect::Route,
-    error::whole_story,
+    connect::ConnectPath,
+    error::error_chain,
     net_runtime::Net,
-    pool::{Line, Origin, Pool},
+    pool::{Origin, Pool, PooledConnection},
     proxy::Proxy,
 };
 use crate::http::{
@@ -24,13 +24,13 @@ use crate::http::{
 
 /// hyper: each request on a connection that was used before, or on a new one.
 pub(super) struct Http1<N> {
-    route: Arc<Route>,
+    route: Arc<ConnectPath>,
     pool: Arc<Pool>,
     net: PhantomData<fn() -> N>,
 }
 
 impl<N: Net> Http1<N> {
-    pub(super) fn new(route: Route) -> Self {
+    pub(super) fn new(route: ConnectPath) -> Self {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 }
@@ -49,14 +49,14 @@ impl<N: Net> Requests for Http1<N> {
 
 /// Makes a request, and tells what comes of it except for the end.
 async fn exchange<N: Net>(
-    route: &Route,
+    route: &ConnectPath,
     pool: &Arc<Pool>,
     mut request: Request<Body>,
     response: &mut Response,
 ) -> Result<(), String> {
     let runtime = N::current().map_err(|error| error.to_string())?;
     let origin = Origin::of(request.uri());
-    prepare(&mut request, &origin, route.relay(&origin))?;
+    prepare(&mut request, &origin, route.forward_proxy(&origin))?;
     let (line, answer) = loop {
         let used = pool.take(&origin);
         let is_used = used.is_some();
@@ -69,7 +69,7 @@ async fn exchange<N: Net>(
             Err(mut error) => match error.take_message() {
                 // It was closed before anything was said on it.
                 Some(unsent) if is_used => request = unsent,
-                _ => return Err(whole_story(&error.into_error())),
+                _ => return Err(error_chain(&error.into_error())),
             },
         }
     };
@@ -77,7 +77,7 @@ async fn exchange<N: Net>(
     response.head(&head);
     let mut body = pin!(body);
     while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-        if let Some(data) = frame.map_err(|error| whole_story(&error))?.data_ref() {
+        if let Some(data) = frame.map_err(|error| error_chain(&error))?.data_ref() {
             response.chunk(data);
         }
     }
@@ -86,7 +86,7 @@ async fn exchange<N: Net>(
 }
 
 /// Keeps a connection for the next request, which may well come of the end of this one.
-fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: Line) {
+fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
     if line.sender.is_ready() {
         return pool.keep(line);
     }
@@ -103,12 +103,12 @@ fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: Line) {
 
 /// What HTTP/1.1 wants of a request: the name of the host, and a path; or to be told all of it, and who asks, where a proxy
 /// passes it on.
-fn prepare(request: &mut Request<Body>, origin: &Origin, relay: Option<&Proxy>) -> Result<(), String> {
+fn prepare(request: &mut Request<Body>, origin: &Origin, forward_proxy: Option<&Proxy>) -> Result<(), String> {
     if !request.headers().contains_key(header::HOST) {
         let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
         request.headers_mut().insert(header::HOST, host);
     }
-    let Some(proxy) = relay else {
+    let Some(proxy) = forward_proxy else {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
         return Ok(());

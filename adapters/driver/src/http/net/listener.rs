@@ -23,7 +23,7 @@ use crate::{
     http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Shared, write_timeout::WriteTimeout},
     limits::quota::{Permit, Quota},
     options::Options,
-    runtime::{aside, sleep, unless, within},
+    runtime::{select_biased, sleep, timeout, unblock},
     stop::Stopper,
     tuning::WRITE,
     unix::fd::{self, SHORTAGE, is_fatal, is_passing, most_connections},
@@ -59,7 +59,7 @@ impl<N: Net> Listener<N> {
     pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
         let runtime = N::current()?;
         // Finding a name's addresses can take its time.
-        let socket = aside(&runtime, move || fd::listen(address)).await?;
+        let socket = unblock(&runtime, move || fd::listen(address)).await?;
         let mut endpoint = Endpoints::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {
@@ -185,13 +185,13 @@ impl<N: Net> Listener<N> {
                 seats.until_free().await;
                 poll_fn(|cx| N::poll_accept(&self.socket, cx)).await
             };
-            match unless(stopped.as_mut(), accept).await {
+            match select_biased(stopped.as_mut(), accept).await {
                 Ok(()) => break,
                 Err(Ok((stream, address))) => {
                     // An address that has its share is hung up on.
                     if let Some(seat) = seats.take(&Holder::at(address.ip()), 1) {
                         let served = (endpoint.clone(), seat, hang_up.0.clone());
-                        N::detach(self.attend(&runtime, (stream, address.ip()), served));
+                        N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
                     }
                 }
                 Err(Err(error)) if is_passing(&error) => {}
@@ -202,13 +202,13 @@ impl<N: Net> Listener<N> {
         drop(self.socket);
         endpoint.close().await;
         // Whoever reads nothing is not waited for.
-        within(&runtime, LAST_WORDS, seats.until_unused()).await;
+        timeout(&runtime, LAST_WORDS, seats.until_unused()).await;
         drop(hang_up);
         Ok(())
     }
 
     /// Has one connection served.
-    fn attend(
+    fn dispatch_inline(
         &self,
         runtime: &N,
         (stream, peer): (N::Stream, IpAddr),
@@ -222,7 +222,7 @@ impl<N: Net> Listener<N> {
                 if let Ok(stream) = Tls::server(config, stream) {
                     let away = pin!(away.until(|away| away.then_some(())));
                     let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
-                    let _ = unless(served, away).await;
+                    let _ = select_biased(served, away).await;
                 }
                 drop(seat);
             });
@@ -232,7 +232,7 @@ impl<N: Net> Listener<N> {
         runtime.spawn(async move {
             let away = pin!(away.until(|away| away.then_some(())));
             let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
-            let _ = unless(served, away).await;
+            let _ = select_biased(served, away).await;
             drop(seat);
         })
     }

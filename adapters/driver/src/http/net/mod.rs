@@ -2,8 +2,8 @@
 
 mod connect;
 mod connector;
-mod dial;
 mod error;
+mod happy_eyeballs;
 mod http1;
 mod listener;
 mod net_runtime;

@@ -28,7 +28,7 @@ pub(super) struct Origin {
 }
 
 /// A connection that one request at a time is sent on. Dropping it closes it.
-pub(super) struct Line {
+pub(super) struct PooledConnection {
     pub(super) origin: Origin,
     pub(super) sender: SendRequest<Body>,
     idle: Arc<Idle>,
@@ -39,11 +39,11 @@ type Idle = Mutex<Option<Instant>>;
 
 /// Connections that wait to be used again, the last used last. Dropping it closes them.
 #[derive(Default)]
-pub(super) struct Pool(Mutex<Vec<Line>>);
+pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 
 impl Pool {
     /// A connection to this origin that can be used at once.
-    pub(super) fn take(&self, origin: &Origin) -> Option<Line> {
+    pub(super) fn take(&self, origin: &Origin) -> Option<PooledConnection> {
         let mut lines = lock(&self.0);
         lines.retain(|line| !line.sender.is_closed());
         let index = lines.iter().rposition(|line| line.origin == *origin && line.sender.is_ready())?;
@@ -53,7 +53,7 @@ impl Pool {
     }
 
     /// Keeps a connection.
-    pub(super) fn keep(&self, line: Line) {
+    pub(super) fn keep(&self, line: PooledConnection) {
         *lock(&line.idle) = Some(Instant::now());
         let mut lines = lock(&self.0);
         lines.push(line);
@@ -63,7 +63,7 @@ impl Pool {
     }
 }
 
-impl Line {
+impl PooledConnection {
     /// A new connection, run by a task of its own until it ends, or has not been used for long.
     pub(super) fn new<N: Net>(
         runtime: &N,

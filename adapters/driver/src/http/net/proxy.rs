@@ -10,7 +10,7 @@ use hyper::{
 };
 use mcp_proto::codec::encode_base64;
 
-use crate::http::net::{error::whole_story, net_runtime::Net, pool::Origin};
+use crate::http::net::{error::error_chain, net_runtime::Net, pool::Origin};
 use crate::{error::Error, http::body::Body};
 
 /// A proxy of HTTP: it passes on what is asked of servers without encryption, and connects to those with it (`CONNECT`), where
@@ -68,7 +68,7 @@ impl Proxy {
         if let Some(authorization) = &self.authorization {
             request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
         }
-        let story = |error: hyper::Error| format!("the proxy: {}", whole_story(&error));
+        let story = |error: hyper::Error| format!("the proxy: {}", error_chain(&error));
         let (mut sender, connection) = http1::handshake(stream).await.map_err(story)?;
         // It ends with the exchange, and what it stands on goes on as the tunnel.
         let exchange = runtime.spawn(async move { _ = connection.with_upgrades().await });

@@ -16,7 +16,7 @@ use rustls::{
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 /// How servers are known, where nothing else is said: by the certificates that this system trusts. It is read from files.
-pub(super) fn usual() -> io::Result<Arc<ClientConfig>> {
+pub(super) fn default_config() -> io::Result<Arc<ClientConfig>> {
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(io::Error::other)?;
     let mut config = builder.with_platform_verifier().map_err(io::Error::other)?.with_no_client_auth();
@@ -69,7 +69,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
 
     /// Takes in some of what has come; 0 is its end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        let read = match self.session.read_tls(&mut Outside { io: &mut self.io, cx }) {
+        let read = match self.session.read_tls(&mut SyncIo { io: &mut self.io, cx }) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
             read => read?,
         };
@@ -84,7 +84,7 @@ impl<S: Read + Write + Unpin> Tls<S> {
     /// Writes what there is to write.
     fn poll_drain(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.session.wants_write() {
-            match self.session.write_tls(&mut Outside { io: &mut self.io, cx }) {
+            match self.session.write_tls(&mut SyncIo { io: &mut self.io, cx }) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Poll::Pending,
                 Ok(0) => return Poll::Ready(Err(ErrorKind::WriteZero.into())),
                 written => _ = written?,
@@ -179,12 +179,12 @@ impl<S: Read + Write + Unpin> Write for Tls<S> {
 }
 
 /// The connection below, as rustls reads and writes it: whatever would have to wait would block.
-struct Outside<'a, 'b, S> {
+struct SyncIo<'a, 'b, S> {
     io: &'a mut S,
     cx: &'a mut Context<'b>,
 }
 
-impl<S: Read + Unpin> io::Read for Outside<'_, '_, S> {
+impl<S: Read + Unpin> io::Read for SyncIo<'_, '_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(buffer);
         at_once(Pin::new(&mut *self.io).poll_read(self.cx, buffer.unfilled()))?;
@@ -192,7 +192,7 @@ impl<S: Read + Unpin> io::Read for Outside<'_, '_, S> {
     }
 }
 
-impl<S: Write + Unpin> io::Write for Outside<'_, '_, S> {
+impl<S: Write + Unpin> io::Write for SyncIo<'_, '_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         at_once(Pin::new(&mut *self.io).poll_write(self.cx, bytes))
     }

@@ -11,13 +11,13 @@ use std::{
 };
 
 use crate::http::net::net_runtime::Net;
-use crate::runtime::{Timer, aside};
+use crate::runtime::{Timer, unblock};
 
 /// How long a connection may take before the next address is tried beside it (RFC 8305, section 5).
-const HEAD_START: Duration = Duration::from_millis(250);
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Connects to whichever address of a host answers first.
-pub(super) async fn dial<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
+pub(super) async fn happy_eyeballs<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
     race(runtime, addresses(runtime, host, port).await?).await
 }
 
@@ -29,11 +29,11 @@ async fn addresses<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<Vec
     }
     let name = (bare.to_owned(), port);
     // That can take its time.
-    let found: Vec<_> = aside(runtime, move || name.to_socket_addrs().map(Iterator::collect)).await?;
-    Ok(in_turns(&found))
+    let found: Vec<_> = unblock(runtime, move || name.to_socket_addrs().map(Iterator::collect)).await?;
+    Ok(interleave(&found))
 }
 
-fn in_turns(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
+fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
     let first = found.first().is_some_and(SocketAddr::is_ipv6);
     let (one, other): (VecDeque<_>, VecDeque<_>) = found.iter().partition(|address| address.is_ipv6() == first);
     let turns = one.len().max(other.len());
@@ -69,7 +69,7 @@ async fn race<N: Net>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::R
             }
             if let Some(address) = addresses.pop_front() {
                 attempts.push(Box::pin(N::connect(address)));
-                next = Instant::now() + HEAD_START;
+                next = Instant::now() + ATTEMPT_DELAY;
             }
         }
     })
@@ -209,8 +209,8 @@ mod tests {
     fn families_take_turns() {
         let address = |text: &str| text.parse::<SocketAddr>().expect("an address");
         let found = ["[::1]:1", "[::2]:1", "[::3]:1", "1.1.1.1:1"].map(address);
-        let turns: Vec<_> = in_turns(&found).iter().map(ToString::to_string).collect();
+        let turns: Vec<_> = interleave(&found).iter().map(ToString::to_string).collect();
         assert_eq!(turns, ["[::1]:1", "1.1.1.1:1", "[::2]:1", "[::3]:1"]);
-        assert!(in_turns(&[]).is_empty());
+        assert!(interleave(&[]).is_empty());
     }
 }
