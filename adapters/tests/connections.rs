@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Sink, Source};
+use mcp_driver::{ByteReader, ByteWriter};
 use mcp_proto::{
     connection::{CloseReason, Settings},
     protocol::VersionSet,
@@ -125,7 +125,7 @@ const INITIALIZE: &str = concat!(
 /// A client that has said something before anybody reads, and nothing after that.
 struct Early(&'static [u8]);
 
-impl Source for Early {
+impl ByteReader for Early {
     fn poll_read(&mut self, _: &mut task::Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         if self.0.is_empty() { Poll::Pending } else { Poll::Ready(self.0.read(buffer)) }
     }
@@ -134,7 +134,7 @@ impl Source for Early {
 /// Keeps what is written.
 struct Kept(Arc<Mutex<Vec<u8>>>);
 
-impl Sink for Kept {
+impl ByteWriter for Kept {
     fn poll_write(&mut self, _: &mut task::Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.lock().expect("no panic").extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))

@@ -32,7 +32,7 @@ use serde_json::{Value, json};
 
 use crate::{
     adapter::{
-        Client, Error, Stopper,
+        Client, Error, StopHandle,
         http::{Address, Connector, Endpoint, Listener, Options, Paths, Policy, Requests, Response},
     },
     run, spawn, timeout,
@@ -104,7 +104,7 @@ fn host(versions: VersionSet) -> Host {
 /// A server that runs.
 struct Running {
     address: SocketAddr,
-    stop: Stopper,
+    stop: StopHandle,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
 }
 

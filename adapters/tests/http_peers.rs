@@ -21,7 +21,7 @@ use mcp_service::{Context, Failure, Host, Service, Tool};
 use serde_json::json;
 
 use crate::{
-    adapter::{Client, Error, Stopper, http::Listener},
+    adapter::{Client, Error, StopHandle, http::Listener},
     run, spawn,
 };
 
@@ -43,7 +43,7 @@ struct Heard {
 /// A server that runs.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
-    stop: Stopper,
+    stop: StopHandle,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
     heard: Arc<Watch<Heard>>,
 }

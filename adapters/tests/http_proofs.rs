@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
 use crate::{
-    adapter::http::{Address, Connector, Credentials, Requests, Response},
+    adapter::http::{Address, AuthProvider, Connector, Requests, Response},
     run,
 };
 
@@ -25,7 +25,7 @@ struct Purse {
     challenges: Arc<Mutex<Vec<String>>>,
 }
 
-impl Credentials for Purse {
+impl AuthProvider for Purse {
     fn authorize<'a>(
         &'a self,
         request: &'a mut Request<Arc<[u8]>>,
@@ -160,7 +160,7 @@ impl Requests for Slow {
 /// Looks for a proof until the refusal is over.
 struct Looking(Arc<Watch<Asking>>);
 
-impl Credentials for Looking {
+impl AuthProvider for Looking {
     fn authorize<'a>(
         &'a self,
         request: &'a mut Request<Arc<[u8]>>,

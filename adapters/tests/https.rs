@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_driver::Stopper;
+use mcp_driver::StopHandle;
 use mcp_proto::protocol::VersionSet;
 use mcp_service::{Host, Service, Tool};
 use serde_json::json;
@@ -48,7 +48,7 @@ fn host(versions: VersionSet) -> Host {
 /// A server that runs.
 struct Running {
     address: SocketAddr,
-    stop: Stopper,
+    stop: StopHandle,
     served: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
 }
 

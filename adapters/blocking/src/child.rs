@@ -10,14 +10,14 @@ use std::{
 };
 
 use mcp_driver::{
-    Exit, FdReader, FdWriter, Process, Rung, Stderr,
-    tuning::LAST_WORDS,
-    unix::fd::{Group, Latch},
+    ChildState, Exit, FdReader, FdWriter, ShutdownStep, Stderr,
+    tuning::STDERR_GRACE,
+    unix::fd::{Group, Interrupt},
 };
 
-use crate::transport::{Source, Transport};
+use crate::transport::{ByteReader, Transport};
 use mcp_driver::unix::thread::{lock, spawn};
-use mcp_driver::{Command, Stopper};
+use mcp_driver::{Command, StopHandle};
 
 /// Bytes that are read of standard error at once.
 const CHUNK: usize = 8 * 1024;
@@ -27,10 +27,10 @@ const CHUNK: usize = 8 * 1024;
 pub(crate) struct Child(Arc<Inner>);
 
 struct Inner {
-    process: Arc<Process>,
+    process: Arc<ChildState>,
     group: Group,
     /// Those who wait for it and listen to it, and how the latter are called off.
-    threads: Mutex<(Vec<JoinHandle<()>>, Option<Stopper>)>,
+    threads: Mutex<(Vec<JoinHandle<()>>, Option<StopHandle>)>,
 }
 
 impl Child {
@@ -38,7 +38,7 @@ impl Child {
     pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Self)> {
         let mut started = command.to_std().spawn()?;
         let child = Self(Arc::new(Inner {
-            process: Process::of(command),
+            process: ChildState::of(command),
             group: Group::of(started.id()),
             threads: Mutex::default(),
         }));
@@ -51,7 +51,7 @@ impl Child {
         child.watch(started, latch)?;
         let (output, input) = streams?;
         let end = child.clone();
-        Ok((Transport::new(output, input).at_end(move || end.shut_down()).linger(LAST_WORDS), child))
+        Ok((Transport::new(output, input).at_end(move || end.shut_down()).linger(STDERR_GRACE), child))
     }
 
     fn streams(&self, started: &mut process::Child, command: &Command) -> io::Result<(Output, FdWriter)> {
@@ -83,7 +83,7 @@ impl Child {
     }
 
     /// Waits for the process on a thread.
-    fn watch(&self, mut started: process::Child, output: Option<Arc<Latch>>) -> io::Result<()> {
+    fn watch(&self, mut started: process::Child, output: Option<Arc<Interrupt>>) -> io::Result<()> {
         let process = self.0.process.clone();
         let thread = spawn("mcp-child", move || {
             process.ended(started.wait().ok());
@@ -99,7 +99,7 @@ impl Child {
     /// How it ended, if it has.
     pub(crate) fn exit(&self) -> Option<Exit> {
         if self.0.process.has_ended() {
-            self.0.process.wait_silent(LAST_WORDS);
+            self.0.process.wait_silent(STDERR_GRACE);
         }
         self.0.process.exit()
     }
@@ -111,18 +111,18 @@ impl Child {
         loop {
             let has_ended = process.has_ended();
             match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
-                Rung::Wait(time) if has_ended => thread::sleep(time),
-                Rung::Wait(time) => drop(process.wait_ended(time)),
-                Rung::Terminate => group.terminate(),
-                Rung::Kill => group.kill(),
-                Rung::Done => {
+                ShutdownStep::Wait(time) if has_ended => thread::sleep(time),
+                ShutdownStep::Wait(time) => drop(process.wait_ended(time)),
+                ShutdownStep::Terminate => group.terminate(),
+                ShutdownStep::Kill => group.kill(),
+                ShutdownStep::Done => {
                     process.group_ended();
                     break;
                 }
             }
         }
         // Whoever has left the group can still hold standard error.
-        process.wait_silent(LAST_WORDS);
+        process.wait_silent(STDERR_GRACE);
         let (threads, stop_stderr) = std::mem::take(&mut *lock(&self.0.threads));
         if let Some(stop) = stop_stderr {
             stop();
@@ -146,10 +146,10 @@ struct Output {
     child: Child,
 }
 
-impl Source for Output {
+impl ByteReader for Output {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let len = self.source.read(buffer)?;
-        if len > 0 || !self.child.0.process.wait_ended(LAST_WORDS) {
+        if len > 0 || !self.child.0.process.wait_ended(STDERR_GRACE) {
             return Ok(len);
         }
         match self.child.exit() {
@@ -158,7 +158,7 @@ impl Source for Output {
         }
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         self.source.stopper()
     }
 }

@@ -10,7 +10,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use mcp_driver::connect_knowing;
+use mcp_driver::connect_with_hint;
 #[cfg(feature = "signals")]
 use mcp_driver::signals;
 use mcp_proto::{
@@ -120,7 +120,7 @@ impl Client {
         options: &Options,
         transport: impl Fn() -> Result<(Transport, Option<Child>), Error>,
     ) -> Result<Self, Error> {
-        block_on(connect_knowing(options, |options| {
+        block_on(connect_with_hint(options, |options| {
             ready(transport().and_then(|(transport, child)| Self::connect(transport, child, host, &options)))
         }))
     }

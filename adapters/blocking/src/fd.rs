@@ -4,10 +4,10 @@ use std::io;
 
 use mcp_driver::{FdReader, FdWriter};
 
-use crate::transport::{Sink, Source};
-use mcp_driver::Stopper;
+use crate::transport::{ByteReader, ByteWriter};
+use mcp_driver::StopHandle;
 
-impl Source for FdReader {
+impl ByteReader for FdReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.read(buffer)
     }
@@ -16,12 +16,12 @@ impl Source for FdReader {
         self.try_read(buffer)
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         Some(Box::new(self.latch().stopper()))
     }
 }
 
-impl Sink for FdWriter {
+impl ByteWriter for FdWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.write(bytes)
     }
@@ -30,7 +30,7 @@ impl Sink for FdWriter {
         self.try_write(bytes)
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         Some(Box::new(self.latch().stopper()))
     }
 }

@@ -92,7 +92,7 @@ impl<E: Send + 'static> Handle<E> {
 impl<E: Send + 'static> End for Piped<E> {
     fn wait(&self) -> Option<CloseReason> {
         let reason = || self.driver.stage.look(|stage| stage.closed.clone());
-        if self.driver.workers.duty.is_on() {
+        if self.driver.workers.duty.is_current() {
             return reason();
         }
         block_on(self.driver.stage.until(|stage| stage.over.then_some(())));

@@ -89,10 +89,10 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
-pub use mcp_driver::{Command, Ending, Error, Exit, Options, Restart, Stopper};
+pub use mcp_driver::{Command, Ending, Error, Exit, Options, Restart, StopHandle};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
-pub use transport::{MessageSink, MessageSource, Sink, Source, Transport};
+pub use transport::{ByteReader, ByteWriter, MessageSink, MessageSource, Transport};
 
 // What the types of this crate are made of, so that one dependency is enough.
 pub use mcp_driver;

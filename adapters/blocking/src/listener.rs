@@ -15,18 +15,18 @@ use std::{
 use mcp_driver::{
     Holder, Permit, Quota, SocketFile,
     tuning::{MESSAGE, WRITE},
-    unix::fd::{Latch, keep_alive, most_connections},
+    unix::fd::{Interrupt, keep_alive, most_connections},
 };
 use mcp_service::Service;
 
 use crate::{server::Server, transport::Transport};
-use mcp_driver::{Error, Options, Stopper};
+use mcp_driver::{Error, Options, StopHandle};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    latch: Arc<Latch>,
+    latch: Arc<Interrupt>,
     connections: usize,
     message: Duration,
     write: Duration,
@@ -77,7 +77,7 @@ impl Listener {
 
     fn new(socket: Socket) -> Self {
         let options = Options::default();
-        Self { socket, latch: Latch::new(), connections: 64, message: MESSAGE, write: WRITE, options }
+        Self { socket, latch: Interrupt::new(), connections: 64, message: MESSAGE, write: WRITE, options }
     }
 
     /// How many clients are served at once; further ones are hung up on. Default 64, and never more than three quarters of
@@ -125,7 +125,7 @@ impl Listener {
 
     /// What another thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         Box::new(self.latch.stopper())
     }
 

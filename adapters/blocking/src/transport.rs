@@ -9,17 +9,17 @@ use std::{
 };
 
 use mcp_driver::{
-    FdReader, FdWriter, Sink as _, Sniffer, Source as _,
-    memory::{Inlet, Outlet, pipe},
+    ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer,
+    memory::{PipeReader, PipeWriter, pipe},
     tuning::LINGER,
     unix::fd::{share_stdio, take_stdio},
 };
 use mcp_service::block_on;
 
-use mcp_driver::Stopper;
+use mcp_driver::StopHandle;
 
 /// Where bytes come from.
-pub trait Source: Send + 'static {
+pub trait ByteReader: Send + 'static {
     /// Waits for bytes and reads some of them; `0` means that no more will come.
     ///
     /// # Errors
@@ -38,13 +38,13 @@ pub trait Source: Send + 'static {
     /// What another thread calls to have `read` return `0`, now and from now on.
     ///
     /// Without it, a connection that ends leaves behind the thread that waits in `read`, until that returns.
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         None
     }
 }
 
 /// Where bytes go. Dropping it tells the peer that no more will come.
-pub trait Sink: Send + 'static {
+pub trait ByteWriter: Send + 'static {
     /// Waits until some of the bytes can be written, and says how many were.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ pub trait Sink: Send + 'static {
     /// What another thread calls to have `write` fail, now and from now on.
     ///
     /// Without it, a connection that ends while its peer does not read leaves behind the thread that writes.
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -76,8 +76,8 @@ pub trait MessageSource: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn receive(&mut self, message: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// As [`Source::stopper`].
-    fn stopper(&self) -> Option<Stopper> {
+    /// As [`ByteReader::stopper`].
+    fn stopper(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -90,8 +90,8 @@ pub trait MessageSink: Send + 'static {
     /// If the transport has failed. The connection ends then.
     fn send(&mut self, message: &[u8]) -> io::Result<()>;
 
-    /// As [`Sink::stopper`].
-    fn stopper(&self) -> Option<Stopper> {
+    /// As [`ByteWriter::stopper`].
+    fn stopper(&self) -> Option<StopHandle> {
         None
     }
 }
@@ -102,7 +102,7 @@ pub trait MessageSink: Send + 'static {
 /// of JSON; the connection ends when either stream does.
 pub struct Transport {
     pub(crate) input: Input,
-    pub(crate) sink: Box<dyn Sink>,
+    pub(crate) sink: Box<dyn ByteWriter>,
     pub(crate) linger: Duration,
     pub(crate) sniffer: Sniffer,
     /// How long the first message may take, and each that has begun.
@@ -112,31 +112,31 @@ pub struct Transport {
 
 /// What is read from.
 pub(crate) enum Input {
-    Bytes(Box<dyn Source>),
-    Messages(Box<dyn MessageSource>),
+    Bytes(Box<dyn ByteReader>),
+    MessageTransport(Box<dyn MessageSource>),
 }
 
 impl Input {
-    pub(crate) fn stopper(&self) -> Option<Stopper> {
+    pub(crate) fn stopper(&self) -> Option<StopHandle> {
         match self {
             Self::Bytes(source) => source.stopper(),
-            Self::Messages(source) => source.stopper(),
+            Self::MessageTransport(source) => source.stopper(),
         }
     }
 }
 
 impl Transport {
     /// A transport of your own.
-    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+    pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self::with_input(Input::Bytes(Box::new(source)), sink)
     }
 
     /// A transport of your own that carries whole messages.
     pub fn messages(source: impl MessageSource, sink: impl MessageSink) -> Self {
-        Self::with_input(Input::Messages(Box::new(source)), Sending(sink))
+        Self::with_input(Input::MessageTransport(Box::new(source)), Sending(sink))
     }
 
-    fn with_input(input: Input, sink: impl Sink) -> Self {
+    fn with_input(input: Input, sink: impl ByteWriter) -> Self {
         Self {
             input,
             sink: Box::new(sink),
@@ -239,7 +239,7 @@ impl fmt::Debug for Transport {
 
 struct Reader<R>(R);
 
-impl<R: io::Read + Send + 'static> Source for Reader<R> {
+impl<R: io::Read + Send + 'static> ByteReader for Reader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.read(buffer) {
@@ -252,7 +252,7 @@ impl<R: io::Read + Send + 'static> Source for Reader<R> {
 
 struct Writer<W>(W);
 
-impl<W: io::Write + Send + 'static> Sink for Writer<W> {
+impl<W: io::Write + Send + 'static> ByteWriter for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(bytes)?;
         self.0.flush()?;
@@ -263,29 +263,29 @@ impl<W: io::Write + Send + 'static> Sink for Writer<W> {
 /// Cuts what is written into messages: there is a line feed behind each of them, and none in it.
 struct Sending<S>(S);
 
-impl<S: MessageSink> Sink for Sending<S> {
+impl<S: MessageSink> ByteWriter for Sending<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let message = bytes.split(|byte| *byte == b'\n').next().unwrap_or(bytes);
         self.0.send(message)?;
         Ok(bytes.len().min(message.len() + 1))
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         self.0.stopper()
     }
 }
 
-impl Source for Outlet {
+impl ByteReader for PipeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         block_on(std::future::poll_fn(|cx| self.poll_read(cx, buffer)))
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         Some(Box::new(Self::stopper(self)))
     }
 }
 
-impl Sink for Inlet {
+impl ByteWriter for PipeWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         block_on(std::future::poll_fn(|cx| self.poll_write(cx, bytes)))
     }
@@ -297,7 +297,7 @@ impl Sink for Inlet {
         }
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         Some(Box::new(Self::stopper(self)))
     }
 }

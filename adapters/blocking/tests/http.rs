@@ -15,7 +15,7 @@ mod http_peers;
 pub(crate) mod adapter {
     use std::{io, net::SocketAddr, net::ToSocketAddrs, ops::Deref};
 
-    pub(crate) use mcp_blocking::{Error, Stopper};
+    pub(crate) use mcp_blocking::{Error, StopHandle};
     use mcp_driver::Ending;
     use mcp_proto::connection::ClientEnd;
     use mcp_service::{Host, Peer, Service};
@@ -44,9 +44,9 @@ pub(crate) mod adapter {
     pub(crate) mod http {
         use std::time::Duration;
 
-        use super::{Client, Error, Host, Service, SocketAddr, Stopper, ToSocketAddrs, io};
+        use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            Address, Credentials, Endpoint, Options, Paths, Policy, Requests, Response,
+            Address, AuthProvider, Endpoint, Options, Paths, Policy, Requests, Response,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);
@@ -84,7 +84,7 @@ pub(crate) mod adapter {
                 self.0.local_addr()
             }
 
-            pub(crate) fn stopper(&self) -> Stopper {
+            pub(crate) fn stopper(&self) -> StopHandle {
                 self.0.stopper()
             }
 
@@ -104,7 +104,7 @@ pub(crate) mod adapter {
                 Self(self.0.requests(requests))
             }
 
-            pub(crate) fn credentials(self, credentials: impl Credentials) -> Self {
+            pub(crate) fn credentials(self, credentials: impl AuthProvider) -> Self {
                 Self(self.0.credentials(credentials))
             }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use mcp_blocking::{
-    Client, Stopper,
+    Client, StopHandle,
     http::{Listener, Options, Paths, Policy},
 };
 use mcp_driver::Watch;
@@ -26,7 +26,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A server whose handlers wait at a gate.
 struct Site {
     address: SocketAddr,
-    stop: Stopper,
+    stop: StopHandle,
     served: JoinHandle<()>,
     /// How many handlers have begun, how many were told that nobody waits for them, and whether they may go on.
     begun: Arc<Watch<usize>>,

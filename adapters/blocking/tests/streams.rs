@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_blocking::{Client, Options, Server, Sink, Source, Stopper, Transport, serve};
+use mcp_blocking::{ByteReader, ByteWriter, Client, Options, Server, StopHandle, Transport, serve};
 use mcp_proto::connection::CloseReason;
 use mcp_service::{Host, Service, Tool};
 use serde_json::json;
@@ -66,7 +66,7 @@ struct Silent {
     read: Sender<()>,
 }
 
-impl Source for Silent {
+impl ByteReader for Silent {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.read.send(()).expect("the test listens");
         let guard = self.told.0.lock().expect("no panics");
@@ -74,7 +74,7 @@ impl Source for Silent {
         Ok(0)
     }
 
-    fn stopper(&self) -> Option<Stopper> {
+    fn stopper(&self) -> Option<StopHandle> {
         let told = self.told.clone();
         Some(Box::new(move || {
             *told.0.lock().expect("no panics") = true;
@@ -86,7 +86,7 @@ impl Source for Silent {
 /// A sink that notes when it is dropped.
 struct Closing(Arc<Mutex<Vec<&'static str>>>);
 
-impl Sink for Closing {
+impl ByteWriter for Closing {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(bytes.len())
     }
@@ -130,7 +130,7 @@ impl Early {
     }
 }
 
-impl Source for Early {
+impl ByteReader for Early {
     fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
         self.note("read");
         Ok(0)
@@ -142,7 +142,7 @@ impl Source for Early {
     }
 }
 
-impl Sink for Early {
+impl ByteWriter for Early {
     fn write(&mut self, _: &[u8]) -> io::Result<usize> {
         panic!("it need not wait");
     }

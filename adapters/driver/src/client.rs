@@ -19,7 +19,7 @@ use crate::{
     handle::Handle,
     options::Options,
     process::child::Child,
-    stream::transport::Medium,
+    stream::transport::IntoTransport,
 };
 use mcp_service::{Calls, Host, Later, Peer};
 
@@ -42,7 +42,7 @@ impl Client {
     ///
     /// # Errors
     /// If there is nothing to run it on, or no server behind it that the host can talk to.
-    pub async fn over(transport: impl Medium, host: &Host, options: &Options) -> Result<Self, Error> {
+    pub async fn over(transport: impl IntoTransport, host: &Host, options: &Options) -> Result<Self, Error> {
         Self::connect(transport, None, host, options).await
     }
 
@@ -51,12 +51,12 @@ impl Client {
     ///
     /// # Errors
     /// As `way`, and as [`over`](Self::over).
-    pub async fn reach<M: Medium, F: Future<Output = Result<(M, Option<Child>), Error>>>(
+    pub async fn reach<M: IntoTransport, F: Future<Output = Result<(M, Option<Child>), Error>>>(
         way: impl Fn() -> F,
         host: &Host,
         options: &Options,
     ) -> Result<Self, Error> {
-        connect_knowing(options, |options| {
+        connect_with_hint(options, |options| {
             let way = way();
             async move {
                 let (transport, child) = way.await?;
@@ -67,7 +67,7 @@ impl Client {
     }
 
     async fn connect(
-        transport: impl Medium,
+        transport: impl IntoTransport,
         child: Option<Child>,
         host: &Host,
         options: &Options,
@@ -135,7 +135,7 @@ impl Client {
 ///
 /// # Errors
 /// Those of the last time.
-pub async fn connect_knowing<T, F: Future<Output = Result<T, Error>>>(
+pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
     options: &Options,
     connect: impl Fn(Options) -> F,
 ) -> Result<T, Error> {

@@ -25,7 +25,7 @@ use crate::{
     stream::{
         connection_task::ConnectionTask,
         framed::{ByteTransport, FramedTransport, WholeMessages},
-        transport::{Io, Medium, Transport},
+        transport::{IntoTransport, Io, Transport},
     },
     watch::Watch,
 };
@@ -55,7 +55,7 @@ impl<E: Send + 'static, C: Binding<E>> DynConnection<E> for SharedConnection<E, 
     }
 
     fn is_in_handler(&self) -> bool {
-        self.duty.is_on()
+        self.duty.is_current()
     }
 
     fn link(self: Arc<Self>) -> Arc<dyn Link<E>> {
@@ -74,7 +74,7 @@ impl<E: Send + 'static> Handle<E> {
     ///
     /// # Errors
     /// If there is nothing to run it on: outside of a runtime of tokio.
-    pub fn start<M: Medium>(
+    pub fn start<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
@@ -87,7 +87,7 @@ impl<E: Send + 'static> Handle<E> {
 
     /// [`start`](Self::start) for a caller who has nothing else to do: what the peer has said by now is answered here, before
     /// there is a task and a thread to run it.
-    pub(super) fn start_inline<M: Medium>(
+    pub(super) fn start_inline<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
@@ -103,7 +103,7 @@ impl<E: Send + 'static> Handle<E> {
     }
 
     /// A connection, and what runs it to its end.
-    fn prepare<M: Medium>(
+    fn prepare<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
@@ -115,7 +115,7 @@ impl<E: Send + 'static> Handle<E> {
         let limit = lock(&shared.state).binding.settings().limits.frame_bytes;
         let wire: Box<dyn FramedTransport> = match io {
             Io::Bytes(source, sink) => Box::new(ByteTransport::new(source, sink, limit, sniffer)),
-            Io::Messages(messages) => Box::new(WholeMessages::new(messages)),
+            Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
         let conversation = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
         Ok((Self { shared }, runtime, conversation.run(end, linger)))

@@ -38,29 +38,29 @@ pub mod unix;
 mod watch;
 
 #[cfg(all(unix, feature = "os"))]
-pub use client::{Client, connect_knowing};
+pub use client::{Client, connect_with_hint};
 pub use error::{Ending, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
 pub use listener::{Listener, Socket, SocketFile};
-pub use mcp_service::driver_api::{Duty, Holder, Jobs, Queue, Slot, on_wait, weight};
+pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, Queue, job_cost, on_block};
 pub use options::Options;
 #[cfg(all(unix, feature = "os"))]
 pub use process::child::Child;
 pub use process::command::Command;
-pub use process::restart::{Restart, Restarts};
+pub use process::restart::{Restart, RestartState};
 #[cfg(all(unix, feature = "signals"))]
 pub use process::signals;
-pub use process::state::{Exit, Ladder, Process, Rung, Stderr};
+pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};
 pub use runtime::{Runtime, Timer};
 pub use server::{Server, serve, serve_with};
-pub use stop::Stopper;
-pub use stream::io::{Messages, Sink, Source};
-pub use stream::line_reader::{Lines, Sniffer};
+pub use stop::StopHandle;
+pub use stream::io::{ByteReader, ByteWriter, MessageTransport};
+pub use stream::line_reader::{LineReader, Sniffer};
 pub use stream::memory;
-pub use stream::transport::{Medium, Transport};
-pub use stream::write_buffer::Output;
+pub use stream::transport::{IntoTransport, Transport};
+pub use stream::write_buffer::WriteBuffer;
 pub use supervisor::Supervisor;
 #[cfg(all(unix, feature = "os"))]
 pub use unix::blocking_fd::{FdReader, FdWriter};

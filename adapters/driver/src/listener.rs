@@ -21,10 +21,10 @@ use crate::{
     options::Options,
     runtime::{Runtime, sleep},
     server::Server,
-    stop::Stopper,
-    stream::transport::{Medium, Transport},
+    stop::StopHandle,
+    stream::transport::{IntoTransport, Transport},
     tuning::{MESSAGE, WRITE},
-    unix::fd::{SHORTAGE, is_fatal, is_passing, most_connections},
+    unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watch::Watch,
 };
 use mcp_service::Service;
@@ -33,7 +33,7 @@ use mcp_service::driver_api::Holder;
 /// A socket that clients connect to.
 pub trait Socket {
     /// What connections to it run over.
-    type Transport: Medium;
+    type Transport: IntoTransport;
 
     /// Accepts a connection; and whose it is, so that one peer cannot take the seats of all others.
     ///
@@ -121,7 +121,7 @@ impl<S: Socket> Listener<S> {
 
     /// What another task or thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         let stopped = self.stopped.clone();
         Box::new(move || stopped.change(|stopped| *stopped = true))
     }
@@ -144,10 +144,10 @@ impl<S: Socket> Listener<S> {
             let (transport, holder) = match accepted.await {
                 None => break,
                 Some(Ok(accepted)) => accepted,
-                Some(Err(error)) if is_passing(&error) => continue,
+                Some(Err(error)) if is_transient(&error) => continue,
                 Some(Err(error)) if is_fatal(&error) => return Err(error.into()),
                 Some(Err(_)) => {
-                    sleep(&<S::Transport as Medium>::Runtime::current()?, SHORTAGE).await;
+                    sleep(&<S::Transport as IntoTransport>::Runtime::current()?, ACCEPT_BACKOFF).await;
                     continue;
                 }
             };
@@ -174,7 +174,7 @@ struct Accepted<M> {
     functions: (Arc<Functions>, Holder),
 }
 
-impl<M: Medium> Medium for Accepted<M> {
+impl<M: IntoTransport> IntoTransport for Accepted<M> {
     type Runtime = M::Runtime;
 
     fn into_transport(self) -> Transport {

@@ -8,7 +8,7 @@ use crate::{
     error::{Ending, Error},
     handle::Handle,
     options::Options,
-    stream::transport::Medium,
+    stream::transport::IntoTransport,
 };
 use mcp_service::{Later, Peer, Service};
 
@@ -16,7 +16,7 @@ use mcp_service::{Later, Peer, Service};
 ///
 /// # Errors
 /// If it cannot begin, or ends in another way than by being closed.
-pub async fn serve(service: &Service, transport: impl Medium) -> Result<(), Error> {
+pub async fn serve(service: &Service, transport: impl IntoTransport) -> Result<(), Error> {
     serve_with(service, transport, &Options::default()).await
 }
 
@@ -24,7 +24,7 @@ pub async fn serve(service: &Service, transport: impl Medium) -> Result<(), Erro
 ///
 /// # Errors
 /// As [`serve`].
-pub async fn serve_with(service: &Service, transport: impl Medium, options: &Options) -> Result<(), Error> {
+pub async fn serve_with(service: &Service, transport: impl IntoTransport, options: &Options) -> Result<(), Error> {
     let session = Arc::new(service.session());
     let handle = Handle::start_inline(|now| Connection::new(service.config(), now), session, transport, options)?;
     Ending::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
@@ -45,7 +45,7 @@ impl Server {
     ///
     /// # Errors
     /// If there is nothing to run it on: outside of a runtime of tokio.
-    pub fn start(service: &Service, transport: impl Medium, options: &Options) -> Result<Self, Error> {
+    pub fn start(service: &Service, transport: impl IntoTransport, options: &Options) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();
         let handle = Handle::start(|now| Connection::new(service.config(), now), session, transport, options)?;

@@ -1,4 +1,4 @@
 //! Stopping something that runs.
 
 /// Calls something off. May be called more than once.
-pub type Stopper = Box<dyn Fn() + Send>;
+pub type StopHandle = Box<dyn Fn() + Send>;

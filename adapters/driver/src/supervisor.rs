@@ -13,7 +13,7 @@ use mcp_proto::connection::ClientEnd;
 use crate::sync::lock;
 use crate::{
     error::{Ending, Error},
-    process::restart::{Restart, Restarts},
+    process::restart::{Restart, RestartState},
 };
 use mcp_service::{Peer, driver_api::Queue};
 
@@ -27,7 +27,7 @@ pub struct Supervisor<C> {
 }
 
 struct State<C> {
-    restarts: Restarts,
+    restarts: RestartState,
     client: Option<C>,
     /// Somebody starts the server.
     busy: bool,
@@ -37,7 +37,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
     /// Nothing is started yet.
     #[must_use]
     pub fn new(policy: Restart) -> Self {
-        let state = State { restarts: Restarts::new(policy), client: None, busy: false };
+        let state = State { restarts: RestartState::new(policy), client: None, busy: false };
         Self { state: Mutex::new(state), queue: Queue::default() }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_proto::rpc::Timestamp;
 
 /// Until when one sleeps who sleeps until told.
-pub const NEVER: Timestamp = Timestamp::from_nanos(u64::MAX);
+pub const FAR_FUTURE: Timestamp = Timestamp::from_nanos(u64::MAX);
 
 /// How much is read at once.
 pub const CHUNK: usize = 64 * 1024;
@@ -14,14 +14,14 @@ pub const CHUNK: usize = 64 * 1024;
 pub const FIRST_CHUNK: usize = 4 * 1024;
 
 /// How many jobs that come of what was read are kept at most before they are queued.
-pub const BROUGHT: usize = 64;
+pub const MAX_BATCHED_JOBS: usize = 64;
 
 /// How long a peer may take to close its end of a socket. If ours were closed while it still sends, the system would
 /// call the connection reset, and what it has not read yet would be lost.
 pub const LINGER: Duration = Duration::from_millis(500);
 
 /// How long reading may go on when writing has failed: what the peer has said before it left may be the better reason.
-pub const LAST_READ: Duration = Duration::from_millis(500);
+pub const READ_AFTER_WRITE_ERROR: Duration = Duration::from_millis(500);
 
 /// How long a peer of a listener may take until its first message has come.
 pub const MESSAGE: Duration = Duration::from_secs(30);
@@ -30,8 +30,8 @@ pub const MESSAGE: Duration = Duration::from_secs(30);
 pub const WRITE: Duration = Duration::from_secs(30);
 
 /// How long handlers may take that hear of the end, before they are dropped or left to themselves; and how long that may take.
-pub const LAST_JOBS: Duration = Duration::from_secs(1);
+pub const JOB_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long after the end of its output the exit of a process is waited for, to be told with it, and then the end of
 /// what it says on standard error.
-pub const LAST_WORDS: Duration = Duration::from_millis(250);
+pub const STDERR_GRACE: Duration = Duration::from_millis(250);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_io::Async;
-use mcp_driver::{Child, Runtime, tuning::LAST_WORDS};
+use mcp_driver::{Child, Runtime, tuning::STDERR_GRACE};
 
 use crate::{driver::Smol, io::Stream, transport::Transport};
 use mcp_driver::Command;
@@ -36,7 +36,7 @@ pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Child)> {
         drop((listening, watching));
     };
     let output = child.output(Stream::new(stdout), &Smol);
-    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(LAST_WORDS), child))
+    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
 }
 
 /// Waits for the end of a process: without a thread, where the system has descriptors for processes.

@@ -32,7 +32,7 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
 pub use mcp_driver::http::{
-    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+    AuthProvider, Body, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
 };
 use mcp_driver::{
     http::{self, Net},
@@ -45,7 +45,7 @@ pub use mcp_proto::http::{
 };
 use mcp_service::{Host, Service};
 
-use crate::{client::Client, driver::Smol, io::is_passing};
+use crate::{client::Client, driver::Smol, io::is_transient};
 use mcp_driver::Error;
 
 /// A [`Service`] at an endpoint of HTTP.
@@ -93,7 +93,7 @@ impl Net for Smol {
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr)>> {
         loop {
             match socket.get_ref().accept() {
-                Err(error) if is_passing(&error) => ready!(socket.poll_readable(cx))?,
+                Err(error) if is_transient(&error) => ready!(socket.poll_readable(cx))?,
                 accepted => {
                     let (stream, address) = accepted?;
                     keep_alive(&stream);
@@ -164,7 +164,7 @@ impl Stream {
     ) -> Poll<io::Result<usize>> {
         loop {
             match f(self.stream.get_ref()) {
-                Err(error) if is_passing(&error) => ready!(poll_ready(&self.stream, cx))?,
+                Err(error) if is_transient(&error) => ready!(poll_ready(&self.stream, cx))?,
                 done => return Poll::Ready(done),
             }
         }

@@ -10,7 +10,7 @@ use std::{
 use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 use mcp_driver::{
-    Sink, Source,
+    ByteReader, ByteWriter,
     unix::fd::{Reader, Writer, end_output},
 };
 
@@ -23,13 +23,13 @@ impl<T> Stream<T> {
     }
 }
 
-impl<T: AsyncRead + Send + 'static> Source for Stream<T> {
+impl<T: AsyncRead + Send + 'static> ByteReader for Stream<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.0.as_mut().poll_read(cx, buffer)
     }
 }
 
-impl<T: AsyncWrite + Send + 'static> Sink for Stream<T> {
+impl<T: AsyncWrite + Send + 'static> ByteWriter for Stream<T> {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.as_mut().poll_write(cx, bytes)
     }
@@ -46,28 +46,28 @@ impl<T: AsyncWrite + Send + 'static> Sink for Stream<T> {
 /// A socket: the end of what is written has to be said aloud, since it is still read from.
 pub(crate) struct Socket<T>(pub(crate) Async<T>);
 
-impl<T: AsFd + Send + Sync + 'static> Source for Socket<T>
+impl<T: AsFd + Send + Sync + 'static> ByteReader for Socket<T>
 where
     for<'a> &'a T: Read,
 {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.0.get_ref().read(buffer) {
-                Err(error) if is_passing(&error) => ready!(self.0.poll_readable(cx))?,
+                Err(error) if is_transient(&error) => ready!(self.0.poll_readable(cx))?,
                 read => return Poll::Ready(read),
             }
         }
     }
 }
 
-impl<T: AsFd + Send + Sync + 'static> Sink for Socket<T>
+impl<T: AsFd + Send + Sync + 'static> ByteWriter for Socket<T>
 where
     for<'a> &'a T: Write,
 {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.0.get_ref().write(bytes) {
-                Err(error) if is_passing(&error) => ready!(self.0.poll_writable(cx))?,
+                Err(error) if is_transient(&error) => ready!(self.0.poll_writable(cx))?,
                 written => return Poll::Ready(written),
             }
         }
@@ -79,7 +79,7 @@ where
     }
 }
 
-pub(crate) fn is_passing(error: &io::Error) -> bool {
+pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
@@ -118,7 +118,7 @@ impl Descriptor {
     }
 }
 
-impl Source for Descriptor {
+impl ByteReader for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.reader.try_read(&self.fd, buffer) {
@@ -131,7 +131,7 @@ impl Source for Descriptor {
     }
 }
 
-impl Sink for Descriptor {
+impl ByteWriter for Descriptor {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             match self.writer.try_write(&self.fd, bytes) {

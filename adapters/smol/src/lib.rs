@@ -94,7 +94,9 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
-pub use mcp_driver::{Command, Ending, Error, Exit, Messages, Options, Restart, Sink, Source, Stopper};
+pub use mcp_driver::{
+    ByteReader, ByteWriter, Command, Ending, Error, Exit, MessageTransport, Options, Restart, StopHandle,
+};
 #[doc(inline)]
 pub use mcp_driver::{Handle, Server, serve, serve_with};
 pub use server::serve_stdio;

@@ -12,12 +12,12 @@ use std::{
 use async_io::Async;
 use mcp_driver::{
     Holder,
-    unix::fd::{is_passing, keep_alive},
+    unix::fd::{is_transient, keep_alive},
 };
 use mcp_service::Service;
 
 use crate::transport::Transport;
-use mcp_driver::{Error, Options, Stopper};
+use mcp_driver::{Error, Options, StopHandle};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Listener {
 
     /// What another task or thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         self.0.stopper()
     }
 
@@ -125,8 +125,8 @@ impl mcp_driver::Socket for Socket {
                     .map(|(it, _)| Some((Transport::unix(Async::new(it).ok()?), Holder::Unknown))),
             };
             match (accepted, self) {
-                (Err(error), Self::Tcp(listener)) if is_passing(&error) => ready!(listener.poll_readable(cx))?,
-                (Err(error), Self::Unix(listener)) if is_passing(&error) => ready!(listener.poll_readable(cx))?,
+                (Err(error), Self::Tcp(listener)) if is_transient(&error) => ready!(listener.poll_readable(cx))?,
+                (Err(error), Self::Unix(listener)) if is_transient(&error) => ready!(listener.poll_readable(cx))?,
                 (Err(error), _) => return Poll::Ready(Err(error)),
                 (Ok(Some(accepted)), _) => return Poll::Ready(Ok(accepted)),
                 (Ok(None), _) => {}

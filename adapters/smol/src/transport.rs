@@ -12,7 +12,7 @@ use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 
 use mcp_driver::{
-    Medium, Messages, Sink, Source,
+    ByteReader, ByteWriter, IntoTransport, MessageTransport,
     tuning::LINGER,
     unix::fd::{share_stdio, take_stdio},
 };
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
 
-impl Medium for Transport {
+impl IntoTransport for Transport {
     type Runtime = Smol;
 
     fn into_transport(self) -> mcp_driver::Transport {
@@ -39,12 +39,12 @@ impl Medium for Transport {
 
 impl Transport {
     /// A transport of your own.
-    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+    pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self(mcp_driver::Transport::new(source, sink))
     }
 
     /// A transport of your own that carries whole messages.
-    pub fn messages(messages: impl Messages) -> Self {
+    pub fn messages(messages: impl MessageTransport) -> Self {
         Self(mcp_driver::Transport::messages(messages))
     }
 

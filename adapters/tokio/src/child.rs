@@ -2,7 +2,7 @@
 
 use std::{io, os::fd::OwnedFd, process, sync::Arc};
 
-use mcp_driver::{Child, Process, Runtime, tuning::LAST_WORDS, unix::thread};
+use mcp_driver::{Child, ChildState, Runtime, tuning::STDERR_GRACE, unix::thread};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 #[cfg(target_os = "linux")]
@@ -43,11 +43,11 @@ pub(crate) fn spawn(command: &Command, runtime: &Tokio) -> io::Result<(Transport
         drop((listening, watching));
     };
     let output = child.output(Stream::new(stdout), runtime);
-    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(LAST_WORDS), child))
+    Ok((Transport::new(output, Stream::new(stdin)).at_end(shut_down).linger(STDERR_GRACE), child))
 }
 
 /// Waits for the end of a process: in a task, where the system has descriptors for processes, else on a thread.
-fn watch(mut started: process::Child, process: Arc<Process>, runtime: &Tokio) -> io::Result<Option<Task>> {
+fn watch(mut started: process::Child, process: Arc<ChildState>, runtime: &Tokio) -> io::Result<Option<Task>> {
     #[cfg(target_os = "linux")]
     if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK) {
         #[allow(deprecated, reason = "what is watched owns its descriptor, and the other way to say so is unsafe")]

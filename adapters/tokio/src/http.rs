@@ -33,7 +33,7 @@ use hyper_util::rt::TokioIo;
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
 pub use mcp_driver::http::{
-    Body, Credentials, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+    AuthProvider, Body, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
 };
 use mcp_driver::{
     http::{self, Net},

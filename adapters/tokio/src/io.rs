@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_driver::{
-    Sink, Source,
+    ByteReader, ByteWriter,
     unix::fd::{Reader, Writer},
 };
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf, unix::AsyncFd};
@@ -22,14 +22,14 @@ impl<T> Stream<T> {
     }
 }
 
-impl<T: AsyncRead + Send + 'static> Source for Stream<T> {
+impl<T: AsyncRead + Send + 'static> ByteReader for Stream<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(buffer);
         self.0.as_mut().poll_read(cx, &mut buffer).map_ok(|()| buffer.filled().len())
     }
 }
 
-impl<T: AsyncWrite + Send + 'static> Sink for Stream<T> {
+impl<T: AsyncWrite + Send + 'static> ByteWriter for Stream<T> {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.as_mut().poll_write(cx, bytes)
     }
@@ -70,7 +70,7 @@ impl Descriptor {
     }
 }
 
-impl Source for Descriptor {
+impl ByteReader for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match &self.watch {
@@ -86,7 +86,7 @@ impl Source for Descriptor {
     }
 }
 
-impl Sink for Descriptor {
+impl ByteWriter for Descriptor {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match &self.watch {

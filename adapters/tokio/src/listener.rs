@@ -13,7 +13,7 @@ use mcp_service::Service;
 use tokio::net::{TcpListener, ToSocketAddrs, UnixListener};
 
 use crate::transport::Transport;
-use mcp_driver::{Error, Options, Stopper};
+use mcp_driver::{Error, Options, StopHandle};
 
 /// Accepts connections and serves each of them by itself: what one client does is nothing to the others.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ impl Listener {
 
     /// What another task or thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         self.0.stopper()
     }
 

@@ -3,7 +3,7 @@
 use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
 
 use mcp_driver::{
-    Medium, Messages, Runtime, Sink, Source,
+    ByteReader, ByteWriter, IntoTransport, MessageTransport, Runtime,
     tuning::LINGER,
     unix::fd::{share_stdio, take_stdio},
 };
@@ -24,7 +24,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Transport(mcp_driver::Transport);
 
-impl Medium for Transport {
+impl IntoTransport for Transport {
     type Runtime = Tokio;
 
     fn into_transport(self) -> mcp_driver::Transport {
@@ -34,12 +34,12 @@ impl Medium for Transport {
 
 impl Transport {
     /// A transport of your own.
-    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+    pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self(mcp_driver::Transport::new(source, sink))
     }
 
     /// A transport of your own that carries whole messages.
-    pub fn messages(messages: impl Messages) -> Self {
+    pub fn messages(messages: impl MessageTransport) -> Self {
         Self(mcp_driver::Transport::messages(messages))
     }
 

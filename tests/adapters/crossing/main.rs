@@ -8,7 +8,7 @@ use std::{net::SocketAddr, process::ExitCode, thread};
 use identity::Identity;
 use libtest_mimic::{Arguments, Trial};
 use mcp_blocking::http::ureq;
-use mcp_driver::Stopper;
+use mcp_driver::StopHandle;
 use mcp_proto::{connection::ClientEnd, protocol::VersionSet};
 use mcp_service::{Host, Peer, Service, Tool};
 use mcp_tokio::http::rustls;
@@ -39,7 +39,7 @@ fn visit(client: &Peer<ClientEnd>) {
 /// A server that runs, on a thread of its own; it says whether it has ended because it was told to.
 struct Running {
     address: SocketAddr,
-    stop: Stopper,
+    stop: StopHandle,
     served: thread::JoinHandle<bool>,
 }
 

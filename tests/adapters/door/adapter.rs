@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, thread};
 
-use mcp_driver::Stopper;
+use mcp_driver::StopHandle;
 use mcp_proto::http::server::Options;
 use mcp_service::Service;
 
@@ -27,7 +27,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Serves on a thread; `serve` says whether it has ended because it was told to.
-    fn new(address: SocketAddr, stop: Stopper, serve: impl FnOnce() -> bool + Send + 'static) -> Self {
+    fn new(address: SocketAddr, stop: StopHandle, serve: impl FnOnce() -> bool + Send + 'static) -> Self {
         let served = thread::spawn(serve);
         let stop = move || {
             stop();

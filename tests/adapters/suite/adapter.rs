@@ -14,8 +14,8 @@ use std::{
 };
 
 use mcp_driver::{
-    Command, Ending, Error, Options, Restart, Stopper,
-    memory::{Inlet, Outlet},
+    Command, Ending, Error, Options, Restart, StopHandle,
+    memory::{PipeReader, PipeWriter},
 };
 use mcp_proto::{
     connection::{ClientEnd, CloseReason, Connection, ServerEnd},
@@ -46,7 +46,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
 
     // Transports.
     fn pair(capacity: usize) -> Pair<Self>;
-    fn memory(source: Outlet, sink: Inlet) -> Self::Transport;
+    fn memory(source: PipeReader, sink: PipeWriter) -> Self::Transport;
     fn tcp(stream: TcpStream) -> Self::Transport;
     fn unix(stream: UnixStream) -> Self::Transport;
     /// Any reader and writer.
@@ -112,7 +112,7 @@ pub(crate) trait Listener: Sized + Send + 'static {
     /// How many functions run at once for all clients, where they share threads.
     fn functions(self, most: usize) -> Self;
     fn address(&self) -> Option<SocketAddr>;
-    fn stopper(&self) -> Stopper;
+    fn stopper(&self) -> StopHandle;
     fn serve(self, service: &Service) -> Result<(), Error>;
 }
 
@@ -146,7 +146,7 @@ macro_rules! adapter {
                 $it::Transport::pair(capacity)
             }
 
-            fn memory(source: Outlet, sink: Inlet) -> Self::Transport {
+            fn memory(source: PipeReader, sink: PipeWriter) -> Self::Transport {
                 $it::Transport::new(source, sink)
             }
 
@@ -262,7 +262,7 @@ macro_rules! adapter {
                 self.local_addr()
             }
 
-            fn stopper(&self) -> Stopper {
+            fn stopper(&self) -> StopHandle {
                 Self::stopper(self)
             }
 
@@ -284,7 +284,7 @@ macro_rules! adapter {
                 Some(self.local_addr())
             }
 
-            fn stopper(&self) -> Stopper {
+            fn stopper(&self) -> StopHandle {
                 Self::stopper(self)
             }
 

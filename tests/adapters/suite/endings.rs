@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Options, Sink, Source, memory::pipe};
+use mcp_driver::{ByteReader, ByteWriter, Options, memory::pipe};
 use mcp_proto::connection::{CloseReason, Event, ServerEnd};
 use mcp_service::{CallError, block_on};
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use mcp_driver::{Error, Stopper};
+use mcp_driver::{Error, StopHandle};
 use mcp_proto::{
     connection::{SendError, Settings, Usage},
     protocol::VersionSet,
@@ -71,7 +71,7 @@ struct Echo {
 /// A server that runs on a thread.
 struct Served {
     url: String,
-    stop: Stopper,
+    stop: StopHandle,
     thread: JoinHandle<Result<(), Error>>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_driver::{Runtime, tuning::LAST_JOBS};
+use mcp_driver::{Runtime, tuning::JOB_SHUTDOWN_TIMEOUT};
 use mcp_proto::{
     connection::{ClientEnd, CloseReason},
     http,
@@ -55,7 +55,7 @@ impl End for Exchanges {
         if self.is_over()
             && let Some(threads) = lock(&self.threads).take()
         {
-            threads.leave(LAST_JOBS);
+            threads.leave(JOB_SHUTDOWN_TIMEOUT);
         }
         reason
     }

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use mcp_driver::http::{Credentials, Requests, seed};
+use mcp_driver::http::{AuthProvider, Requests, seed};
 use mcp_service::Host;
 use ureq::config::Config;
 
@@ -19,7 +19,7 @@ use mcp_proto::http::client::Options as Address;
 pub struct Connector {
     pub(super) address: Address,
     pub(super) options: Options,
-    pub(super) credentials: Option<Arc<dyn Credentials>>,
+    pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
     /// Who makes requests, if it is not ureq.
     requests: Option<Arc<dyn Requests>>,
@@ -51,7 +51,7 @@ impl Connector {
 
     /// What proves who asks.
     #[must_use]
-    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+    pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
         self.credentials = Some(Arc::new(credentials));
         self
     }

@@ -10,8 +10,8 @@ use std::{
 use mcp_driver::{
     Holder, Quota, Runtime, Watch,
     http::{self, WriteTimeout},
-    tuning::{LAST_JOBS, WRITE},
-    unix::fd::{self, Latch, SHORTAGE, keep_alive, most_connections},
+    tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE},
+    unix::fd::{self, ACCEPT_BACKOFF, Interrupt, keep_alive, most_connections},
 };
 use mcp_proto::http::{
     Policy,
@@ -24,10 +24,10 @@ use super::{
     endpoint::Endpoint,
     threads::Threads,
 };
-use mcp_driver::{Error, Stopper};
+use mcp_driver::{Error, StopHandle};
 
 /// How long clients may take to read what was written before the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_GRACE: Duration = Duration::from_secs(1);
 
 /// Descriptors that a connection takes: its socket, and a pipe.
 const DESCRIPTORS: usize = 3;
@@ -38,7 +38,7 @@ const DESCRIPTORS: usize = 3;
 pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
-    latch: Arc<Latch>,
+    latch: Arc<Interrupt>,
     stopped: Arc<Watch<bool>>,
     connections: usize,
     patience: Duration,
@@ -60,7 +60,7 @@ impl Listener {
         Ok(Self {
             address: socket.local_addr()?,
             socket,
-            latch: Latch::new(),
+            latch: Interrupt::new(),
             stopped: Arc::default(),
             connections: 512,
             patience: Duration::from_secs(30),
@@ -139,7 +139,7 @@ impl Listener {
 
     /// What another thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         // Whoever keeps it does not keep the descriptors.
         let latch = Arc::downgrade(&self.latch);
         Box::new(move || latch.upgrade().iter().for_each(|latch| latch.stop()))
@@ -162,11 +162,11 @@ impl Listener {
         drop(self.socket);
         endpoint.close().wait();
         // Whoever reads nothing is not waited for.
-        threads.wait_for_fewer(1, LAST_WORDS);
+        threads.wait_for_fewer(1, STDERR_GRACE);
         threads.cancel_connections();
-        threads.wait_for_fewer(1, LAST_JOBS);
+        threads.wait_for_fewer(1, JOB_SHUTDOWN_TIMEOUT);
         drop(endpoint);
-        threads.leave(LAST_JOBS);
+        threads.leave(JOB_SHUTDOWN_TIMEOUT);
         Ok(accepted?)
     }
 
@@ -189,7 +189,7 @@ impl Listener {
                 });
             }
             // One that ends makes room for another one.
-            while !seats.wait_free(SHORTAGE) && !self.latch.is_stopped() {}
+            while !seats.wait_free(ACCEPT_BACKOFF) && !self.latch.is_stopped() {}
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Watch, tuning, weight};
+use mcp_driver::{Watch, job_cost, tuning};
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
@@ -59,7 +59,7 @@ impl<E: 'static> Driver<E> {
 
     /// When something is to be done next.
     pub(crate) fn due(&self, state: &State<E>) -> Timestamp {
-        let due = state.connection.poll_timeout().map_or(tuning::NEVER, |deadline| deadline.at);
+        let due = state.connection.poll_timeout().map_or(tuning::FAR_FUTURE, |deadline| deadline.at);
         let due = state.message_until.map_or(due, |message| message.min(due));
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
@@ -117,13 +117,13 @@ impl<E: 'static> Driver<E> {
         if state.blocked || state.sink.is_none() {
             return state;
         }
-        let leaves = state.fill() && (!state.held || state.out.rest().len() >= HELD);
+        let leaves = state.fill() && (!state.held || state.out.pending().len() >= HELD);
         if leaves && let Some(mut sink) = state.sink.take() {
             let mut out = mem::take(&mut state.out);
             drop(state);
             // An error is for the writer, who will run into it again.
-            let written = sink.try_write(out.rest()).unwrap_or(0);
-            out.wrote(written);
+            let written = sink.try_write(out.pending()).unwrap_or(0);
+            out.advance(written);
             state = self.lock();
             state.out = out;
             if written > 0 {
@@ -156,12 +156,12 @@ impl<E: 'static> Driver<E> {
 
     /// Hands an event to the application, on the caller's turn. What comes of it the caller queues.
     pub(crate) fn hand_out(&self, link: &Arc<dyn Link<E>>, event: Event<'_>, turn: &mut JobBatch) {
-        let weight = weight(&event);
+        let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         if let Some(job) = self.application.handle(link, event) {
             turn.push((job, weight));
         }
-        if turn.len() == tuning::BROUGHT || end.is_some() {
+        if turn.len() == tuning::MAX_BATCHED_JOBS || end.is_some() {
             self.workers.push(turn, true);
         }
         if end.is_some() {

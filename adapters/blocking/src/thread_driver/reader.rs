@@ -2,7 +2,7 @@
 
 use std::{io, mem, sync::Arc};
 
-use mcp_driver::{Lines, Sniffer, tuning::CHUNK};
+use mcp_driver::{LineReader, Sniffer, tuning::CHUNK};
 use mcp_proto::codec::Frame;
 use mcp_service::Link;
 
@@ -14,7 +14,7 @@ pub(crate) struct Reader<E: Send + 'static> {
     driver: Arc<Driver<E>>,
     link: Arc<dyn Link<E>>,
     input: Input,
-    lines: Lines,
+    lines: LineReader,
     sniffer: Sniffer,
     /// What was read where messages are whole.
     message: Vec<u8>,
@@ -29,7 +29,7 @@ pub(crate) struct Reader<E: Send + 'static> {
 impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
-        let (link, lines, message) = (driver.clone(), Lines::new(limit), Vec::new());
+        let (link, lines, message) = (driver.clone(), LineReader::new(limit), Vec::new());
         Self { link, driver, input, lines, sniffer, message, has_message: false, holds: false, filled: None }
     }
 
@@ -61,13 +61,13 @@ impl<E: Send + 'static> Reader<E> {
                     if may_wait && lines.has_begun() {
                         driver.wait_for_rest();
                     }
-                    let room = lines.room();
-                    let len = if may_wait { source.read(room) } else { source.try_read(room) }?;
-                    sniffer.check(&room[..len])?;
-                    lines.came(len)
+                    let spare_capacity = lines.spare_capacity();
+                    let len = if may_wait { source.read(spare_capacity) } else { source.try_read(spare_capacity) }?;
+                    sniffer.check(&spare_capacity[..len])?;
+                    lines.advance(len)
                 }
-                Input::Messages(_) if !may_wait => return Ok(true),
-                Input::Messages(source) => {
+                Input::MessageTransport(_) if !may_wait => return Ok(true),
+                Input::MessageTransport(source) => {
                     message.clear();
                     message.shrink_to(CHUNK);
                     *has_message = source.receive(message)?;

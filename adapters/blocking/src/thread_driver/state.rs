@@ -2,13 +2,13 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use mcp_driver::Output;
+use mcp_driver::WriteBuffer;
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
     rpc::Timestamp,
 };
 
-use crate::transport::Sink;
+use crate::transport::ByteWriter;
 
 /// Everything that is under the lock of a [`Driver`](super::driver::Driver).
 pub(crate) struct State<E> {
@@ -16,8 +16,8 @@ pub(crate) struct State<E> {
     /// What was not handed out yet.
     pub(crate) events: VecDeque<Event<'static>>,
     /// Absent while a thread writes with it, and in the end.
-    pub(crate) sink: Option<Box<dyn Sink>>,
-    pub(crate) out: Output,
+    pub(crate) sink: Option<Box<dyn ByteWriter>>,
+    pub(crate) out: WriteBuffer,
     /// Writing is up to the writer, until nothing is left.
     pub(crate) blocked: bool,
     /// The writer is there.
@@ -35,12 +35,12 @@ pub(crate) struct State<E> {
 }
 
 impl<E> State<E> {
-    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn Sink>, message_timeout: Option<Duration>) -> Self {
+    pub(crate) fn new(connection: Connection<E>, sink: Box<dyn ByteWriter>, message_timeout: Option<Duration>) -> Self {
         Self {
             connection,
             events: VecDeque::new(),
             sink: Some(sink),
-            out: Output::default(),
+            out: WriteBuffer::default(),
             blocked: false,
             has_writer: false,
             held: false,

@@ -10,7 +10,7 @@ use crate::{
     thread_driver::{driver::Driver, reader::Reader},
     transport::Input,
 };
-use mcp_driver::Stopper;
+use mcp_driver::StopHandle;
 use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
 
 impl<E: Send + 'static> Driver<E> {
@@ -18,7 +18,7 @@ impl<E: Send + 'static> Driver<E> {
     pub(crate) fn run(
         self: Arc<Self>,
         (input, sniffer): (Input, Sniffer),
-        stop_sink: Option<Stopper>,
+        stop_sink: Option<StopHandle>,
         linger: Duration,
         end: impl FnOnce(),
     ) {
@@ -35,12 +35,12 @@ impl<E: Send + 'static> Driver<E> {
         if let Some(stop) = &stop_source {
             stop();
         }
-        let patience = if stop_source.is_some() { tuning::LAST_JOBS } else { Duration::ZERO };
+        let patience = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
         let reader_left = self.stage.wait_until(patience, |stage| stage.reader_left);
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
-        self.workers.shutdown(tuning::LAST_JOBS, !reader_left);
+        self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_left);
         self.stage.change(|stage| stage.over = true);
     }
 
@@ -81,7 +81,7 @@ impl<E: Send + 'static> Driver<E> {
             } else {
                 state.asleep = Some(due);
                 state = match due {
-                    tuning::NEVER => wait(&self.clock, state),
+                    tuning::FAR_FUTURE => wait(&self.clock, state),
                     due => wait_for(&self.clock, state, due.saturating_since(now)).0,
                 };
                 state.asleep = None;

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Jobs, Slot, on_wait};
+use mcp_driver::{JobQueue, JobSlot, on_block};
 use mcp_service::Job;
 
 use mcp_driver::Options;
@@ -38,7 +38,7 @@ type ReadFn = Box<dyn FnMut() -> bool + Send>;
 /// are read, and there is always a thread to read.
 pub(crate) struct WorkerPool {
     /// Who is asking: a handler of this connection, or somebody else.
-    pub(crate) duty: mcp_driver::Duty,
+    pub(crate) duty: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
     work: Condvar,
     left: Condvar,
@@ -48,7 +48,7 @@ pub(crate) struct WorkerPool {
 
 #[derive(Default)]
 struct PoolState {
-    jobs: Jobs,
+    jobs: JobQueue,
     /// What is read from. Absent while somebody does, and in the end.
     read_fn: Option<ReadFn>,
     reading: bool,
@@ -71,7 +71,7 @@ struct PoolState {
 
 /// What a thread does next.
 enum NextAction {
-    Run(Job, Slot),
+    Run(Job, JobSlot),
     Read(ReadFn),
     /// Whoever watches is the watchdog.
     Sleep {
@@ -93,7 +93,7 @@ enum LastAction {
 impl WorkerPool {
     /// A pool that grows as long as more jobs may run at once.
     pub(crate) fn new(options: &Options) -> Arc<Self> {
-        let state = Mutex::new(PoolState { jobs: Jobs::on_threads(options.job_limits()), ..PoolState::default() });
+        let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
         let (duty, work, left) = Default::default();
         Arc::new(Self { duty, state, work, left, size: options.handlers.max(1) + 1 })
     }
@@ -154,7 +154,7 @@ impl WorkerPool {
 
     fn work(self: Arc<Self>) {
         let pool = self.clone();
-        on_wait(move || pool.on_block());
+        on_block(move || pool.on_block());
         let mut state = lock(&self.state);
         state.called = false;
         let mut last = LastAction::Sleep;

@@ -2,9 +2,9 @@
 
 use std::{io, mem};
 
-use mcp_driver::tuning::LAST_READ;
+use mcp_driver::tuning::READ_AFTER_WRITE_ERROR;
 
-use crate::{thread_driver::driver::Driver, transport::Sink};
+use crate::{thread_driver::driver::Driver, transport::ByteWriter};
 use mcp_driver::unix::thread::wait;
 
 impl<E: 'static> Driver<E> {
@@ -20,7 +20,7 @@ impl<E: 'static> Driver<E> {
                 let mut out = mem::take(&mut state.out);
                 // What was taken has made room.
                 self.settle(state);
-                let result = write_all(&mut *sink, out.rest(), || self.lock().connection.handle_written());
+                let result = write_all(&mut *sink, out.pending(), || self.lock().connection.handle_written());
                 out.clear();
                 state = self.lock();
                 state.sink = Some(sink);
@@ -28,7 +28,7 @@ impl<E: 'static> Driver<E> {
                 if let Err(error) = result {
                     drop(state);
                     // What the peer has said before it left is still heard, and may be the better reason.
-                    self.stage.wait_until(LAST_READ, |stage| stage.reader_left);
+                    self.stage.wait_until(READ_AFTER_WRITE_ERROR, |stage| stage.reader_left);
                     self.fail(&error);
                     state = self.lock();
                 }
@@ -44,7 +44,7 @@ impl<E: 'static> Driver<E> {
     }
 }
 
-fn write_all(sink: &mut dyn Sink, mut bytes: &[u8], progress: impl Fn()) -> io::Result<()> {
+fn write_all(sink: &mut dyn ByteWriter, mut bytes: &[u8], progress: impl Fn()) -> io::Result<()> {
     while !bytes.is_empty() {
         match sink.write(bytes)? {
             0 => return Err(io::ErrorKind::WriteZero.into()),

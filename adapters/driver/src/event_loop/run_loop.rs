@@ -24,9 +24,9 @@ use crate::{
         shared::{Parked, SharedConnection, Unfinished},
     },
     runtime::{Runtime, Timer},
-    tuning::{LAST_JOBS, NEVER},
+    tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
 };
-use mcp_service::driver_api::{Jobs, Slot, weight};
+use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
 use mcp_service::{Application, Job, Link, Run};
 
 /// Rounds before others on the same thread have their turn.
@@ -77,8 +77,8 @@ pub(crate) struct EventLoop<E: Send + 'static, C: Binding<E>, R: Runtime> {
     timer: R::Timer,
     handlers: Handlers<R::Task>,
     /// Room for jobs that begin together: they are taken in one go, and so is note of those that have ended.
-    batch: Vec<(Job, Slot)>,
-    done: Vec<Slot>,
+    batch: Vec<(Job, JobSlot)>,
+    done: Vec<JobSlot>,
     /// The last to be dropped.
     _over: FinishGuard<E, C>,
 }
@@ -156,15 +156,15 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Brings the jobs to their end, which takes a bounded time.
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         lock(&self.dispatcher.shared.jobs).leaving = true;
-        self.run_until(transport_io, Some(LAST_JOBS), |event_loop, _, _| {
+        self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
             let jobs = &lock(&event_loop.dispatcher.shared.jobs).jobs;
             jobs.running() - jobs.outliving() + jobs.waiting() == 0
         })
         .await;
         self.leave_handlers();
-        let given_up = lock(&self.dispatcher.shared.jobs).jobs.give_up();
+        let given_up = lock(&self.dispatcher.shared.jobs).jobs.drain();
         drop(given_up);
-        self.run_until(transport_io, Some(LAST_JOBS), |event_loop, _, _| {
+        self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
             lock(&event_loop.dispatcher.shared.jobs).jobs.running_futures() == 0
         })
         .await;
@@ -202,7 +202,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             state.asleep = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
             due
         };
-        due == NEVER || self.timer.poll_until(shared.instant(due), cx).is_pending()
+        due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
     }
 
     /// Begins the jobs that may begin, and goes on with those that others have begun.
@@ -278,7 +278,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     }
 
     /// Begins a job. A future that is done at once costs nothing more.
-    fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: Slot) -> Begun {
+    fn begin<R: Runtime>(&self, runtime: &R, job: Job, slot: JobSlot) -> Begun {
         let (shared, outlives) = (&self.shared, job.outlives_connection());
         match job.into_run() {
             Run::Function(run) => {
@@ -321,7 +321,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     pub(crate) fn dispatch_inline<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let turn = DispatchGuard(&self.shared);
         let offered = self.call_application(event);
-        let mut next = self.queued(offered, Jobs::next);
+        let mut next = self.queued(offered, JobQueue::next);
         drop(turn);
         while let Some((job, slot)) = next {
             let is_done = match self.begin(runtime, job, slot) {
@@ -384,7 +384,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// what it weighs, before anything else is handed out in another way.
     #[must_use = "it is to be queued"]
     pub(crate) fn call_application(&self, event: Event<'_>) -> Option<(Job, usize)> {
-        let weight = weight(&event);
+        let weight = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         let job = self.application.handle(&self.link, event).map(|job| (job, weight));
         if end.is_none() {
@@ -403,7 +403,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     }
 
     /// Queues jobs, in order, and does something to all of them under the same lock.
-    fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut Jobs) -> T) -> T {
+    fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
             let jobs = &mut lock(&self.shared.jobs).jobs;
             let refused: Vec<_> = new.into_iter().filter_map(|(job, weight)| jobs.push(job, weight).err()).collect();
@@ -429,7 +429,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
 /// What a job takes up, until that is dropped.
 struct SlotGuard<E: 'static, C: Binding<E>> {
     shared: Arc<SharedConnection<E, C>>,
-    slot: Slot,
+    slot: JobSlot,
     task: Option<u64>,
 }
 

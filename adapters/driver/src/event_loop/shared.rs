@@ -18,10 +18,10 @@ use crate::sync::lock;
 use crate::{
     event_loop::binding::{Binding, PipeBinding},
     options::Options,
-    tuning::NEVER,
+    tuning::FAR_FUTURE,
     watch::Watch,
 };
-use mcp_service::driver_api::{Duty, Holder, Jobs, Slot};
+use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
 use mcp_service::{Link, Lobby, Running};
 
 /// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
@@ -29,7 +29,7 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
     pub(crate) jobs: Mutex<JobState>,
     pub(crate) lobby: Lobby,
-    pub(crate) duty: Duty,
+    pub(crate) duty: HandlerScope,
     pub(crate) stage: Watch<Lifecycle>,
     epoch: Instant,
     end: PhantomData<fn() -> E>,
@@ -62,7 +62,7 @@ pub(crate) struct Parked {
 /// Jobs, and the tasks that have ended.
 #[derive(Default)]
 pub(crate) struct JobState {
-    pub(crate) jobs: Jobs,
+    pub(crate) jobs: JobQueue,
     pub(crate) ended: Vec<u64>,
     /// What visitors have begun and could not end. The driver goes on with it.
     pub(crate) left: Vec<Unfinished>,
@@ -75,7 +75,7 @@ pub(crate) struct JobState {
 /// A job that has begun and waits for something.
 pub(crate) struct Unfinished {
     pub(crate) future: Running,
-    pub(crate) slot: Slot,
+    pub(crate) slot: JobSlot,
     pub(crate) outlives: bool,
 }
 
@@ -129,9 +129,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
                 dispatching: false,
                 inline_dispatchers: 0,
             }),
-            jobs: Mutex::new(JobState { jobs: Jobs::new(options.job_limits()), ..JobState::default() }),
+            jobs: Mutex::new(JobState { jobs: JobQueue::new(options.job_limits()), ..JobState::default() }),
             lobby: Lobby::new(),
-            duty: Duty::default(),
+            duty: HandlerScope::default(),
             stage: Watch::default(),
             epoch,
             end: PhantomData,
@@ -149,12 +149,12 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
     /// When something is to be done next.
     pub(crate) fn due(&self, binding: &C) -> Timestamp {
-        let due = binding.due().unwrap_or(NEVER);
+        let due = binding.due().unwrap_or(FAR_FUTURE);
         self.lobby.next_alarm().map_or(due, |alarm| alarm.min(due))
     }
 
     /// A job has ended, or was given up.
-    pub(crate) fn ended(&self, slot: Slot, task: Option<u64>) {
+    pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
             let mut work = lock(&self.jobs);
             work.jobs.ended(slot);

@@ -29,7 +29,7 @@ pub trait Requests: Send + Sync + 'static {
 }
 
 /// What proves to a server who asks.
-pub trait Credentials: Send + Sync + 'static {
+pub trait AuthProvider: Send + Sync + 'static {
     /// Is asked before each request, and adds what proves it to the headers. The request goes to the origin that the client
     /// was given, or nowhere.
     ///
@@ -134,7 +134,7 @@ impl Binding<ClientEnd> for HttpClientBinding {
 pub(crate) struct RequestRunner<R: Runtime> {
     runtime: R,
     requests: Arc<dyn Requests>,
-    credentials: Option<Arc<dyn Credentials>>,
+    credentials: Option<Arc<dyn AuthProvider>>,
     /// Each ends when it is dropped.
     tasks: BTreeMap<ExchangeId, R::Task>,
     /// Those who look for proofs, apart: what was refused may go on for a while.
@@ -142,7 +142,7 @@ pub(crate) struct RequestRunner<R: Runtime> {
 }
 
 impl<R: Runtime> RequestRunner<R> {
-    pub(crate) fn new(runtime: R, requests: Arc<dyn Requests>, credentials: Option<Arc<dyn Credentials>>) -> Self {
+    pub(crate) fn new(runtime: R, requests: Arc<dyn Requests>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
         Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
     }
 

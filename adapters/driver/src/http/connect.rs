@@ -9,7 +9,7 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Host};
 
-use crate::http::client::{Credentials, HttpClientBinding, RequestRunner, Requests};
+use crate::http::client::{AuthProvider, HttpClientBinding, RequestRunner, Requests};
 #[cfg(all(unix, feature = "os"))]
 use crate::{client::Client, error::Error};
 use crate::{
@@ -26,7 +26,7 @@ impl Handle<ClientEnd> {
         client: impl FnOnce(Timestamp) -> HttpConnection,
         application: Arc<dyn Application<ClientEnd>>,
         requests: Arc<dyn Requests>,
-        credentials: Option<Arc<dyn Credentials>>,
+        credentials: Option<Arc<dyn AuthProvider>>,
         options: &Options,
         runtime: &R,
     ) -> Self {
@@ -56,7 +56,7 @@ impl Client {
     pub async fn over_http<R: Runtime>(
         address: Address,
         requests: Arc<dyn Requests>,
-        credentials: Option<Arc<dyn Credentials>>,
+        credentials: Option<Arc<dyn AuthProvider>>,
         host: &Host,
         options: &Options,
     ) -> Result<Self, Error> {

@@ -21,7 +21,7 @@ use mcp_proto::http::{
     server::{Caller, Options as Endpoints},
 };
 
-use crate::http::{body::Body, peer_addr::PeerAddr, response_body::Reply, server::Web, store::Shared};
+use crate::http::{body::Body, peer_addr::PeerAddr, response_body::Reply, server::HttpServer, store::Shared};
 use crate::{
     options::Options,
     runtime::{Runtime, race, sleep},
@@ -33,7 +33,7 @@ use mcp_service::{Later, Service};
 ///
 /// It is cheap to clone, and all clones are one endpoint. When the last one is dropped, it begins to [close](Self::close).
 pub struct Endpoint<R: Runtime> {
-    web: Web<R>,
+    web: HttpServer<R>,
     runtime: R,
     pub(super) patience: Duration,
 }
@@ -77,7 +77,7 @@ impl<R: Runtime> Endpoint<R> {
         runtime: R,
         shared: Option<Shared>,
     ) -> Self {
-        let web = Web::new(service, endpoint, options, runtime.clone(), shared);
+        let web = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
         Self { web, runtime, patience: Duration::from_secs(30) }
     }
 

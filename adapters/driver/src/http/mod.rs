@@ -1,6 +1,6 @@
 //! HTTP on a runtime: what is between the binding of the core, which decides, and a library that moves the bytes.
 //!
-//! - [`Web`] is a service behind an endpoint. An adapter shows it the heads and bodies of requests, and writes what comes of
+//! - [`HttpServer`] is a service behind an endpoint. An adapter shows it the heads and bodies of requests, and writes what comes of
 //!   them: a [`Reply`], or an answer that refuses them. Those on hyper have that in an `Endpoint`, and a function that serves
 //!   a connection (feature `hyper`).
 //! - [`Handle::over_http`](crate::Handle::over_http) is a client. An adapter brings something that makes
@@ -85,11 +85,11 @@ pub use serve::serve;
 #[cfg(feature = "hyper")]
 pub use write_timeout::WriteTimeout;
 
-pub use client::{Credentials, Requests, Response, seed};
+pub use client::{AuthProvider, Requests, Response, seed};
 pub use mcp_proto::http::server::Passage;
 pub use memory_limit::memory_limit;
 pub use peer_addr::PeerAddr;
 pub use response_body::Reply;
-pub use server::Web;
+pub use server::HttpServer;
 pub use store::memory::MemoryStore;
 pub use store::{Bounds, Events, Fields, Sessions, Shared, StoreLimits, StoreUsage};

@@ -48,7 +48,7 @@ use mcp_service::{Application, Later, Service, driver_api::Random};
 /// An adapter, for each request: [`begin`](Self::begin) with its head, [`feed`](Intake::feed) it the body,
 /// [`end`](Intake::end) it, and [`open`](Self::open) what comes of that. Each of these may refuse it with an answer, and
 /// the rest of it need not be read then.
-pub struct Web<R: Runtime>(Arc<Inner<R>>);
+pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 
 /// Closes when it is dropped.
 struct Inner<R: Runtime> {
@@ -77,7 +77,7 @@ struct SessionTable {
     all: BTreeMap<u64, Weak<SharedSession>>,
 }
 
-impl<R: Runtime> Web<R> {
+impl<R: Runtime> HttpServer<R> {
     /// Puts a service behind an endpoint. `options` say how each of its sessions is run; what is `shared`, if anything, is
     /// where its sessions are known beside here.
     #[must_use]
@@ -484,13 +484,13 @@ impl<R: Runtime> Drop for Inner<R> {
     }
 }
 
-impl<R: Runtime> Clone for Web<R> {
+impl<R: Runtime> Clone for HttpServer<R> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<R: Runtime> fmt::Debug for Web<R> {
+impl<R: Runtime> fmt::Debug for HttpServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (sessions, running) = (self.sessions(), self.0.house.rooms.look(|rooms| rooms.all.len()));
         f.debug_struct("Web").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()

@@ -13,11 +13,11 @@ use std::{
 use crate::{
     process::{
         command::Command,
-        state::{Exit, Process, Rung, Stderr},
+        state::{ChildState, Exit, ShutdownStep, Stderr},
     },
     runtime::{Runtime, sleep, timeout},
-    stream::io::Source,
-    tuning::LAST_WORDS,
+    stream::io::ByteReader,
+    tuning::STDERR_GRACE,
     unix::fd::Group,
 };
 
@@ -25,7 +25,7 @@ use crate::{
 /// standard error; what else there is to do for it is here.
 #[derive(Clone, Debug)]
 pub struct Child {
-    process: Arc<Process>,
+    process: Arc<ChildState>,
     group: Group,
 }
 
@@ -33,17 +33,17 @@ impl Child {
     /// The process with this number, which a command has started.
     #[must_use]
     pub fn new(command: &Command, number: u32) -> Self {
-        Self { process: Process::of(command), group: Group::of(number) }
+        Self { process: ChildState::of(command), group: Group::of(number) }
     }
 
     /// What is known of it.
     #[must_use]
-    pub const fn process(&self) -> &Arc<Process> {
+    pub const fn process(&self) -> &Arc<ChildState> {
         &self.process
     }
 
     /// Reads what it says on standard error to its end.
-    pub async fn listen(&self, command: &Command, mut source: impl Source) {
+    pub async fn listen(&self, command: &Command, mut source: impl ByteReader) {
         let mut stderr = Stderr::new(&self.process, command);
         let mut chunk = vec![0; 8 * 1024];
         loop {
@@ -57,15 +57,15 @@ impl Child {
     }
 
     /// Its standard output as a source. When it ends, that is because the process does, and how it has ended is the reason.
-    pub fn output<S: Source, R: Runtime>(&self, source: S, runtime: &R) -> impl Source + use<S, R> {
+    pub fn output<S: ByteReader, R: Runtime>(&self, source: S, runtime: &R) -> impl ByteReader + use<S, R> {
         let (ended, gone) = (self.clone(), self.clone());
         let runtime = runtime.clone();
         Output {
             source: Box::new(source),
             ended: Box::pin(async move { ended.process.until_ended().await }),
             last_words: Box::pin(async move {
-                if timeout(&runtime, LAST_WORDS, gone.process.until_ended()).await.is_some() {
-                    timeout(&runtime, LAST_WORDS, gone.process.until_silent()).await;
+                if timeout(&runtime, STDERR_GRACE, gone.process.until_ended()).await.is_some() {
+                    timeout(&runtime, STDERR_GRACE, gone.process.until_silent()).await;
                 }
             }),
             at_end: false,
@@ -81,18 +81,18 @@ impl Child {
         loop {
             let has_ended = process.has_ended();
             match ladder.next(Instant::now(), has_ended, group.is_anybody_left()) {
-                Rung::Wait(time) if has_ended => sleep(&runtime, time).await,
-                Rung::Wait(time) => drop(timeout(&runtime, time, process.until_ended()).await),
-                Rung::Terminate => group.terminate(),
-                Rung::Kill => group.kill(),
-                Rung::Done => {
+                ShutdownStep::Wait(time) if has_ended => sleep(&runtime, time).await,
+                ShutdownStep::Wait(time) => drop(timeout(&runtime, time, process.until_ended()).await),
+                ShutdownStep::Terminate => group.terminate(),
+                ShutdownStep::Kill => group.kill(),
+                ShutdownStep::Done => {
                     process.group_ended();
                     break;
                 }
             }
         }
         // Whoever has left the group can still hold standard error.
-        timeout(&runtime, LAST_WORDS, process.until_silent()).await;
+        timeout(&runtime, STDERR_GRACE, process.until_silent()).await;
     }
 
     /// How it ended, if it has.
@@ -120,7 +120,7 @@ impl Drop for KillOnDrop {
 
 /// See [`Child::output`].
 struct Output {
-    source: Box<dyn Source>,
+    source: Box<dyn ByteReader>,
     /// The process has ended.
     ended: Pin<Box<dyn Future<Output = ()> + Send>>,
     /// All that is known of the end is known.
@@ -129,7 +129,7 @@ struct Output {
     child: Child,
 }
 
-impl Source for Output {
+impl ByteReader for Output {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         if !self.at_end {
             match self.source.poll_read(cx, buffer) {

@@ -28,13 +28,13 @@ impl Default for Restart {
 
 /// The starts of one server so far.
 #[derive(Clone, Debug, Default)]
-pub struct Restarts {
+pub struct RestartState {
     policy: Restart,
     /// When it was started again, as far as that counts.
     starts: VecDeque<Instant>,
 }
 
-impl Restarts {
+impl RestartState {
     /// None so far.
     #[must_use]
     pub const fn new(policy: Restart) -> Self {
@@ -66,7 +66,7 @@ mod tests {
         let ms = Duration::from_millis;
         let policy =
             Restart { backoff: Backoff { first: ms(100), most: ms(300) }, budget: 4, window: Duration::from_secs(10) };
-        let mut restarts = Restarts::new(policy);
+        let mut restarts = RestartState::new(policy);
         let mut now = Instant::now();
         for pause in [ms(0), ms(100), ms(200), ms(300)] {
             let start = restarts.next(now).expect("there is some budget left");

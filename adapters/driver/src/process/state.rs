@@ -60,13 +60,13 @@ impl fmt::Display for Exit {
 
 /// What is known of a process that was started as a server. The driver says what happens, and whoever wants to know waits.
 #[derive(Debug)]
-pub struct Process {
-    life: Watch<Life>,
+pub struct ChildState {
+    life: Watch<Status>,
     patience: Patience,
 }
 
 #[derive(Debug, Default)]
-struct Life {
+struct Status {
     ended: bool,
     status: Option<ExitStatus>,
     /// Nothing of its group is left, or nothing helps: its number is not used any more.
@@ -76,11 +76,11 @@ struct Life {
     tail: Tail,
 }
 
-impl Process {
+impl ChildState {
     /// The process that a command has started.
     #[must_use]
     pub fn of(command: &Command) -> Arc<Self> {
-        let life = Life { silent: !command.keeps_stderr(), ..Life::default() };
+        let life = Status { silent: !command.keeps_stderr(), ..Status::default() };
         Arc::new(Self { life: Watch::new(life), patience: command.patience_of() })
     }
 
@@ -140,9 +140,9 @@ impl Process {
 
     /// What brings it and its group to their end.
     #[must_use]
-    pub fn ladder(&self, now: Instant) -> Ladder {
+    pub fn ladder(&self, now: Instant) -> ShutdownSequence {
         let Patience { after_eof, after_sigterm } = self.patience;
-        Ladder { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
+        ShutdownSequence { after_sigterm, step: Step::Asked, until: now + after_eof, look: LOOK[0] }
     }
 }
 
@@ -151,7 +151,7 @@ impl Process {
 ///
 /// It only says what to do next. A driver does it, and comes back.
 #[derive(Debug)]
-pub struct Ladder {
+pub struct ShutdownSequence {
     after_sigterm: Duration,
     step: Step,
     until: Instant,
@@ -170,7 +170,7 @@ enum Step {
 
 /// What to do next with a process that is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rung {
+pub enum ShutdownStep {
     /// To wait for so long, or until the process ends if it has not.
     Wait(Duration),
     /// To send SIGTERM to its group.
@@ -181,35 +181,35 @@ pub enum Rung {
     Done,
 }
 
-impl Ladder {
+impl ShutdownSequence {
     /// What to do next, when the process has ended or not, and there is somebody left in its group or not.
-    pub fn next(&mut self, now: Instant, has_ended: bool, is_anybody_left: bool) -> Rung {
+    pub fn next(&mut self, now: Instant, has_ended: bool, is_anybody_left: bool) -> ShutdownStep {
         let left = self.until.saturating_duration_since(now);
         match self.step {
-            _ if has_ended && !is_anybody_left => Rung::Done,
+            _ if has_ended && !is_anybody_left => ShutdownStep::Done,
             Step::Asked if has_ended || left.is_zero() => {
                 // Those whom the process leaves behind have nobody left to serve.
                 (self.step, self.until) = (Step::Told, now + self.after_sigterm);
-                Rung::Terminate
+                ShutdownStep::Terminate
             }
             Step::Told if left.is_zero() => {
                 (self.step, self.until, self.look) = (Step::Killed, now + KILLED, LOOK[0]);
-                Rung::Kill
+                ShutdownStep::Kill
             }
-            Step::Killed if left.is_zero() => Rung::Done,
+            Step::Killed if left.is_zero() => ShutdownStep::Done,
             _ if has_ended => {
                 let look = self.look;
                 self.look = (2 * look).min(LOOK[1]);
-                Rung::Wait(look.min(left))
+                ShutdownStep::Wait(look.min(left))
             }
-            _ => Rung::Wait(left),
+            _ => ShutdownStep::Wait(left),
         }
     }
 }
 
 /// What a process says on standard error: read to its end, so that the process never waits, and the last of it kept.
 pub struct Stderr {
-    process: Arc<Process>,
+    process: Arc<ChildState>,
     lines: LineDecoder,
     on_line: Option<OnLine>,
 }
@@ -217,7 +217,7 @@ pub struct Stderr {
 impl Stderr {
     /// Nothing yet. A process is silent as soon as this is dropped.
     #[must_use]
-    pub fn new(process: &Arc<Process>, command: &Command) -> Self {
+    pub fn new(process: &Arc<ChildState>, command: &Command) -> Self {
         Self { process: process.clone(), lines: LineDecoder::new(LINE), on_line: command.on_line() }
     }
 
@@ -283,8 +283,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn ladder(now: Instant) -> Ladder {
-        Process::of(&Command::new("x").patience(2 * SECOND, 3 * SECOND)).ladder(now)
+    fn ladder(now: Instant) -> ShutdownSequence {
+        ChildState::of(&Command::new("x").patience(2 * SECOND, 3 * SECOND)).ladder(now)
     }
 
     // req: STDIO-011 STDIO-012 STDIO-013
@@ -293,14 +293,14 @@ mod tests {
         let mut now = Instant::now();
         let mut ladder = ladder(now);
         for (passes, rung) in [
-            (0, Rung::Wait(2 * SECOND)),
-            (1, Rung::Wait(SECOND)),
-            (1, Rung::Terminate),
-            (0, Rung::Wait(3 * SECOND)),
-            (3, Rung::Kill),
-            (0, Rung::Wait(KILLED)),
-            (1, Rung::Done),
-            (0, Rung::Done),
+            (0, ShutdownStep::Wait(2 * SECOND)),
+            (1, ShutdownStep::Wait(SECOND)),
+            (1, ShutdownStep::Terminate),
+            (0, ShutdownStep::Wait(3 * SECOND)),
+            (3, ShutdownStep::Kill),
+            (0, ShutdownStep::Wait(KILLED)),
+            (1, ShutdownStep::Done),
+            (0, ShutdownStep::Done),
         ] {
             now += passes * SECOND;
             assert_eq!(ladder.next(now, false, true), rung);
@@ -310,17 +310,17 @@ mod tests {
     #[test]
     fn who_is_left_behind_is_looked_for_at_growing_intervals() {
         let now = Instant::now();
-        assert_eq!(ladder(now).next(now, true, false), Rung::Done);
+        assert_eq!(ladder(now).next(now, true, false), ShutdownStep::Done);
         let mut ladder = ladder(now);
-        assert_eq!(ladder.next(now, false, true), Rung::Wait(2 * SECOND));
+        assert_eq!(ladder.next(now, false, true), ShutdownStep::Wait(2 * SECOND));
         // It ends by itself, but not what it has started.
-        assert_eq!(ladder.next(now + SECOND, true, true), Rung::Terminate);
+        assert_eq!(ladder.next(now + SECOND, true, true), ShutdownStep::Terminate);
         for ms in [1, 2, 4, 8, 16, 20, 20] {
-            assert_eq!(ladder.next(now + SECOND, true, true), Rung::Wait(Duration::from_millis(ms)));
+            assert_eq!(ladder.next(now + SECOND, true, true), ShutdownStep::Wait(Duration::from_millis(ms)));
         }
-        assert_eq!(ladder.next(now + 4 * SECOND, true, true), Rung::Kill);
-        assert_eq!(ladder.next(now + 4 * SECOND, true, true), Rung::Wait(LOOK[0]));
-        assert_eq!(ladder.next(now + 4 * SECOND, true, false), Rung::Done);
+        assert_eq!(ladder.next(now + 4 * SECOND, true, true), ShutdownStep::Kill);
+        assert_eq!(ladder.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(LOOK[0]));
+        assert_eq!(ladder.next(now + 4 * SECOND, true, false), ShutdownStep::Done);
     }
 
     // req: STDIO-009
@@ -329,7 +329,7 @@ mod tests {
         let seen = Arc::new(Mutex::new(0));
         let count = seen.clone();
         let command = Command::new("x").on_stderr(move |_| *count.lock().expect("no panic") += 1);
-        let process = Process::of(&command);
+        let process = ChildState::of(&command);
         let mut stderr = Stderr::new(&process, &command);
         for number in 0..100_000 {
             stderr.feed(format!("line {number}\n").as_bytes());
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn whoever_panics_about_a_line_is_not_told_again() {
         let command = Command::new("x").on_stderr(|_| panic!("on purpose"));
-        let process = Process::of(&command);
+        let process = ChildState::of(&command);
         let mut stderr = Stderr::new(&process, &command);
         stderr.feed(b"a\nb\n");
         process.ended(None);

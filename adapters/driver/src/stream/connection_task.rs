@@ -19,8 +19,8 @@ use crate::{
         shared::{SharedConnection, State},
     },
     runtime::Runtime,
-    stream::{framed::FramedTransport, write_buffer::Output},
-    tuning::LAST_READ,
+    stream::{framed::FramedTransport, write_buffer::WriteBuffer},
+    tuning::READ_AFTER_WRITE_ERROR,
 };
 use mcp_service::{Application, Job};
 
@@ -53,7 +53,7 @@ struct Pipe {
     is_paused: bool,
     /// What comes of that which was read at once.
     jobs: Vec<(Job, usize)>,
-    out: Output,
+    out: WriteBuffer,
     /// Whether all that was written has left.
     flushed: bool,
     failed: Option<Failed>,
@@ -87,7 +87,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             filled: None,
             is_paused: false,
             jobs: Vec::new(),
-            out: Output::default(),
+            out: WriteBuffer::default(),
             flushed: true,
             failed: None,
             message_timeout: timeouts.message,
@@ -237,10 +237,10 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         let mut moved = false;
         let mut done = Poll::Pending;
         if !self.out.is_empty() {
-            done = self.wire.poll_write(cx, self.out.rest()).map(|written| match written? {
+            done = self.wire.poll_write(cx, self.out.pending()).map(|written| match written? {
                 0 => Err(io::ErrorKind::WriteZero.into()),
                 written => {
-                    self.out.wrote(written);
+                    self.out.advance(written);
                     self.flushed = false;
                     if self.is_paused {
                         lock(&shared.state).binding.handle_written();
@@ -255,7 +255,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             moved |= done.is_ready();
         }
         let error = match done {
-            Poll::Ready(Err(error)) => Some((error, LAST_READ)),
+            Poll::Ready(Err(error)) => Some((error, READ_AFTER_WRITE_ERROR)),
             // What it has said may not be the better reason.
             _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
         };

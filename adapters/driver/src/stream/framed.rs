@@ -9,8 +9,8 @@ use mcp_proto::codec::Frame;
 
 use crate::{
     stream::{
-        io::{Messages, Sink, Source},
-        line_reader::{Lines, Sniffer},
+        io::{ByteReader, ByteWriter, MessageTransport},
+        line_reader::{LineReader, Sniffer},
     },
     tuning::CHUNK,
 };
@@ -42,23 +42,23 @@ pub(crate) struct ByteTransport<R, W> {
     source: R,
     /// Absent in the end.
     sink: Option<W>,
-    lines: Lines,
+    lines: LineReader,
     sniffer: Sniffer,
 }
 
 impl<R, W> ByteTransport<R, W> {
     /// Lines have at most `limit` bytes.
     pub(crate) fn new(source: R, sink: W, limit: usize, sniffer: Sniffer) -> Self {
-        Self { source, sink: Some(sink), lines: Lines::new(limit), sniffer }
+        Self { source, sink: Some(sink), lines: LineReader::new(limit), sniffer }
     }
 }
 
-impl<R: Source, W: Sink> FramedTransport for ByteTransport<R, W> {
+impl<R: ByteReader, W: ByteWriter> FramedTransport for ByteTransport<R, W> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
-        let room = self.lines.room();
-        let len = ready!(self.source.poll_read(cx, room))?;
-        self.sniffer.check(&room[..len])?;
-        Poll::Ready(Ok(self.lines.came(len)))
+        let spare_capacity = self.lines.spare_capacity();
+        let len = ready!(self.source.poll_read(cx, spare_capacity))?;
+        self.sniffer.check(&spare_capacity[..len])?;
+        Poll::Ready(Ok(self.lines.advance(len)))
     }
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
@@ -104,7 +104,7 @@ impl<M> WholeMessages<M> {
     }
 }
 
-impl<M: Messages> FramedTransport for WholeMessages<M> {
+impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
         self.message.clear();
         // One large message is no reason to keep its space.

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Where bytes come from.
-pub trait Source: Send + 'static {
+pub trait ByteReader: Send + 'static {
     /// Reads some bytes; `0` means that no more will come. As long as it is pending, nothing has been read.
     ///
     /// # Errors
@@ -15,7 +15,7 @@ pub trait Source: Send + 'static {
 }
 
 /// Where bytes go. Dropping it tells the peer that no more will come.
-pub trait Sink: Send + 'static {
+pub trait ByteWriter: Send + 'static {
     /// Writes some of the bytes, and says how many. As long as it is pending, nothing has been written.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ pub trait Sink: Send + 'static {
 /// A transport that carries whole messages, each one JSON text: WebSockets and the like.
 ///
 /// As long as a method is pending, nothing has happened, and it is called again.
-pub trait Messages: Send + 'static {
+pub trait MessageTransport: Send + 'static {
     /// Puts the next message into `message`, which is empty; `false` means that no more will come.
     ///
     /// # Errors
@@ -69,13 +69,13 @@ pub trait Messages: Send + 'static {
     fn poll_close(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 }
 
-impl<T: Source + ?Sized> Source for Box<T> {
+impl<T: ByteReader + ?Sized> ByteReader for Box<T> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         (**self).poll_read(cx, buffer)
     }
 }
 
-impl<T: Sink + ?Sized> Sink for Box<T> {
+impl<T: ByteWriter + ?Sized> ByteWriter for Box<T> {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         (**self).poll_write(cx, bytes)
     }
@@ -89,7 +89,7 @@ impl<T: Sink + ?Sized> Sink for Box<T> {
     }
 }
 
-impl<T: Messages + ?Sized> Messages for Box<T> {
+impl<T: MessageTransport + ?Sized> MessageTransport for Box<T> {
     fn poll_receive(&mut self, cx: &mut Context<'_>, message: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         (**self).poll_receive(cx, message)
     }

@@ -8,7 +8,7 @@ use crate::tuning::{CHUNK, FIRST_CHUNK};
 
 /// Where a stream is read into, and what of it was not taken in yet.
 #[derive(Debug)]
-pub struct Lines {
+pub struct LineReader {
     decoder: LineDecoder,
     /// How much is read at once.
     wanted: usize,
@@ -16,7 +16,7 @@ pub struct Lines {
     offered: usize,
 }
 
-impl Lines {
+impl LineReader {
     /// Lines have at most `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
@@ -24,14 +24,14 @@ impl Lines {
     }
 
     /// Where the next bytes go.
-    pub fn room(&mut self) -> &mut [u8] {
-        let room = self.decoder.room(self.wanted);
-        self.offered = room.len();
-        room
+    pub fn spare_capacity(&mut self) -> &mut [u8] {
+        let spare_capacity = self.decoder.room(self.wanted);
+        self.offered = spare_capacity.len();
+        spare_capacity
     }
 
     /// So many bytes have come; none are the end. Whether there will be more.
-    pub fn came(&mut self, len: usize) -> bool {
+    pub fn advance(&mut self, len: usize) -> bool {
         self.decoder.filled(len);
         if len == 0 {
             self.decoder.end();

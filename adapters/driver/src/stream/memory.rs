@@ -8,15 +8,15 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use crate::stream::io::{Sink, Source};
+use crate::stream::io::{ByteReader, ByteWriter};
 use crate::sync::lock;
 
 /// Bytes on their way in one direction. At most `capacity` of them (and at least one) are under way: who writes more waits
 /// until the other end has read.
 #[must_use]
-pub fn pipe(capacity: usize) -> (Outlet, Inlet) {
+pub fn pipe(capacity: usize) -> (PipeReader, PipeWriter) {
     let pipe = Arc::new(Pipe { capacity: capacity.max(1), content: Mutex::default() });
-    (Outlet(pipe.clone()), Inlet(pipe))
+    (PipeReader(pipe.clone()), PipeWriter(pipe))
 }
 
 struct Pipe {
@@ -59,12 +59,12 @@ impl Pipe {
 }
 
 /// The end that is written to.
-pub struct Inlet(Arc<Pipe>);
+pub struct PipeWriter(Arc<Pipe>);
 
 /// The end that is read from.
-pub struct Outlet(Arc<Pipe>);
+pub struct PipeReader(Arc<Pipe>);
 
-impl Sink for Inlet {
+impl ByteWriter for PipeWriter {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let capacity = self.0.capacity;
         self.0.change(|content| {
@@ -81,7 +81,7 @@ impl Sink for Inlet {
     }
 }
 
-impl Source for Outlet {
+impl ByteReader for PipeReader {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         self.0.change(|content| {
             if content.broken {
@@ -96,7 +96,7 @@ impl Source for Outlet {
     }
 }
 
-impl Inlet {
+impl PipeWriter {
     /// What has writing fail, now and from now on.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
@@ -104,7 +104,7 @@ impl Inlet {
     }
 }
 
-impl Outlet {
+impl PipeReader {
     /// What has reading end, now and from now on.
     pub fn stopper(&self) -> impl Fn() + Send + use<> {
         let pipe = self.0.clone();
@@ -112,25 +112,25 @@ impl Outlet {
     }
 }
 
-impl Drop for Inlet {
+impl Drop for PipeWriter {
     fn drop(&mut self) {
         self.0.end(|content| content.ended = true);
     }
 }
 
-impl Drop for Outlet {
+impl Drop for PipeReader {
     fn drop(&mut self) {
         self.0.end(|content| content.broken = true);
     }
 }
 
-impl fmt::Debug for Inlet {
+impl fmt::Debug for PipeWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
     }
 }
 
-impl fmt::Debug for Outlet {
+impl fmt::Debug for PipeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Outlet").field("under_way", &lock(&self.0.content).bytes.len()).finish()
     }

@@ -16,7 +16,7 @@ use crate::{
     runtime::Runtime,
     stream::{
         connection_task::Timeouts,
-        io::{Messages, Sink, Source},
+        io::{ByteReader, ByteWriter, MessageTransport},
         line_reader::Sniffer,
         memory::pipe,
     },
@@ -34,25 +34,25 @@ pub struct Transport {
 }
 
 pub(crate) enum Io {
-    Bytes(Box<dyn Source>, Box<dyn Sink>),
-    Messages(Box<dyn Messages>),
+    Bytes(Box<dyn ByteReader>, Box<dyn ByteWriter>),
+    MessageTransport(Box<dyn MessageTransport>),
 }
 
 impl Transport {
     /// Bytes.
-    pub fn new(source: impl Source, sink: impl Sink) -> Self {
+    pub fn new(source: impl ByteReader, sink: impl ByteWriter) -> Self {
         Self::with(Io::Bytes(Box::new(source), Box::new(sink)))
     }
 
     /// Bytes in both directions over one stream.
-    pub fn duplex(stream: impl Source + Sink) -> Self {
+    pub fn duplex(stream: impl ByteReader + ByteWriter) -> Self {
         let stream = Arc::new(Mutex::new(stream));
         Self::new(Half(stream.clone()), Half(stream))
     }
 
     /// Whole messages.
-    pub fn messages(messages: impl Messages) -> Self {
-        Self::with(Io::Messages(Box::new(messages)))
+    pub fn messages(messages: impl MessageTransport) -> Self {
+        Self::with(Io::MessageTransport(Box::new(messages)))
     }
 
     fn with(io: Io) -> Self {
@@ -112,7 +112,7 @@ impl Transport {
 }
 
 /// A transport of an adapter: what a connection runs over, and the runtime that it runs on.
-pub trait Medium {
+pub trait IntoTransport {
     /// The runtime.
     type Runtime: Runtime;
 
@@ -123,13 +123,13 @@ pub trait Medium {
 /// One direction of a stream that has both. Nobody else is under the lock: both belong to one task.
 struct Half<S>(Arc<Mutex<S>>);
 
-impl<S: Source> Source for Half<S> {
+impl<S: ByteReader> ByteReader for Half<S> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         lock(&self.0).poll_read(cx, buffer)
     }
 }
 
-impl<S: Sink> Sink for Half<S> {
+impl<S: ByteWriter> ByteWriter for Half<S> {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         lock(&self.0).poll_write(cx, bytes)
     }

@@ -7,13 +7,13 @@ const HIGH_WATER: usize = 64 * 1024;
 
 /// What was taken from a connection and is still to be written.
 #[derive(Debug, Default)]
-pub struct Output {
+pub struct WriteBuffer {
     bytes: Vec<u8>,
     /// So many of them have been written.
     written: usize,
 }
 
-impl Output {
+impl WriteBuffer {
     /// Takes more from the connection, as far as it fits; whether there is something to write.
     pub fn fill<E>(&mut self, connection: &mut Connection<E>) -> bool {
         // Asking whether there is more costs less than asking for more.
@@ -33,7 +33,7 @@ impl Output {
 
     /// What is to be written next.
     #[must_use]
-    pub fn rest(&self) -> &[u8] {
+    pub fn pending(&self) -> &[u8] {
         &self.bytes[self.written..]
     }
 
@@ -44,7 +44,7 @@ impl Output {
     }
 
     /// So many more bytes have been written.
-    pub fn wrote(&mut self, bytes: usize) {
+    pub fn advance(&mut self, bytes: usize) {
         self.written += bytes;
         if self.written >= self.bytes.len() {
             self.clear();

@@ -9,26 +9,26 @@ use std::{
 
 use rustix::event::PollFlags;
 
-use crate::unix::fd::{Latch, Reader, Writer, end_output};
+use crate::unix::fd::{Interrupt, Reader, Writer, end_output};
 
 /// Reads from a file descriptor.
 #[derive(Debug)]
 pub struct FdReader {
     fd: OwnedFd,
     reader: Reader,
-    latch: Arc<Latch>,
+    latch: Arc<Interrupt>,
 }
 
 impl FdReader {
     /// Reads from this one.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd, reader: Reader::new(true), latch: Latch::new() }
+        Self { fd, reader: Reader::new(true), latch: Interrupt::new() }
     }
 
     /// What calls off a read, now and from now on.
     #[must_use]
-    pub const fn latch(&self) -> &Arc<Latch> {
+    pub const fn latch(&self) -> &Arc<Interrupt> {
         &self.latch
     }
 
@@ -65,14 +65,14 @@ pub struct FdWriter {
     writer: Writer,
     is_socket: bool,
     timeout: Option<Duration>,
-    latch: Arc<Latch>,
+    latch: Arc<Interrupt>,
 }
 
 impl FdWriter {
     /// `is_socket` says that the end of this direction has to be said aloud, since the other one outlives it.
     #[must_use]
     pub fn new(fd: OwnedFd, is_socket: bool) -> Self {
-        Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Latch::new() }
+        Self { fd, writer: Writer::new(true), is_socket, timeout: None, latch: Interrupt::new() }
     }
 
     /// How long a [`write`](Self::write) waits until some of the bytes can be written. Default: without end.
@@ -84,7 +84,7 @@ impl FdWriter {
 
     /// What calls off a write, now and from now on.
     #[must_use]
-    pub const fn latch(&self) -> &Arc<Latch> {
+    pub const fn latch(&self) -> &Arc<Interrupt> {
         &self.latch
     }
 

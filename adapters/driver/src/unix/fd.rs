@@ -175,20 +175,20 @@ pub fn end_output(socket: impl AsFd) {
 /// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time. The first to wait
 /// makes it, since what is written mostly waits for nobody.
 #[derive(Debug, Default)]
-pub struct Latch {
+pub struct Interrupt {
     pipe: OnceLock<PipeReader>,
-    gate: Mutex<Gate>,
+    gate: Mutex<InterruptState>,
     stopped: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Gate {
+struct InterruptState {
     released: bool,
     /// As long as nothing is called off.
     open: Option<PipeWriter>,
 }
 
-impl Latch {
+impl Interrupt {
     /// Nothing is called off yet.
     #[must_use]
     pub fn new() -> Arc<Self> {
@@ -210,7 +210,7 @@ impl Latch {
 
     /// Nothing more is waited for. What is there already may still be read.
     pub fn release(&self) {
-        *lock(&self.gate) = Gate { released: true, open: None };
+        *lock(&self.gate) = InterruptState { released: true, open: None };
     }
 
     /// Nothing more is done.
@@ -260,9 +260,9 @@ impl Latch {
         while self.wait(&socket, PollFlags::IN)? {
             match accept() {
                 Ok(accepted) => return Ok(Some(accepted)),
-                Err(error) if is_passing(&error) => {}
+                Err(error) if is_transient(&error) => {}
                 Err(error) if is_fatal(&error) => return Err(error),
-                Err(_) => thread::sleep(SHORTAGE),
+                Err(_) => thread::sleep(ACCEPT_BACKOFF),
             }
         }
         Ok(None)
@@ -291,11 +291,11 @@ pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
 const BACKLOG: i32 = 1024;
 
 /// How long to wait when no connection could be accepted and the socket has not [failed](is_fatal).
-pub const SHORTAGE: Duration = Duration::from_millis(50);
+pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
 /// Whether no connection could be accepted only because the client has left already, or somebody else was faster.
 #[must_use]
-pub fn is_passing(error: &io::Error) -> bool {
+pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
@@ -306,7 +306,7 @@ pub fn is_passing(error: &io::Error) -> bool {
 #[must_use]
 pub fn is_fatal(error: &io::Error) -> bool {
     let errnos = [Errno::BADF, Errno::INVAL, Errno::NOTSOCK, Errno::FAULT];
-    error.raw_os_error().map_or(!is_passing(error), |raw| errnos.iter().any(|errno| raw == errno.raw_os_error()))
+    error.raw_os_error().map_or(!is_transient(error), |raw| errnos.iter().any(|errno| raw == errno.raw_os_error()))
 }
 
 /// Returns how many connections that take so many descriptors each this process should have at once: as many as three
@@ -402,7 +402,7 @@ mod tests {
         let client = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
         let errors = Mutex::new(vec![of(Errno::BADF), of(Errno::NETDOWN), of(Errno::PERM), of(Errno::PROTO)]);
         let accept = || lock(&errors).pop().map_or(Ok(1), Err);
-        let latch = Latch::new();
+        let latch = Interrupt::new();
         assert!(latch.accept(&listener, accept).is_err_and(|error| is_fatal(&error)));
         assert!(lock(&errors).is_empty(), "the others are no reason to end");
         assert_eq!(latch.accept(&listener, accept).expect("it listens"), Some(1));
@@ -421,11 +421,11 @@ mod tests {
     #[test]
     fn a_wait_is_called_off_before_it_and_meanwhile() {
         let (silent, writer) = io::pipe().expect("a pipe");
-        let waits = |latch: &Latch| latch.wait(&silent, PollFlags::IN).expect("the system says");
-        let early = Latch::new();
+        let waits = |latch: &Interrupt| latch.wait(&silent, PollFlags::IN).expect("the system says");
+        let early = Interrupt::new();
         early.release();
         assert!(!waits(&early), "before the first wait");
-        let late = Latch::new();
+        let late = Interrupt::new();
         thread::scope(|scope| {
             let waiting = [0, 1].map(|_| scope.spawn(|| waits(&late)));
             late.release();

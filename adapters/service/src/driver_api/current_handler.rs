@@ -17,14 +17,14 @@ thread_local! {
 
 /// Has `f` called whenever a handler on this thread is about to wait, as far as this crate knows: for what this thread would do
 /// next, somebody else can come.
-pub fn on_wait(f: impl Fn() + 'static) {
+pub fn on_block(f: impl Fn() + 'static) {
     WAITS.set(Some(Box::new(f)));
 }
 
 /// This thread is about to wait.
 pub(crate) fn waits() {
-    let is_on = DUTIES.try_with(|duties| duties.try_borrow().is_ok_and(|duties| !duties.is_empty()));
-    if is_on.unwrap_or(false) {
+    let is_current = DUTIES.try_with(|duties| duties.try_borrow().is_ok_and(|duties| !duties.is_empty()));
+    if is_current.unwrap_or(false) {
         let _ = WAITS.try_with(|waits| waits.borrow().iter().for_each(|told| told()));
     }
 }
@@ -32,26 +32,26 @@ pub(crate) fn waits() {
 /// One connection, for finding out whether a handler of it is asking: what waits for all handlers must not be waited for
 /// by one of them.
 #[derive(Debug)]
-pub struct Duty(u64);
+pub struct HandlerScope(u64);
 
-impl Default for Duty {
+impl Default for HandlerScope {
     fn default() -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
 }
 
-impl Duty {
+impl HandlerScope {
     /// Runs a handler, or a part of it.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
-        struct Off;
-        impl Drop for Off {
+        struct ScopeGuard;
+        impl Drop for ScopeGuard {
             fn drop(&mut self) {
                 DUTIES.with_borrow_mut(Vec::pop);
             }
         }
         DUTIES.with_borrow_mut(|duties| duties.push(self.0));
-        let _off = Off;
+        let _off = ScopeGuard;
         f()
     }
 
@@ -62,7 +62,7 @@ impl Duty {
 
     /// Whether a handler of this connection runs on this thread.
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_current(&self) -> bool {
         DUTIES.with_borrow(|duties| duties.contains(&self.0))
     }
 }
@@ -74,15 +74,15 @@ mod tests {
 
     #[test]
     fn a_handler_knows_where_it_runs() {
-        let (a, b) = (Duty::default(), Duty::default());
-        assert!(!a.is_on());
+        let (a, b) = (HandlerScope::default(), HandlerScope::default());
+        assert!(!a.is_current());
         a.run(|| {
-            assert!(a.is_on() && !b.is_on());
-            b.run(|| assert!(a.is_on() && b.is_on()));
-            assert!(!std::thread::scope(|scope| scope.spawn(|| a.is_on()).join().expect("no panic")));
+            assert!(a.is_current() && !b.is_current());
+            b.run(|| assert!(a.is_current() && b.is_current()));
+            assert!(!std::thread::scope(|scope| scope.spawn(|| a.is_current()).join().expect("no panic")));
             assert!(catch_unwind(AssertUnwindSafe(|| b.run(|| panic!("on purpose")))).is_err());
-            assert!(a.is_on() && !b.is_on());
+            assert!(a.is_current() && !b.is_current());
         });
-        assert!(!a.is_on());
+        assert!(!a.is_current());
     }
 }

@@ -11,7 +11,7 @@ const JOB: usize = 256;
 
 /// What the job of an event weighs in the [backlog](JobLimits::backlog).
 #[must_use]
-pub fn weight(event: &Event<'_>) -> usize {
+pub fn job_cost(event: &Event<'_>) -> usize {
     match event {
         Event::Notification { params, .. } => JOB + params.as_ref().map_or(0, |params| params.get().len()),
         Event::Violation(_) | Event::PeerError(_) => JOB,
@@ -43,7 +43,7 @@ impl Default for JobLimits {
 ///
 /// It only keeps account: a driver [pushes](Self::push) jobs, runs those that come [next](Self::next), and says when they
 /// have [ended](Self::ended).
-pub struct Jobs {
+pub struct JobQueue {
     limits: JobLimits,
     /// Futures take threads, too.
     only_threads: bool,
@@ -68,7 +68,7 @@ struct Waiting {
     weight: usize,
 }
 
-impl Default for Jobs {
+impl Default for JobQueue {
     fn default() -> Self {
         Self::new(JobLimits::default())
     }
@@ -76,7 +76,7 @@ impl Default for Jobs {
 
 /// What one job takes up while it runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct JobSlot {
     order: Order,
     lane: usize,
     outlives: bool,
@@ -96,7 +96,7 @@ const NONE: u64 = u64::MAX;
 const FUNCTIONS: usize = 0;
 const FUTURES: usize = 1;
 
-impl Jobs {
+impl JobQueue {
     /// Where futures run on a runtime, and functions on threads.
     #[must_use]
     pub fn new(limits: JobLimits) -> Self {
@@ -149,13 +149,13 @@ impl Jobs {
 
     /// The next job that may begin. What it takes up, it takes up until that has [ended](Self::ended).
     #[allow(clippy::should_implement_trait, reason = "it goes on when jobs end")]
-    pub fn next(&mut self) -> Option<(Job, Slot)> {
+    pub fn next(&mut self) -> Option<(Job, JobSlot)> {
         let queue = match self.pick()? {
             Next::InSequence => &mut self.sequenced,
             Next::Concurrent(lane) => &mut self.concurrent[lane],
         };
         let Waiting { job, weight, .. } = queue.pop_front()?;
-        let slot = Slot { order: job.order(), lane: self.lane(&job), outlives: job.outlives_connection() };
+        let slot = JobSlot { order: job.order(), lane: self.lane(&job), outlives: job.outlives_connection() };
         self.load -= weight;
         self.running[slot.lane] += 1;
         self.outliving[slot.lane] += usize::from(slot.outlives);
@@ -164,7 +164,7 @@ impl Jobs {
     }
 
     /// A job has ended, or was given up.
-    pub fn ended(&mut self, slot: Slot) {
+    pub fn ended(&mut self, slot: JobSlot) {
         self.running[slot.lane] -= 1;
         self.outliving[slot.lane] -= usize::from(slot.outlives);
         self.in_sequence &= slot.order != Order::InSequence;
@@ -196,7 +196,7 @@ impl Jobs {
 
     /// Gives up those that wait. To be dropped outside of any lock.
     #[must_use = "dropping them answers requests"]
-    pub fn give_up(&mut self) -> Vec<Job> {
+    pub fn drain(&mut self) -> Vec<Job> {
         self.load = 0;
         let [functions, futures] = &mut self.concurrent;
         self.sequenced.drain(..).chain(functions.drain(..)).chain(futures.drain(..)).map(|it| it.job).collect()
@@ -237,7 +237,7 @@ impl Jobs {
     }
 }
 
-impl fmt::Debug for Jobs {
+impl fmt::Debug for JobQueue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Jobs").field("waiting", &self.waiting()).field("running", &self.running).finish_non_exhaustive()
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     /// Begins all that may begin, and hands back what they take up.
-    fn begin(jobs: &mut Jobs) -> Vec<Slot> {
+    fn begin(jobs: &mut JobQueue) -> Vec<JobSlot> {
         let mut slots = Vec::new();
         while let Some((job, slot)) = jobs.next() {
             job.run();
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn nothing_overtakes_what_is_in_sequence() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(limits(9, 9));
+        let mut jobs = JobQueue::new(limits(9, 9));
         type Make = fn(&Begun, Order, u32) -> Job;
         let queue: [(Make, Order); 7] = [
             (function, Order::Concurrent),
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn functions_that_are_busy_do_not_hold_up_futures() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(limits(2, 3));
+        let mut jobs = JobQueue::new(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
             jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
@@ -323,7 +323,7 @@ mod tests {
         begin(&mut jobs);
         assert_eq!(begun.lock().expect("no panic").last(), Some(&2));
         // Where there are only threads, they share them.
-        let mut jobs = Jobs::on_threads(limits(2, 3));
+        let mut jobs = JobQueue::on_threads(limits(2, 3));
         for number in 0..10 {
             let job = if number < 5 { function } else { future };
             jobs.push(job(&begun, Order::Concurrent, number), 0).expect("there is room");
@@ -334,7 +334,7 @@ mod tests {
     #[test]
     fn those_that_outlive_their_connection_are_known() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(limits(9, 9));
+        let mut jobs = JobQueue::new(limits(9, 9));
         for job in [function, future] {
             jobs.push(job(&begun, Order::Concurrent, 0), 0).expect("there is room");
             jobs.push(job(&begun, Order::Concurrent, 1).outliving(), 0).expect("there is room");
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn what_is_too_much_is_handed_back() {
         let begun = Begun::default();
-        let mut jobs = Jobs::new(JobLimits { waiting: 3, backlog: 1000, ..limits(1, 1) });
+        let mut jobs = JobQueue::new(JobLimits { waiting: 3, backlog: 1000, ..limits(1, 1) });
         for number in 0..3 {
             jobs.push(future(&begun, Order::Concurrent, number), 0).expect("there is room");
         }
@@ -362,7 +362,7 @@ mod tests {
         jobs.ended(slot);
         assert!(jobs.push(function(&begun, Order::Concurrent, 6), 0).is_ok());
         assert!(jobs.push(function(&begun, Order::InSequence, 7), 1).is_err(), "the heavy one still waits");
-        assert_eq!(jobs.give_up().len(), 3);
+        assert_eq!(jobs.drain().len(), 3);
         assert_eq!((jobs.waiting(), jobs.load), (0, 0));
         assert!(jobs.push(function(&begun, Order::InSequence, 8), 1000).is_ok());
     }

@@ -1,6 +1,6 @@
 //! The interface between this crate and drivers: what a driver needs to run the jobs of a connection.
 //!
-//! A driver lends its connection out as a [`Link`](crate::Link), keeps jobs in [`Jobs`], runs their handlers in a [`Duty`],
+//! A driver lends its connection out as a [`Link`](crate::Link), keeps jobs in [`JobQueue`], runs their handlers in a [`HandlerScope`],
 //! and names its peer with a [`Holder`].
 
 pub(crate) mod connection_handle;
@@ -10,9 +10,9 @@ pub(crate) mod holder;
 pub(crate) mod job_queue;
 pub(crate) mod waiters;
 
-pub use current_handler::{Duty, on_wait};
+pub use current_handler::{HandlerScope, on_block};
 pub use holder::Holder;
-pub use job_queue::{JobLimits, Jobs, Slot, weight};
+pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};
 
 #[doc(hidden)]
 pub use crate::util::random::Random;

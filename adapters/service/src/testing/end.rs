@@ -23,7 +23,7 @@ use super::workers::Workers;
 use crate::{
     driver_api::{
         connection_handle::{Application, Link, Run, Running},
-        job_queue::{JobLimits, Jobs, Slot, weight},
+        job_queue::{JobLimits, JobQueue, JobSlot, job_cost},
         waiters::Lobby,
     },
     util::lock::lock,
@@ -60,7 +60,7 @@ pub(super) struct End<E: 'static> {
     app: Arc<dyn Application<E>>,
     clock: Arc<Clock>,
     lobby: Lobby,
-    jobs: Mutex<Jobs>,
+    jobs: Mutex<JobQueue>,
     tasks: Tasks,
     workers: Arc<Workers>,
     this: OnceLock<Weak<Self>>,
@@ -75,7 +75,7 @@ struct Tasks {
 }
 
 struct Task {
-    slot: Slot,
+    slot: JobSlot,
     future: Running,
 }
 
@@ -106,7 +106,7 @@ impl<E: Send + 'static> End<E> {
             app,
             clock: clock.clone(),
             lobby: Lobby::new(),
-            jobs: Mutex::new(Jobs::new(JobLimits::default())),
+            jobs: Mutex::new(JobQueue::new(JobLimits::default())),
             tasks: Tasks::default(),
             workers: workers.clone(),
             this: OnceLock::new(),
@@ -146,7 +146,7 @@ impl<E: Send + 'static> End<E> {
     }
 
     fn event(&self, event: Event<'_>) {
-        let weight = weight(&event);
+        let weight = job_cost(&event);
         if let Some(job) = self.app.handle(&self.link(), event) {
             let pushed = lock(&self.jobs).push(job, weight);
             // It answers when it is dropped, which takes the lock of the connection.
@@ -255,7 +255,7 @@ impl<E: Send + 'static> End<E> {
         while let Some(event) = self.with(Connection::poll_event) {
             self.event(event);
         }
-        let given_up = lock(&self.jobs).give_up();
+        let given_up = lock(&self.jobs).drain();
         drop(given_up);
         // They wake threads and hand over results, and a task may hold the last of this end.
         let tasks = mem::take(&mut *lock(&self.tasks.waiting));

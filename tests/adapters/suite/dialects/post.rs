@@ -10,7 +10,7 @@ use std::{
     thread,
 };
 
-use mcp_driver::Messages;
+use mcp_driver::MessageTransport;
 
 /// Messages in and out.
 pub(crate) struct Post {
@@ -47,7 +47,7 @@ impl Post {
     }
 }
 
-impl Messages for Post {
+impl MessageTransport for Post {
     fn poll_receive(&mut self, cx: &mut Context<'_>, message: &mut Vec<u8>) -> Poll<io::Result<bool>> {
         assert!(message.is_empty());
         let mut incoming = self.incoming.lock().expect("no panics");

@@ -8,7 +8,7 @@ use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::Net, pro
 use crate::{
     client::Client,
     error::Error,
-    http::client::{Credentials, Requests, seed},
+    http::client::{AuthProvider, Requests, seed},
     options::Options,
 };
 use mcp_service::Host;
@@ -18,7 +18,7 @@ pub struct Connector<N> {
     address: Address,
     options: Options,
     requests: Option<Arc<dyn Requests>>,
-    credentials: Option<Arc<dyn Credentials>>,
+    credentials: Option<Arc<dyn AuthProvider>>,
     route: ConnectPath,
     net: PhantomData<fn() -> N>,
 }
@@ -50,7 +50,7 @@ impl<N: Net> Connector<N> {
 
     /// What proves who asks.
     #[must_use]
-    pub fn credentials(mut self, credentials: impl Credentials) -> Self {
+    pub fn credentials(mut self, credentials: impl AuthProvider) -> Self {
         self.credentials = Some(Arc::new(credentials));
         self
     }

@@ -24,16 +24,16 @@ use crate::{
     limits::quota::{Permit, Quota},
     options::Options,
     runtime::{select_biased, sleep, timeout, unblock},
-    stop::Stopper,
+    stop::StopHandle,
     tuning::WRITE,
-    unix::fd::{self, SHORTAGE, is_fatal, is_passing, most_connections},
+    unix::fd::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watch::Watch,
 };
 use mcp_service::Service;
 use mcp_service::driver_api::Holder;
 
 /// How long clients may take to read what was written before the end.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const STDERR_GRACE: Duration = Duration::from_secs(1);
 
 /// Listens on a TCP address, and serves whoever comes over HTTP/1.1. Encryption is mostly for a proxy in front.
 pub struct Listener<N: Net> {
@@ -161,7 +161,7 @@ impl<N: Net> Listener<N> {
 
     /// What another task or thread calls to have [`serve`](Self::serve) return.
     #[must_use]
-    pub fn stopper(&self) -> Stopper {
+    pub fn stopper(&self) -> StopHandle {
         let stopped = self.stopped.clone();
         Box::new(move || stopped.change(|stopped| *stopped = true))
     }
@@ -194,15 +194,15 @@ impl<N: Net> Listener<N> {
                         N::detach(self.dispatch_inline(&runtime, (stream, address.ip()), served));
                     }
                 }
-                Err(Err(error)) if is_passing(&error) => {}
+                Err(Err(error)) if is_transient(&error) => {}
                 Err(Err(error)) if is_fatal(&error) => return Err(error.into()),
-                Err(Err(_)) => sleep(&runtime, SHORTAGE).await,
+                Err(Err(_)) => sleep(&runtime, ACCEPT_BACKOFF).await,
             }
         }
         drop(self.socket);
         endpoint.close().await;
         // Whoever reads nothing is not waited for.
-        timeout(&runtime, LAST_WORDS, seats.until_unused()).await;
+        timeout(&runtime, STDERR_GRACE, seats.until_unused()).await;
         drop(hang_up);
         Ok(())
     }
