@@ -1,9 +1,6 @@
 //! The weather server that everybody begins with: two tools over the data of the National Weather Service of the United States.
 //!
-//! ```sh
-//! weather-blocking           # serves a sample, without a network
-//! weather-blocking --live    # asks api.weather.gov, with the program `curl`
-//! ```
+//! The examples of the adapters (`weather-tokio` and so on) are this server in one file each; here its parts can be tested.
 //!
 //! Handlers are plain functions, which may wait for the network: each runs on a thread of its own, on every adapter.
 
