@@ -74,6 +74,22 @@ fn wide(source: &Source) -> Vec<String> {
     found
 }
 
+/// Returns the paths in code spans that lead from the root of the workspace and do not exist, as `page:line: path`.
+fn dead_paths(source: &Source) -> Vec<String> {
+    let root = workspace::root();
+    let mut found = Vec::new();
+    for (at, line) in source.text.lines().enumerate() {
+        for span in line.split('`').skip(1).step_by(2) {
+            let is_path = KNOWN.iter().any(|(folder, _)| *folder != "." && span.starts_with(&format!("{folder}/")))
+                && span.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
+            if is_path && !root.join(span).exists() {
+                found.push(format!("{}:{}: there is no {span}", source.path.display(), at + 1));
+            }
+        }
+    }
+    found
+}
+
 fn report(found: &[String]) {
     let list = found.iter().fold(String::new(), |mut list, line| {
         let _ = write!(list, "\n  {line}");
@@ -109,6 +125,17 @@ fn markdown_is_narrow() {
 }
 
 #[test]
+fn paths_in_pages_exist() {
+    // The changelog and the requirements speak of what was there.
+    let mut pages = files(".", &["md"]);
+    pages.retain(|page| !page.path.ends_with("CHANGELOG.md"));
+    for folder in ["docs", "tests", "benches", "fuzz"] {
+        pages.extend(files(folder, &["md"]));
+    }
+    report(&pages.iter().flat_map(dead_paths).collect::<Vec<_>>());
+}
+
+#[test]
 fn a_pronoun_and_a_wide_line_are_found() {
     let source = |text: &str| Source { path: "page.md".into(), text: text.to_owned() };
     for text in ["/// Whoever asks.", "a nobody", "// of somebody's", "NOBODY"] {
@@ -117,6 +144,7 @@ fn a_pronoun_and_a_wide_line_are_found() {
     for text in ["who ever", "everybody", "is_nobody()", "whoeverness"] {
         assert_eq!(pronouns(&source(text)), [""; 0], "{text}");
     }
+    assert_eq!(dead_paths(&source("`core/src/lib.rs`, `core/cellar.rs`")), ["page.md:1: there is no core/cellar.rs"]);
     let words = "word ".repeat(21);
     assert_eq!(wide(&source(&format!("\n{words}"))), ["page.md:2: 105 columns"]);
     for text in [format!("```\n{words}\n```"), format!("|{words}|"), "w".repeat(101), "word ".repeat(20)] {
