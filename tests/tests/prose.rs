@@ -23,7 +23,7 @@ const KNOWN: [(&str, usize); 13] = [
     ("fuzz", 6),
     ("benches", 8),
     ("docs", 0),
-    (".", 13),
+    (".", 0),
 ];
 
 /// The widest line of Markdown outside of tables and code blocks, in characters.

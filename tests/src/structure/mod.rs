@@ -50,6 +50,8 @@ pub struct Report {
     pub circles: Vec<Vec<String>>,
     /// The imports that tie the circles, one for each pair of files.
     pub ties: Vec<String>,
+    /// All imports between files, one for each pair: the importing file, the imported one.
+    pub imports: Vec<(String, String)>,
     /// Imports from a room above, or from another room of the same layer.
     pub upward: Vec<String>,
     /// Imports of a re-export in the crate's own `lib.rs`.
@@ -113,6 +115,7 @@ pub fn check(sources: &[Source], rooms: Rooms) -> Report {
         let inside = reasons.iter().filter(|((from, to), _)| circle.contains(from) && circle.contains(to));
         inside.map(|((from, to), (line, text))| format!("{}:{line} -> {}: `{text}`", path(*from), path(*to)))
     }));
+    report.imports = reasons.keys().map(|(from, to)| (path(*from), path(*to))).collect();
     report.circles = circles.iter().map(|circle| circle.iter().map(|&file| path(file)).collect()).collect();
     for (file, parsed) in parsed.iter().enumerate().filter(|(file, _)| shipped[*file]) {
         let module = module_path(&sources[file]);
