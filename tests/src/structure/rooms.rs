@@ -32,10 +32,10 @@ pub const CRATES: [Crate; 6] = [
         folder: "adapters/service",
         rooms: &[
             &["util"],
-            &["json_schema"],
             &["skills"],
             &["driver_api"],
             &["outbound"],
+            &["json_schema"],
             &["inbound"],
             &["tasks"],
             &["client", "server"],
