@@ -15,7 +15,7 @@ use core::time::Duration;
 use key::{Question, Slot};
 
 use crate::{
-    collections::Empty,
+    collections::StaticDefault,
     protocol::Method,
     rpc::Timestamp,
     schema::{CacheHints, ResultType},
@@ -81,7 +81,7 @@ struct Entry {
     used: u64,
 }
 
-impl Empty for Cache {
+impl StaticDefault for Cache {
     const EMPTY: &'static Self = &Self::new(0, 0);
 }
 

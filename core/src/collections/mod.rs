@@ -7,9 +7,9 @@ mod sequential_hasher;
 mod slab;
 mod slot_index;
 
-pub(crate) use lazy_box::{Empty, Rare};
+pub(crate) use lazy_box::{LazyBox, StaticDefault};
 #[cfg(feature = "http")]
-pub(crate) use seq_map::Row;
-pub(crate) use sequential_hasher::InARow;
-pub(crate) use slab::Slots;
-pub(crate) use slot_index::ByHash;
+pub(crate) use seq_map::SeqMap;
+pub(crate) use sequential_hasher::SequentialHasher;
+pub(crate) use slab::DebugSlab;
+pub(crate) use slot_index::SlotIndex;

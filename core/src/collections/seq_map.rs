@@ -8,9 +8,9 @@ use alloc::collections::VecDeque;
 /// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at
 /// most: taking one out moves those behind it, or those before it if they are fewer.
 #[derive(Debug)]
-pub(crate) struct Row<T>(VecDeque<(u64, T)>);
+pub(crate) struct SeqMap<T>(VecDeque<(u64, T)>);
 
-impl<T> Row<T> {
+impl<T> SeqMap<T> {
     pub(crate) const fn new() -> Self {
         Self(VecDeque::new())
     }
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn it_holds_what_a_map_would() {
-        let (mut row, mut map) = (Row::new(), BTreeMap::new());
+        let (mut row, mut map) = (SeqMap::new(), BTreeMap::new());
         let mut random = 7_u64;
         for step in 0..5000_u64 {
             crate::test_rng::roll(&mut random);

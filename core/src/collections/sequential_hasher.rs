@@ -8,20 +8,20 @@ use core::hash::{BuildHasher, Hasher};
 /// It is for keys that no peer chooses. Which of them stay for long is up to peers, but not where these go: all that one could
 /// gain is a longer way to them, of as many steps as there are groups of such ids.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct InARow;
+pub(crate) struct SequentialHasher;
 
 /// A number, once.
-pub(crate) struct Number(u64);
+pub(crate) struct SequentialState(u64);
 
-impl BuildHasher for InARow {
-    type Hasher = Number;
+impl BuildHasher for SequentialHasher {
+    type Hasher = SequentialState;
 
-    fn build_hasher(&self) -> Number {
-        Number(0)
+    fn build_hasher(&self) -> SequentialState {
+        SequentialState(0)
     }
 }
 
-impl Hasher for Number {
+impl Hasher for SequentialState {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u64((*byte).into());
@@ -46,7 +46,8 @@ mod tests {
     #[test]
     fn consecutive_numbers_are_neighbours_that_differ() {
         for first in [0_u64, 1, 1 << 16, (1 << 40) + 7] {
-            let hashes: std::vec::Vec<_> = (first..first + 16).map(|number| InARow.hash_one(number)).collect();
+            let hashes: std::vec::Vec<_> =
+                (first..first + 16).map(|number| SequentialHasher.hash_one(number)).collect();
             assert!(hashes.windows(2).all(|pair| pair[1] & 0xffff == (pair[0] + 1) & 0xffff), "{hashes:x?}");
             let tags: alloc::collections::BTreeSet<_> = hashes.iter().map(|hash| hash >> 57).collect();
             assert!(tags.len() > 8, "{tags:?}");

@@ -7,29 +7,29 @@ use core::{
 
 use slab::Slab;
 
-use super::Empty;
+use super::StaticDefault;
 
 /// Slots that are reused. It prints as a map of what they hold; a bare [`Slab`] prints how many there are.
 #[derive(Clone)]
-pub(crate) struct Slots<T>(Slab<T>);
+pub(crate) struct DebugSlab<T>(Slab<T>);
 
-impl<T> Slots<T> {
+impl<T> DebugSlab<T> {
     pub(crate) const fn new() -> Self {
         Self(Slab::new())
     }
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for DebugSlab<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<T: 'static> Empty for Slots<T> {
+impl<T: 'static> StaticDefault for DebugSlab<T> {
     const EMPTY: &'static Self = &Self::new();
 }
 
-impl<T> Deref for Slots<T> {
+impl<T> Deref for DebugSlab<T> {
     type Target = Slab<T>;
 
     fn deref(&self) -> &Slab<T> {
@@ -37,13 +37,13 @@ impl<T> Deref for Slots<T> {
     }
 }
 
-impl<T> DerefMut for Slots<T> {
+impl<T> DerefMut for DebugSlab<T> {
     fn deref_mut(&mut self) -> &mut Slab<T> {
         &mut self.0
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Slots<T> {
+impl<T: fmt::Debug> fmt::Debug for DebugSlab<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
     }
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn slots_print_what_they_hold() {
-        let mut slots = Slots::default();
+        let mut slots = DebugSlab::default();
         let first = slots.insert("one");
         slots.insert("two");
         slots.remove(first);

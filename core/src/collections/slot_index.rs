@@ -9,7 +9,7 @@ use core::mem;
 /// one that is looked for. And what is taken out leaves nothing behind that would have to be swept up some time, at the cost
 /// of a look at all the others: those behind it move up.
 #[derive(Clone, Debug)]
-pub(crate) struct ByHash {
+pub(crate) struct SlotIndex {
     /// As many as a power of two, or none. What is in one belongs there by its hash, or into one before it, and none is free
     /// between.
     places: Vec<Place>,
@@ -30,7 +30,7 @@ impl Place {
     }
 }
 
-impl ByHash {
+impl SlotIndex {
     /// How many places there are at least, if there are any.
     const FEW: usize = 8;
 
@@ -117,7 +117,7 @@ mod tests {
     #[test]
     fn it_agrees_with_a_plain_map_however_the_hashes_fall() {
         for (spread, seed) in [(1, 1_u64), (3, 2), (20, 3), (1_000_000, 4)] {
-            let (mut model, mut table, mut state) = (BTreeMap::new(), ByHash::new(), seed);
+            let (mut model, mut table, mut state) = (BTreeMap::new(), SlotIndex::new(), seed);
             for step in 0..6_000_u32 {
                 crate::test_rng::roll(&mut state);
                 let hash = u32::MAX - ((state >> 40) % spread) as u32;

@@ -3,7 +3,7 @@
 use alloc::{boxed::Box, collections::VecDeque};
 use core::{fmt, time::Duration};
 
-use crate::{collections::Row, rpc::Timestamp};
+use crate::{collections::SeqMap, rpc::Timestamp};
 
 /// Keeps what a session has sent.
 ///
@@ -53,7 +53,7 @@ pub struct MemoryReplay {
     kept: VecDeque<Kept>,
     bytes: usize,
     /// How many messages there are of each stream.
-    streams: Row<usize>,
+    streams: SeqMap<usize>,
 }
 
 struct Kept {
@@ -73,7 +73,7 @@ impl MemoryReplay {
     /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
     #[must_use]
     pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
-        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: Row::new() }
+        Self { most, most_bytes, time, kept: VecDeque::new(), bytes: 0, streams: SeqMap::new() }
     }
 
     fn forget_first(&mut self) {
@@ -93,7 +93,7 @@ impl MemoryReplay {
         }
         if self.kept.is_empty() {
             self.kept.shrink_to(0);
-            self.streams = Row::new();
+            self.streams = SeqMap::new();
         }
     }
 }

@@ -7,7 +7,7 @@ use foldhash::quality::FixedState;
 
 use super::{Deadlines, Since, Timestamp};
 use crate::{
-    collections::{ByHash, Empty, Rare, Slots},
+    collections::{DebugSlab, LazyBox, SlotIndex, StaticDefault},
     wire::RequestId,
 };
 
@@ -72,15 +72,15 @@ pub(crate) enum Inserted {
 /// Ids are the peer's choice, so they are hashed with a seed that the peer does not know.
 #[derive(Clone, Debug)]
 pub(crate) struct Incoming<T: 'static> {
-    tables: Rare<Tables<T>>,
+    tables: LazyBox<Tables<T>>,
     hasher: FixedState,
     next_serial: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Tables<T> {
-    slots: Slots<Entry<T>>,
-    by_id: ByHash,
+    slots: DebugSlab<Entry<T>>,
+    by_id: SlotIndex,
     open: usize,
     /// Of requests that have one: most applications set none.
     deadline_of: BTreeMap<ReplyKey, Timestamp>,
@@ -90,7 +90,7 @@ struct Tables<T> {
 impl<T> Tables<T> {
     const fn new() -> Self {
         let deadline_of = BTreeMap::new();
-        Self { slots: Slots::new(), by_id: ByHash::new(), open: 0, deadline_of, deadlines: Deadlines::new() }
+        Self { slots: DebugSlab::new(), by_id: SlotIndex::new(), open: 0, deadline_of, deadlines: Deadlines::new() }
     }
 
     /// Changes the deadline of a request.
@@ -126,13 +126,13 @@ impl<T> Default for Tables<T> {
     }
 }
 
-impl<T: 'static> Empty for Tables<T> {
+impl<T: 'static> StaticDefault for Tables<T> {
     const EMPTY: &'static Self = &Self::new();
 }
 
 impl<T: 'static> Incoming<T> {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { tables: Rare::default(), hasher: FixedState::with_seed(seed), next_serial: 0 }
+        Self { tables: LazyBox::default(), hasher: FixedState::with_seed(seed), next_serial: 0 }
     }
 
     fn hash(&self, id: &RequestId) -> u32 {
@@ -147,7 +147,7 @@ impl<T: 'static> Incoming<T> {
     /// Gives back the room for requests, if there are none.
     pub(crate) fn shrink(&mut self) {
         if self.len() == 0 {
-            self.tables = Rare::default();
+            self.tables = LazyBox::default();
         }
     }
 

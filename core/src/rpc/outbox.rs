@@ -5,7 +5,7 @@ use core::{fmt, mem, ops::Range};
 
 use super::{CallId, ReplyKey, own_answers::OwnAnswers};
 use crate::{
-    collections::{Empty, Rare},
+    collections::{LazyBox, StaticDefault},
     wire::{Message, RequestId, encode::line_break},
 };
 
@@ -17,7 +17,7 @@ const SPARE: usize = 64 * 1024;
 
 /// Which queue a frame waits in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lane {
+pub(crate) enum Priority {
     /// Answers, notifications, cancellations: they end work or keep it alive, and go first.
     Control,
     /// New requests of ours.
@@ -26,7 +26,7 @@ pub(crate) enum Lane {
 
 /// What a frame belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub(crate) enum FrameOwner {
     /// Nothing in particular.
     Nobody,
     /// A request of the peer that is in no table: this is the connection's own answer. And the stream that it goes to,
@@ -47,7 +47,7 @@ pub(crate) type Number = u32;
 struct Queued {
     /// Where the frame ends among the bytes.
     end: usize,
-    owner: Owner,
+    owner: FrameOwner,
     number: Number,
     /// The frame before this one that belongs to the same request: itself if there is none, [`DEAD`] if this one was taken
     /// back and is to be skipped.
@@ -75,7 +75,7 @@ pub(super) struct Queue {
     dead_bytes: usize,
 }
 
-impl Empty for Queue {
+impl StaticDefault for Queue {
     const EMPTY: &'static Self =
         &Self { bytes: Vec::new(), head: 0, frames: VecDeque::new(), live: 0, dead_bytes: 0, next_number: 0 };
 }
@@ -117,7 +117,7 @@ impl Queue {
         #[cfg(test)]
         steps::count();
         let frame = self.frames.get(at)?;
-        let is_own = matches!(frame.owner, Owner::Answered(_)) && !frame.is_dead();
+        let is_own = matches!(frame.owner, FrameOwner::Answered(_)) && !frame.is_dead();
         if is_own { Message::answered(&self.bytes[self.range(at)]) } else { None }
     }
 
@@ -138,7 +138,7 @@ impl Queue {
         self.live_bytes() + self.live as usize * size_of::<Queued>()
     }
 
-    fn pop(&mut self, out: &mut Vec<u8>) -> Option<Owner> {
+    fn pop(&mut self, out: &mut Vec<u8>) -> Option<FrameOwner> {
         while let Some(frame) = self.frames.pop_front() {
             let range = self.head..frame.end;
             self.head = range.end;
@@ -187,7 +187,7 @@ impl Queue {
         }
     }
 
-    fn take_back(&mut self, matches: impl Fn(Owner) -> bool) -> usize {
+    fn take_back(&mut self, matches: impl Fn(FrameOwner) -> bool) -> usize {
         let (mut taken, mut start) = (0u32, self.head);
         for frame in &mut self.frames {
             let end = frame.end;
@@ -216,8 +216,8 @@ impl Queue {
 
     /// As [`take_back`](Self::take_back), for a lane of nothing but calls, which are in the order of their ids.
     fn take_back_call(&mut self, id: CallId) -> bool {
-        let at = self.frames.partition_point(|frame| matches!(frame.owner, Owner::Call(queued) if queued < id));
-        let found = self.frames.get(at).is_some_and(|frame| frame.owner == Owner::Call(id) && !frame.is_dead());
+        let at = self.frames.partition_point(|frame| matches!(frame.owner, FrameOwner::Call(queued) if queued < id));
+        let found = self.frames.get(at).is_some_and(|frame| frame.owner == FrameOwner::Call(id) && !frame.is_dead());
         if found {
             self.bury(at);
             self.compact_if_worth_it();
@@ -259,11 +259,11 @@ impl Queue {
 pub(crate) struct Outbox {
     control: Queue,
     /// Most servers never ask anything.
-    requests: Rare<Queue>,
-    /// How many frames are [`Owner::Answered`].
+    requests: LazyBox<Queue>,
+    /// How many frames are [`FrameOwner::Answered`].
     answered: usize,
     /// Which of them answers what, as far as that was asked.
-    own_answers: Rare<OwnAnswers>,
+    own_answers: LazyBox<OwnAnswers>,
 }
 
 impl fmt::Debug for Queue {
@@ -277,10 +277,10 @@ impl fmt::Debug for Queue {
 }
 
 impl Outbox {
-    fn queue(&mut self, lane: Lane) -> &mut Queue {
-        match lane {
-            Lane::Control => &mut self.control,
-            Lane::Request => &mut self.requests,
+    fn queue(&mut self, priority: Priority) -> &mut Queue {
+        match priority {
+            Priority::Control => &mut self.control,
+            Priority::Request => &mut self.requests,
         }
     }
 
@@ -289,10 +289,10 @@ impl Outbox {
         if self.control.frames.is_empty() {
             // Frames are numbered from the beginning again.
             self.control = Queue::default();
-            self.own_answers = Rare::default();
+            self.own_answers = LazyBox::default();
         }
         if self.requests.frames.is_empty() {
-            self.requests = Rare::default();
+            self.requests = LazyBox::default();
         }
     }
 
@@ -301,12 +301,12 @@ impl Outbox {
     /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.
     pub(crate) fn push<E>(
         &mut self,
-        lane: Lane,
-        owner: Owner,
+        priority: Priority,
+        owner: FrameOwner,
         max_len: usize,
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
-        let queue = self.queue(lane);
+        let queue = self.queue(priority);
         let start = queue.bytes.len();
         let encoded = encode(&mut queue.bytes);
         let len = queue.bytes.len() - start;
@@ -325,17 +325,17 @@ impl Outbox {
         queue.next_number = if number + 1 == DEAD { 0 } else { number + 1 };
         queue.frames.push_back(Queued { end, owner, number, previous: number });
         queue.live += 1;
-        self.answered += usize::from(matches!(owner, Owner::Answered(_)));
+        self.answered += usize::from(matches!(owner, FrameOwner::Answered(_)));
         Ok(Some(len + 1))
     }
 
     /// Moves the next frame of a lane to the end of `out`, which gets another buffer if it was empty and the frame is large.
-    pub(crate) fn pop(&mut self, lane: Lane, out: &mut Vec<u8>) -> Option<Owner> {
-        let owner = match lane {
-            Lane::Control => self.control.pop(out)?,
-            Lane::Request => self.requests.made()?.pop(out)?,
+    pub(crate) fn pop(&mut self, priority: Priority, out: &mut Vec<u8>) -> Option<FrameOwner> {
+        let owner = match priority {
+            Priority::Control => self.control.pop(out)?,
+            Priority::Request => self.requests.made()?.pop(out)?,
         };
-        self.answered -= usize::from(matches!(owner, Owner::Answered(_)));
+        self.answered -= usize::from(matches!(owner, FrameOwner::Answered(_)));
         Some(owner)
     }
 
@@ -352,10 +352,10 @@ impl Outbox {
     }
 
     /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
-    pub(crate) fn take_back(&mut self, lane: Lane, matches: impl Fn(Owner) -> bool) -> usize {
-        match lane {
-            Lane::Control => self.control.take_back(matches),
-            Lane::Request => self.requests.made().map_or(0, |queue| queue.take_back(matches)),
+    pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
+        match priority {
+            Priority::Control => self.control.take_back(matches),
+            Priority::Request => self.requests.made().map_or(0, |queue| queue.take_back(matches)),
         }
     }
 
@@ -370,11 +370,13 @@ impl Outbox {
     /// same.
     pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {
         if self.answered == 0 {
-            self.own_answers = Rare::default();
+            self.own_answers = LazyBox::default();
             return None;
         }
         let at = self.own_answers.take(&self.control, self.answered, id, hash)?;
-        let Some(Owner::Answered(stream)) = self.control.frames.get(at).map(|frame| frame.owner) else { return None };
+        let Some(FrameOwner::Answered(stream)) = self.control.frames.get(at).map(|frame| frame.owner) else {
+            return None;
+        };
         self.control.bury(at);
         self.control.compact_if_worth_it();
         self.answered -= 1;

@@ -6,7 +6,7 @@ use core::time::Duration;
 use hashbrown::HashMap;
 
 use super::{Deadlines, Since, Timestamp};
-use crate::collections::InARow;
+use crate::collections::SequentialHasher;
 
 /// A request of ours. Never reused within a connection.
 ///
@@ -73,7 +73,7 @@ impl<T> Call<T> {
 /// The table of our requests. The key is the id on the wire: a number that only grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing<T> {
-    calls: HashMap<u64, Call<T>, InARow>,
+    calls: HashMap<u64, Call<T>, SequentialHasher>,
     /// Calls that were sent again, by their latest id on the wire.
     aliases: BTreeMap<u64, u64>,
     deadlines: Deadlines<u64>,
@@ -124,7 +124,7 @@ impl OwnIds {
 impl<T> Outgoing<T> {
     pub(crate) const fn new(first_id: u64) -> Self {
         Self {
-            calls: HashMap::with_hasher(InARow),
+            calls: HashMap::with_hasher(SequentialHasher),
             aliases: BTreeMap::new(),
             deadlines: Deadlines::new(),
             with_deadline: 0,

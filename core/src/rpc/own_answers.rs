@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 
 use super::outbox::{Number, Queue};
-use crate::{collections::Empty, wire::RequestId};
+use crate::{collections::StaticDefault, wire::RequestId};
 
 /// The answers that wait, by the hashes of the ids that they answer. They are entered when somebody asks for one, each once:
 /// most peers never take back a request that was answered at once.
@@ -14,7 +14,7 @@ pub(super) struct OwnAnswers {
     known: Option<Number>,
 }
 
-impl Empty for OwnAnswers {
+impl StaticDefault for OwnAnswers {
     const EMPTY: &'static Self = &Self { by_id: BTreeSet::new(), known: None };
 }
 

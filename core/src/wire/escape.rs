@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::plain::{cut, is_plain};
+use crate::wire::string_scan::{cut, is_plain};
 
 /// Texts of up to so many bytes are mostly names and other words, and have nothing to escape.
 const SHORT: usize = 128;

@@ -4,11 +4,11 @@ use alloc::borrow::Cow;
 
 use super::{
     ErrorCode, ErrorObject, Json, RawJson, RequestId,
-    index::{Examined, Index, Indexing},
     scan::{ScanError, Scanner, StringToken},
     sole::{self, Seen},
     text::string,
 };
+use crate::wire::member_index::{Examined, Index, Indexing};
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
 #[derive(Clone, Debug)]

@@ -7,13 +7,13 @@ use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 
 use super::{
     Json, JsonObject,
-    index::{Examined, Index},
     members::{member_value, walk},
     reader::{raw, read},
     scan::{MAX_DEPTH, Scanner, may_have},
     sole::is_ambiguous,
     text::string,
 };
+use crate::wire::member_index::{Examined, Index};
 
 /// The text of one JSON value, usually borrowed from the frame that holds it.
 ///

@@ -2,7 +2,7 @@
 
 pub(crate) use super::token::StringToken;
 
-use super::plain;
+use crate::wire::string_scan;
 
 /// A text is not the JSON that was expected. Where and why is for the scanner to say, so that what does not fail is handed
 /// on in registers.
@@ -97,7 +97,7 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     fn skip_string_body(&mut self) -> Scanned<bool> {
         // Most strings are names.
-        if let Some((_, behind)) = plain::name(self.rest) {
+        if let Some((_, behind)) = string_scan::name(self.rest) {
             self.rest = behind;
             return Ok(false);
         }
@@ -107,7 +107,7 @@ impl<'a> Scanner<'a> {
     /// The same, for strings of any length.
     #[inline(never)]
     fn skip_text(&mut self) -> Scanned<bool> {
-        let (outcome, length) = match plain::body(self.rest) {
+        let (outcome, length) = match string_scan::body(self.rest) {
             Ok(body) => (Ok(body.escaped), body.length),
             Err(wrong) => (Err(ScanError), wrong),
         };
@@ -177,8 +177,8 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(super) fn pass(&mut self, outer: u32) -> Scanned<bool> {
         let behind = match self.rest {
-            [b'"', string @ ..] => plain::name(string).map(|(_, behind)| behind),
-            [b'1'..=b'9', ..] => plain::integer(self.rest),
+            [b'"', string @ ..] => string_scan::name(string).map(|(_, behind)| behind),
+            [b'1'..=b'9', ..] => string_scan::integer(self.rest),
             _ => None,
         };
         match behind {
@@ -254,7 +254,7 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     fn compact_name(&mut self, comma: bool) -> Option<&'a [u8]> {
         let quote = if comma { self.rest.strip_prefix(b",")? } else { self.rest };
-        let (name, behind) = plain::name(quote.strip_prefix(b"\"")?)?;
+        let (name, behind) = string_scan::name(quote.strip_prefix(b"\"")?)?;
         match behind {
             [b':', value @ ..] if !matches!(value, [0..=b' ', ..] | []) => {
                 self.rest = value;

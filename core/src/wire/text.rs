@@ -3,7 +3,8 @@
 use alloc::{borrow::Cow, vec::Vec};
 use core::str::Utf8Error;
 
-use super::{escape, plain, unescape::unescape};
+use super::{escape, unescape::unescape};
+use crate::wire::string_scan;
 
 /// The text that `bytes` are, such as the text of a frame. With the feature `simd` it looks at vectors of them at a time.
 ///
@@ -34,7 +35,7 @@ pub fn quote(out: &mut Vec<u8>, text: &str) {
 pub(super) fn string(token: &str) -> Option<Cow<'_, str>> {
     let inner = token.strip_prefix('"')?.strip_suffix('"')?;
     let escaped = match inner.as_bytes() {
-        short if short.len() <= 64 => !plain::is_plain(short),
+        short if short.len() <= 64 => !string_scan::is_plain(short),
         long => memchr::memchr(b'\\', long).is_some(),
     };
     if escaped { unescape(inner).map(Cow::Owned) } else { Some(Cow::Borrowed(inner)) }

@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::plain;
+use crate::wire::string_scan;
 
 /// What stands between the quotes of a string that the scanner has accepted; `None` if an escape in it stands for no character:
 /// half of a surrogate pair.
@@ -23,7 +23,7 @@ fn unescaped(written: &str) -> (String, bool) {
     let mut text = String::with_capacity(written.len());
     let mut done = 0;
     let mut sound = true;
-    plain::escapes(bytes, |at| {
+    string_scan::escapes(bytes, |at| {
         // The second half of a pair is done with the first.
         if at < done {
             return;

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{
     connection::{
         api::Connection,
-        state::input_pause::Refused,
+        state::input_pause::RefusedSends,
         types::{Room, Transmit},
     },
     rpc::Timestamp,
@@ -69,7 +69,7 @@ impl<E> Connection<E> {
                 Room::Request => self.has_room_for_request(),
             };
             if there_is {
-                self.engine.refused.0 &= !Refused::bit(room);
+                self.engine.refused.0 &= !RefusedSends::bit(room);
                 return Some(room);
             }
         }

@@ -6,12 +6,12 @@ use core::{marker::PhantomData, time::Duration};
 use crate::{
     connection::{
         api::{ClientEnd, Connection, ServerEnd},
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::{streams::Downstream, tags::CallTag},
         types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions},
     },
     protocol::{Era, Method, Phase},
-    rpc::{CallId, Lane, ReplyKey, Timestamp},
+    rpc::{CallId, Priority, ReplyKey, Timestamp},
     wire::{RequestId, encode},
 };
 
@@ -91,9 +91,9 @@ impl Connection<ClientEnd> {
     /// [`knowing`](Self::knowing), for a server that answers every question with something: that it does not says nothing
     /// of its era.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
-        let mut engine = Engine::new(Side::client(config, opening), now);
-        if let Some(begun) = engine.begun() {
-            begun.over_http = true;
+        let mut engine = Engine::new(RoleState::client(config, opening), now);
+        if let Some(start_state) = engine.start_state() {
+            start_state.over_http = true;
         }
         engine.unordered = true;
         engine.open(now);
@@ -126,7 +126,7 @@ impl Connection<ClientEnd> {
 
     /// Sends a request again under a new id: what it was answered with is not its end. Whether it can be.
     pub(crate) fn resend(&mut self, call: CallId) -> bool {
-        if !self.engine.repeats.has(call) || self.engine.pursues(call) {
+        if !self.engine.retries.has(call) || self.engine.pursues(call) {
             return false;
         }
         self.engine.calls.suspend(call);
@@ -137,15 +137,21 @@ impl Connection<ClientEnd> {
     /// Asks for a page of the list of tools, on the binding's own behalf: the application does not hear of the answer.
     pub(crate) fn ask_for_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
-        let call =
-            self.engine.start(now, Lane::Control, Method::ListTools.as_str(), CallTag::Farewell, options, |out| {
+        let call = self.engine.start(
+            now,
+            Priority::Control,
+            Method::ListTools.as_str(),
+            CallTag::CancelTask,
+            options,
+            |out| {
                 if let Some(cursor) = cursor {
                     out.extend_from_slice(b"{\"cursor\":");
                     encode::text(out, cursor);
                     out.push(b'}');
                 }
                 Ok(())
-            });
+            },
+        );
         call.ok().map(CallId::as_u64)
     }
 }
@@ -187,7 +193,7 @@ impl Engine {
                 self.events.push_back(Event::Response { call, outcome: Outcome::Failed(failure) });
             }
             CallTag::Keepalive => self.ping_missed(now),
-            CallTag::Farewell => {}
+            CallTag::CancelTask => {}
             CallTag::Probe { .. } if failure.means_legacy() => {
                 self.heard_of_probe();
                 self.fall_back(now, &failure.to_string());

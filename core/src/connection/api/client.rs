@@ -7,7 +7,7 @@ use crate::{
     cache::Cache,
     connection::{
         api::{ClientEnd, Connection},
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         steps::client::subscription::subscription_id,
         types::{ClientConfig, Opening, RequestOptions, Room, SendError},
     },
@@ -26,7 +26,7 @@ impl Connection<ClientEnd> {
     /// [`new`](Self::new) for a client that knows something of the server.
     #[must_use]
     pub fn knowing(config: impl Into<Arc<ClientConfig>>, opening: Opening, now: Timestamp) -> Self {
-        let mut engine = Engine::new(Side::client(config.into(), opening), now);
+        let mut engine = Engine::new(RoleState::client(config.into(), opening), now);
         engine.open(now);
         Self { engine, end: PhantomData }
     }
@@ -46,9 +46,9 @@ impl Connection<ClientEnd> {
     /// What the server said of itself in the handshake.
     #[must_use]
     pub fn server(&self) -> Option<&InitializeResult> {
-        match &self.engine.side {
-            Side::Client { server, .. } => server.as_deref(),
-            Side::Server { .. } => None,
+        match &self.engine.role_state {
+            RoleState::Client { server, .. } => server.as_deref(),
+            RoleState::Server { .. } => None,
         }
     }
 }
@@ -61,9 +61,9 @@ impl Connection<ClientEnd> {
     /// is started again once, and then it is not asked.
     #[must_use]
     pub const fn next_opening(&self) -> Option<Opening> {
-        match &self.engine.side {
-            Side::Client { begun, .. } => begun.next,
-            Side::Server { .. } => None,
+        match &self.engine.role_state {
+            RoleState::Client { start_state, .. } => start_state.next,
+            RoleState::Server { .. } => None,
         }
     }
 }
@@ -95,13 +95,13 @@ impl Connection<ClientEnd> {
     /// a token. Results that are private to one are not used for another. Requests in flight may be sent with the old token or
     /// with the new one, so what they are answered with is not kept at all.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
-        let Engine { side, repeats, .. } = &mut self.engine;
-        let Side::Client { principal: own, begun, .. } = side else { return };
+        let Engine { role_state, retries, .. } = &mut self.engine;
+        let RoleState::Client { principal: own, start_state, .. } = role_state else { return };
         if *own != principal {
             *own = principal;
-            begun.principal_changed = true;
-            if let Some(repeats) = repeats.made() {
-                repeats.forget_who_asked();
+            start_state.principal_changed = true;
+            if let Some(retries) = retries.made() {
+                retries.forget_who_asked();
             }
         }
     }

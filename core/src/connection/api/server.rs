@@ -6,7 +6,7 @@ use core::{marker::PhantomData, time::Duration};
 use crate::{
     connection::{
         api::{Connection, ServerEnd},
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         steps::stateless::requests::header_mismatch,
         types::{RequestContext, Room, SendError, ServerConfig},
     },
@@ -20,16 +20,16 @@ impl Connection<ServerEnd> {
     /// A server that waits for `initialize`. A configuration can be shared by any number of them.
     #[must_use]
     pub fn new(config: impl Into<Arc<ServerConfig>>, now: Timestamp) -> Self {
-        let side = Side::Server { config: config.into(), client: None };
-        Self { engine: Engine::new(side, now), end: PhantomData }
+        let role_state = RoleState::Server { config: config.into(), client: None };
+        Self { engine: Engine::new(role_state, now), end: PhantomData }
     }
 
     /// What the client said of itself in the handshake.
     #[must_use]
     pub const fn client(&self) -> Option<&InitializeParams> {
-        match &self.engine.side {
-            Side::Client { .. } => None,
-            Side::Server { client, .. } => client.as_ref(),
+        match &self.engine.role_state {
+            RoleState::Client { .. } => None,
+            RoleState::Server { client, .. } => client.as_ref(),
         }
     }
 

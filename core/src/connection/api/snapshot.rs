@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use crate::{
     connection::{
         api::{Connection, ServerEnd},
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::tags::FIRST_ID,
         types::{Event, ServerConfig, Standing},
     },
@@ -34,7 +34,7 @@ impl Connection<ServerEnd> {
         }
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
-        if let Side::Server { client: known, .. } = &mut engine.side {
+        if let RoleState::Server { client: known, .. } = &mut engine.role_state {
             let weight = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
             engine.described = u32::try_from(weight).unwrap_or(u32::MAX);
             *known = Some(client.clone());

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use crate::{
     connection::{
         engine::Engine,
-        state::input_round::Question,
+        state::input_round::InputRequestRef,
         types::{Event, Outcome},
     },
     protocol::Method,
@@ -42,7 +42,7 @@ macro_rules! steps {
             $(
                 $(#[$doc])*
                 pub(crate) fn $name $(<$life>)? (self, $($arg: $Type),*) $(-> $Returned)? {
-                    match self.0.side.steps() {
+                    match self.0.role_state.steps() {
                         Some(steps) => (steps.$name)(self.0, $($arg),*),
                         None => $otherwise,
                     }
@@ -64,7 +64,7 @@ steps! {
 
     // Requests that are sent again.
     fn receive_modern_result<'a>(call: CallId, method: Option<Method>, result: RawJson<'a>) -> Option<Event<'a>>, else None;
-    fn answer_question(key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>), else ();
+    fn answer_question(key: ReplyKey, question: InputRequestRef, answer: Result<Vec<u8>, &ErrorObject>), else ();
     fn send_due(now: Timestamp), else ();
 
     // Tasks.

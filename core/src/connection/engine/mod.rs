@@ -3,67 +3,67 @@
 mod client_steps;
 mod role_state;
 
-pub(crate) use role_state::Side;
+pub(crate) use role_state::RoleState;
 
 use alloc::{boxed::Box, collections::VecDeque, sync::Arc, vec::Vec};
 use core::time::Duration;
 
 use crate::{
     cache::Cache,
-    collections::Rare,
+    collections::LazyBox,
     connection::{
         state::{
             batch::Batches,
-            input_pause::{Pause, Refused},
-            keepalive::Pings,
-            list_changes::Changes,
-            retries::Repeats,
+            input_pause::{Pause, RefusedSends},
+            keepalive::KeepaliveState,
+            list_changes::ListChanges,
+            retries::Retries,
             streams::Streams,
             subscriptions::Subscriptions,
             tags::{CallTag, RequestTag},
-            task_progress::Followed,
+            task_progress::TaskProgressTable,
         },
         types::{
             Arrival, CloseReason, Deadline, Event, Limits, Outcome, Route, Settings, Stats, Transmit, Usage, Wake,
         },
     },
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, Incoming, Lane, Outbox, Outgoing, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, FrameOwner, Incoming, Outbox, Outgoing, Priority, ReplyKey, State, Timestamp},
     schema::LoggingLevel,
 };
 
 #[derive(Clone, Debug)]
 pub(crate) struct Engine {
-    pub(crate) side: Side,
+    pub(crate) role_state: RoleState,
     pub(crate) phase: Phase,
     /// The negotiated revision.
     pub(crate) version: Option<ProtocolVersion>,
     pub(crate) local: CapabilitySet,
     pub(crate) peer: CapabilitySet,
-    pub(crate) calls: Rare<Outgoing<CallTag>>,
+    pub(crate) calls: LazyBox<Outgoing<CallTag>>,
     pub(crate) requests: Incoming<RequestTag>,
     pub(crate) request_bytes: usize,
     pub(crate) outbox: Outbox,
-    pub(crate) batches: Rare<Batches>,
+    pub(crate) batches: LazyBox<Batches>,
     pub(crate) events: VecDeque<Event<'static>>,
     /// Why it has ended, until the application knows. It comes behind all other events.
     pub(crate) ended: Option<Box<CloseReason>>,
-    pub(crate) changes: Changes,
+    pub(crate) changes: ListChanges,
     pub(crate) log_level: Option<LoggingLevel>,
-    pub(crate) pings: Option<Box<Pings>>,
-    pub(crate) followed: Followed,
-    pub(crate) subscriptions: Rare<Subscriptions>,
-    pub(crate) repeats: Rare<Repeats>,
-    pub(crate) cache: Rare<Cache>,
+    pub(crate) pings: Option<Box<KeepaliveState>>,
+    pub(crate) followed: TaskProgressTable,
+    pub(crate) subscriptions: LazyBox<Subscriptions>,
+    pub(crate) retries: LazyBox<Retries>,
+    pub(crate) cache: LazyBox<Cache>,
     /// The latest time that was handed in.
     pub(crate) clock: Timestamp,
     pub(crate) drain: Option<Box<(Timestamp, CloseReason)>>,
     /// Reading is paused, or was until its deadline.
     pub(crate) pause: Option<Box<Pause>>,
-    pub(crate) refused: Refused,
+    pub(crate) refused: RefusedSends,
     /// How the frame that is being taken in has come.
     pub(crate) arrival: Option<Arc<Arrival>>,
-    pub(crate) streams: Rare<Streams>,
+    pub(crate) streams: LazyBox<Streams>,
     /// The end began before the handshake was over.
     pub(crate) aborted: bool,
     /// The client has said that it is ready before it has begun (servers).
@@ -78,48 +78,48 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(side: Side, now: Timestamp) -> Self {
-        let (settings, local, hash_seed) = match &side {
-            Side::Client { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
-            Side::Server { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
+    pub(crate) fn new(role_state: RoleState, now: Timestamp) -> Self {
+        let (settings, local, hash_seed) = match &role_state {
+            RoleState::Client { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
+            RoleState::Server { config, .. } => (&config.settings, config.capabilities.set(), config.hash_seed),
         };
         Self {
             phase: Phase::Opening,
             version: None,
             local,
             peer: CapabilitySet::EMPTY,
-            calls: Rare::default(),
+            calls: LazyBox::default(),
             requests: Incoming::new(hash_seed),
             request_bytes: 0,
             outbox: Outbox::default(),
-            batches: Rare::default(),
+            batches: LazyBox::default(),
             events: VecDeque::new(),
             ended: None,
-            changes: Changes::default(),
+            changes: ListChanges::default(),
             log_level: None,
-            pings: Pings::of(settings, now),
-            followed: Followed::default(),
-            subscriptions: Rare::default(),
-            repeats: Rare::default(),
-            cache: Rare::default(),
+            pings: KeepaliveState::of(settings, now),
+            followed: TaskProgressTable::default(),
+            subscriptions: LazyBox::default(),
+            retries: LazyBox::default(),
+            cache: LazyBox::default(),
             clock: now,
             drain: None,
             pause: None,
-            refused: Refused::default(),
+            refused: RefusedSends::default(),
             arrival: None,
-            streams: Rare::default(),
+            streams: LazyBox::default(),
             aborted: false,
             initialized_early: false,
             described: 0,
             unordered: false,
             noise: 0,
             stats: Stats::default(),
-            side,
+            role_state,
         }
     }
 
     pub(crate) fn settings(&self) -> &Settings {
-        self.side.settings()
+        self.role_state.settings()
     }
 
     pub(crate) fn limits(&self) -> &Limits {
@@ -127,9 +127,9 @@ impl Engine {
     }
 
     pub(crate) const fn role(&self) -> Role {
-        match self.side {
-            Side::Client { .. } => Role::Client,
-            Side::Server { .. } => Role::Server,
+        match self.role_state {
+            RoleState::Client { .. } => Role::Client,
+            RoleState::Server { .. } => Role::Server,
         }
     }
 
@@ -177,7 +177,7 @@ impl Engine {
     }
 
     fn pop_frame(&mut self, out: &mut Vec<u8>) -> Option<(Route, Option<u64>)> {
-        if let Some(owner) = self.outbox.pop(Lane::Control, out) {
+        if let Some(owner) = self.outbox.pop(Priority::Control, out) {
             return Some(self.left(owner));
         }
         if let Some(stream) = self.pop_batch(out) {
@@ -191,16 +191,16 @@ impl Engine {
         if let Some(stream) = self.streams.made().and_then(|streams| streams.unanswered.pop_front()) {
             return Some((Route::Unanswered, Some(stream)));
         }
-        let owner = self.outbox.pop(Lane::Request, out)?;
+        let owner = self.outbox.pop(Priority::Request, out)?;
         Some(self.left(owner))
     }
 
     /// A frame has left the outbox.
-    fn left(&mut self, owner: Owner) -> (Route, Option<u64>) {
+    fn left(&mut self, owner: FrameOwner) -> (Route, Option<u64>) {
         match owner {
-            Owner::Nobody | Owner::Behind(_) => (Route::Connection, None),
-            Owner::Answered(stream) => (Route::Connection, stream),
-            Owner::Reply { key, last } => {
+            FrameOwner::Nobody | FrameOwner::Behind(_) => (Route::Connection, None),
+            FrameOwner::Answered(stream) => (Route::Connection, stream),
+            FrameOwner::Reply { key, last } => {
                 let mut stream = None;
                 if let Some((entry, _)) = self.requests.get_mut(key) {
                     entry.tag.queued -= 1;
@@ -211,7 +211,7 @@ impl Engine {
                 }
                 (Route::Reply { key, last }, stream)
             }
-            Owner::Call(wire) => match self.calls.find_mut(wire.as_u64()) {
+            FrameOwner::Call(wire) => match self.calls.find_mut(wire.as_u64()) {
                 Some((id, call)) => {
                     call.sent = true;
                     let stream = if let CallTag::User { stream, .. } = call.tag { stream } else { None };
@@ -227,7 +227,7 @@ impl Engine {
         let ping = self.pings.as_ref().and_then(|pings| pings.due()).map(|at| Deadline { at, wake: Wake::Keepalive });
         let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
         let reply = self.requests.next_deadline().map(|at| Deadline { at, wake: Wake::ReplyTimeout });
-        let retry = self.repeats.next_due().map(|at| Deadline { at, wake: Wake::Retry });
+        let retry = self.retries.next_due().map(|at| Deadline { at, wake: Wake::Retry });
         let nearer = |first: Option<Deadline>, other: Option<Deadline>| match (first, other) {
             (Some(first), Some(other)) if other.at < first.at => Some(other),
             (first, other) => first.or(other),
@@ -266,7 +266,7 @@ impl Engine {
                 self.abandon(id, Some("timed out"));
                 self.ping_missed(now);
             }
-            Some(CallTag::Farewell) => {
+            Some(CallTag::CancelTask) => {
                 self.take_back(id);
                 self.calls.retire(id);
             }
@@ -297,7 +297,7 @@ impl Engine {
         self.outbox.shrink();
         self.requests.shrink();
         if self.streams.has_none() {
-            self.streams = Rare::default();
+            self.streams = LazyBox::default();
         }
         if self.events.is_empty() {
             self.events = VecDeque::new();
@@ -341,8 +341,8 @@ impl Engine {
             tasks: self.followed.len(),
             changes: self.changes.len(),
             subscriptions: self.subscriptions.len(),
-            kept: self.repeats.len(),
-            call_bytes: self.repeats.bytes(),
+            kept: self.retries.len(),
+            call_bytes: self.retries.bytes(),
         }
     }
 }

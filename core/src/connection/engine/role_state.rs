@@ -6,7 +6,7 @@ use core::fmt;
 use crate::{
     connection::{
         engine::client_steps::Steps,
-        state::{client_start::Beginning, outgoing_meta::Identity},
+        state::{client_start::StartState, outgoing_meta::ClientIdentity},
         types::{ClientConfig, Opening, ServerConfig, Settings},
     },
     protocol::ProtocolVersion,
@@ -16,12 +16,12 @@ use crate::{
 /// What only one of the roles has.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "of servers there are many in one process, and they need all of it")]
-pub(crate) enum Side {
+pub(crate) enum RoleState {
     Client {
         config: Arc<ClientConfig>,
-        begun: Beginning,
+        start_state: StartState,
         server: Option<Box<InitializeResult>>,
-        identity: Option<Identity>,
+        identity: Option<ClientIdentity>,
         /// As whom requests are made, where that is known.
         principal: Option<Arc<str>>,
         /// What only clients do.
@@ -34,11 +34,11 @@ pub(crate) enum Side {
 }
 
 /// Without the configuration, which never changes.
-impl fmt::Debug for Side {
+impl fmt::Debug for RoleState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client { config: _, begun, server, identity: _, principal: _, steps: _ } => {
-                f.debug_struct("Client").field("begun", begun).field("server", server).finish_non_exhaustive()
+            Self::Client { config: _, start_state, server, identity: _, principal: _, steps: _ } => {
+                f.debug_struct("Client").field("begun", start_state).field("server", server).finish_non_exhaustive()
             }
             Self::Server { config: _, client } => {
                 f.debug_struct("Server").field("client", client).finish_non_exhaustive()
@@ -47,18 +47,18 @@ impl fmt::Debug for Side {
     }
 }
 
-impl Side {
+impl RoleState {
     pub(crate) fn client(config: Arc<ClientConfig>, opening: Opening) -> Self {
         let newest = ProtocolVersion::LATEST;
         // Only a server of the modern era is told with every request.
         let identity = config.settings.versions.contains(newest).then(|| {
             let info = At(&config.info, Some(newest)).to_json().ok()?;
             let capabilities = At(&config.capabilities, Some(newest)).to_json().ok()?;
-            Some(Identity { info, capabilities })
+            Some(ClientIdentity { info, capabilities })
         });
         Self::Client {
             config,
-            begun: Beginning::new(opening),
+            start_state: StartState::new(opening),
             server: None,
             identity: identity.flatten(),
             principal: None,
@@ -81,7 +81,7 @@ impl Side {
     }
 
     /// Who a client says it is.
-    pub(crate) const fn identity(&self) -> Option<&Identity> {
+    pub(crate) const fn identity(&self) -> Option<&ClientIdentity> {
         match self {
             Self::Client { identity, .. } => identity.as_ref(),
             Self::Server { .. } => None,

@@ -6,14 +6,14 @@ use alloc::{
 };
 
 use crate::{
-    collections::{Empty, Slots},
+    collections::{DebugSlab, StaticDefault},
     rpc::ReplyKey,
     wire::{Message, RequestId},
 };
 
 /// What an answer of a batch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PartOf {
+pub(crate) enum EntryOwner {
     /// A request in the table.
     Request(ReplyKey),
     /// A request that the connection has answered itself: the hash of its id.
@@ -24,12 +24,12 @@ pub(crate) enum PartOf {
 
 /// One answer of a batch.
 #[derive(Clone, Debug)]
-pub(crate) struct Part {
-    pub(crate) of: PartOf,
+pub(crate) struct BatchEntry {
+    pub(crate) of: EntryOwner,
     pub(crate) text: Vec<u8>,
 }
 
-impl Part {
+impl BatchEntry {
     /// What it takes to keep a text of this length, in bytes.
     pub(crate) const fn weight_of(text: usize) -> usize {
         text + size_of::<Self>()
@@ -43,7 +43,7 @@ impl Part {
 /// The answers of a batch, until all are there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<BatchEntry>,
     /// What the batch and its answers take, in bytes.
     pub(crate) bytes: usize,
     /// Requests that are not answered yet.
@@ -56,11 +56,11 @@ pub(crate) struct Batch {
 
 impl Batch {
     /// What it takes to keep one, in bytes: its slot, and the room that the first few answers get.
-    const WEIGHT: usize = size_of::<Self>() + 4 * size_of::<Part>();
+    const WEIGHT: usize = size_of::<Self>() + 4 * size_of::<BatchEntry>();
 
     /// What the answers take that are there, as they are written, and those that are still to come, if these are small.
     fn written(&self, small: usize) -> usize {
-        let texts = self.bytes - Self::WEIGHT - self.parts.len() * size_of::<Part>();
+        let texts = self.bytes - Self::WEIGHT - self.parts.len() * size_of::<BatchEntry>();
         texts + self.parts.len() + self.open.saturating_sub(1).saturating_mul(small)
     }
 
@@ -72,7 +72,7 @@ impl Batch {
 /// The batches whose answers have not left.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batches {
-    slots: Slots<Batch>,
+    slots: DebugSlab<Batch>,
     /// Those that have all their answers.
     complete: BTreeSet<usize>,
     /// What those take, in bytes: it leaves as soon as it is polled.
@@ -83,9 +83,9 @@ pub(crate) struct Batches {
     own: BTreeMap<(u64, usize), usize>,
 }
 
-impl Empty for Batches {
+impl StaticDefault for Batches {
     const EMPTY: &'static Self =
-        &Self { slots: Slots::new(), complete: BTreeSet::new(), ready: 0, held: 0, own: BTreeMap::new() };
+        &Self { slots: DebugSlab::new(), complete: BTreeSet::new(), ready: 0, held: 0, own: BTreeMap::new() };
 }
 
 impl Batches {
@@ -139,14 +139,14 @@ impl Batches {
         None
     }
 
-    pub(crate) fn add(&mut self, slot: usize, part: Part) {
-        if let PartOf::Own(hash) = part.of
+    pub(crate) fn add(&mut self, slot: usize, part: BatchEntry) {
+        if let EntryOwner::Own(hash) = part.of
             && self.slots.contains(slot)
         {
             *self.own.entry((hash, slot)).or_default() += 1;
         }
         self.change(slot, |batch| {
-            batch.open -= usize::from(matches!(part.of, PartOf::Request(_)));
+            batch.open -= usize::from(matches!(part.of, EntryOwner::Request(_)));
             batch.bytes += part.weight();
             batch.parts.push(part);
         });
@@ -164,7 +164,8 @@ impl Batches {
     /// Takes back the first answer of the connection's own to the request with this id, if there is one. Returns what
     /// [`change`](Self::change) returns.
     pub(crate) fn take_back(&mut self, id: &RequestId, hash: u64) -> Option<Option<u64>> {
-        let is_it = |part: &Part| part.of == PartOf::Own(hash) && Message::answered(&part.text).as_ref() == Some(id);
+        let is_it =
+            |part: &BatchEntry| part.of == EntryOwner::Own(hash) && Message::answered(&part.text).as_ref() == Some(id);
         let mut found = self.own.range((hash, 0)..=(hash, usize::MAX)).filter_map(|((_, slot), _)| {
             let index = self.slots.get(*slot)?.parts.iter().position(is_it)?;
             Some((*slot, index))
@@ -175,12 +176,12 @@ impl Batches {
     }
 
     /// Takes the first batch that has all its answers, with the stream that it belongs to.
-    pub(crate) fn pop(&mut self) -> Option<(Vec<Part>, Option<u64>)> {
+    pub(crate) fn pop(&mut self) -> Option<(Vec<BatchEntry>, Option<u64>)> {
         let slot = self.complete.pop_first()?;
         let Batch { parts, stream, bytes, .. } = self.slots.remove(slot);
         self.ready -= bytes;
         for part in &parts {
-            if let PartOf::Own(hash) = part.of {
+            if let EntryOwner::Own(hash) = part.of {
                 self.forget_own(slot, hash);
             }
         }

@@ -22,7 +22,7 @@ pub(crate) enum Probe {
 
 /// How a client has begun.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Beginning {
+pub(crate) struct StartState {
     pub(crate) opening: Opening,
     pub(crate) probe: Probe,
     /// What `initialize` was answered with, when it seemed worth to ask after that.
@@ -35,7 +35,7 @@ pub(crate) struct Beginning {
     pub(crate) over_http: bool,
 }
 
-impl Beginning {
+impl StartState {
     pub(crate) fn new(opening: Opening) -> Self {
         Self { opening, ..Self::default() }
     }

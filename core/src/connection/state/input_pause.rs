@@ -18,9 +18,9 @@ pub(crate) struct Pause {
 ///
 /// It decides nothing but that report, so it is not part of what a connection prints: a refused verb changes nothing.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Refused(pub(crate) u8);
+pub(crate) struct RefusedSends(pub(crate) u8);
 
-impl Refused {
+impl RefusedSends {
     pub(crate) const fn bit(room: Room) -> u8 {
         match room {
             Room::Message => 1,
@@ -33,7 +33,7 @@ impl Refused {
     }
 }
 
-impl fmt::Debug for Refused {
+impl fmt::Debug for RefusedSends {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("..")
     }

@@ -14,7 +14,7 @@ use crate::{
 
 /// What a request was answered with, if that were questions.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Round {
+pub(crate) struct InputRound {
     /// How often that was so.
     pub(crate) count: u32,
     /// How often in a row there was nothing to answer, but only a state to come back with.
@@ -46,7 +46,7 @@ impl Answer {
     }
 }
 
-impl Round {
+impl InputRound {
     pub(crate) fn weight(&self) -> usize {
         let answer =
             |(name, answer): &(String, Answer)| size_of::<(String, Answer)>() + name.len() + answer.text().len();
@@ -89,13 +89,13 @@ impl Round {
 
 /// A question of a call.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Question {
+pub(crate) struct InputRequestRef {
     pub(crate) call: CallId,
     pub(crate) index: usize,
 }
 
 /// A question that a server asks.
-pub(crate) struct Asked {
+pub(crate) struct InputRequest {
     /// The name, as JSON.
     pub(crate) name: String,
     pub(crate) method: Method,
@@ -103,7 +103,7 @@ pub(crate) struct Asked {
 }
 
 /// Reads the members of `inputRequests`. Nothing is read behind the first one that is more than `most`.
-pub(crate) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<Asked>, ()> {
+pub(crate) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<InputRequest>, ()> {
     let mut scanner = Scanner::new(requests.get(), MAX_DEPTH);
     scanner.expect(b'{').map_err(|_| ())?;
     let (mut asked, mut names) = (Vec::new(), BTreeSet::new());
@@ -121,7 +121,7 @@ pub(crate) fn questions(requests: &RawJson<'_>, most: usize) -> Result<Vec<Asked
         if !names.insert(name.clone()) {
             return Err(());
         }
-        asked.push(Asked { name, method, params });
+        asked.push(InputRequest { name, method, params });
     }
     Ok(asked)
 }

@@ -8,14 +8,14 @@ use crate::{
 };
 
 #[derive(Clone, Debug)]
-pub(crate) struct Pings {
+pub(crate) struct KeepaliveState {
     pub(crate) keepalive: Keepalive,
     pub(crate) heard: Timestamp,
     pub(crate) missed: u32,
     pub(crate) in_flight: bool,
 }
 
-impl Pings {
+impl KeepaliveState {
     /// Those that are configured.
     pub(crate) fn of(settings: &Settings, now: Timestamp) -> Option<Box<Self>> {
         let keepalive = settings.keepalive?;

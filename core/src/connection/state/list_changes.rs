@@ -7,9 +7,9 @@ pub(crate) const LISTS: [Method; 4] =
 
 /// A dirty bit for each list.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Changes(pub(crate) u8);
+pub(crate) struct ListChanges(pub(crate) u8);
 
-impl Changes {
+impl ListChanges {
     pub(crate) fn bit(method: Method) -> Option<u8> {
         LISTS.iter().position(|list| *list == method).map(|index| 1 << index)
     }

@@ -16,21 +16,21 @@ use crate::{
 
 /// What every request of the modern era says in `_meta`, as texts: the keys and values but for the version.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
+pub(crate) struct ClientIdentity {
     pub(crate) info: Json,
     pub(crate) capabilities: Json,
 }
 
 /// What the application wants to be said with a request, each time it is sent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Extra {
+pub(crate) struct MetaOptions {
     pub(crate) level: Option<LoggingLevel>,
     trace: Option<Arc<TraceContext>>,
     /// It is not said, but decides what becomes of a task.
     pub(crate) follow_task: bool,
 }
 
-impl Extra {
+impl MetaOptions {
     pub(crate) fn of(options: &RequestOptions) -> Self {
         Self { level: options.log_level, trace: options.trace.clone(), follow_task: options.follow_task }
     }
@@ -38,10 +38,10 @@ impl Extra {
 
 /// All that is said.
 #[derive(Clone, Copy)]
-pub(crate) struct Remarks<'a> {
+pub(crate) struct OutgoingMeta<'a> {
     /// Where each request says who sends it, in which revision.
-    pub(crate) modern: Option<(ProtocolVersion, &'a Identity)>,
-    pub(crate) extra: &'a Extra,
+    pub(crate) modern: Option<(ProtocolVersion, &'a ClientIdentity)>,
+    pub(crate) extra: &'a MetaOptions,
     /// The call whose progress is wanted.
     pub(crate) token: Option<CallId>,
 }
@@ -64,7 +64,7 @@ impl Value<'_> {
     }
 }
 
-impl<'a> Remarks<'a> {
+impl<'a> OutgoingMeta<'a> {
     /// The members of `_meta`, in their order.
     fn members(self) -> impl DoubleEndedIterator<Item = (&'static str, Value<'a>)> {
         let token = self.token.map(|token| (keys::PROGRESS_TOKEN, Value::Number(token.as_u64())));
@@ -133,16 +133,16 @@ mod tests {
     use alloc::string::String;
 
     /// Params with what is said beside them: as they are written, and as it is added to them later.
-    fn both(remarks: Remarks<'_>, params: &str) -> [String; 2] {
+    fn both(meta: OutgoingMeta<'_>, params: &str) -> [String; 2] {
         let mut written = b"before".to_vec();
         let mut added = written.clone();
         let append = |out: &mut Vec<u8>| {
             out.extend_from_slice(params.as_bytes());
             Ok(())
         };
-        remarks.append(&mut written, append).expect("it is text");
+        meta.append(&mut written, append).expect("it is text");
         added.extend_from_slice(if params.is_empty() { "{}" } else { params }.as_bytes());
-        remarks.splice(&mut added, 6);
+        meta.splice(&mut added, 6);
         [written, added].map(|out| String::from_utf8(out).expect("text stays text").split_off(6))
     }
 
@@ -162,24 +162,26 @@ mod tests {
             ("{ }", r#"{"_meta":{"progressToken":7} }"#),
             (r#"{"_meta":null}"#, r#"{"_meta":{"progressToken":7}}"#),
         ];
-        let extra = Extra::default();
-        let remarks = Remarks { modern: None, extra: &extra, token: Some(CallId::from_raw(7)) };
+        let extra = MetaOptions::default();
+        let meta = OutgoingMeta { modern: None, extra: &extra, token: Some(CallId::from_raw(7)) };
         for (params, expected) in cases {
-            assert_eq!(both(remarks, params), [expected; 2]);
+            assert_eq!(both(meta, params), [expected; 2]);
         }
     }
 
     #[test]
     fn all_that_is_said_is_one_object_whatever_the_params_say() {
-        let identity = Identity {
+        let identity = ClientIdentity {
             info: Json::parse(r#"{"name":"me"}"#).expect("JSON"),
             capabilities: Json::parse("{}").expect("JSON"),
         };
         let trace = TraceContext::within("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        let extra = Extra { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), follow_task: false };
-        let nothing = Remarks { modern: None, extra: &Extra::default(), token: None };
-        let all = Remarks { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: nothing.token };
-        let traced = Remarks { modern: None, ..all };
+        let extra =
+            MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), follow_task: false };
+        let nothing = OutgoingMeta { modern: None, extra: &MetaOptions::default(), token: None };
+        let all =
+            OutgoingMeta { modern: Some((ProtocolVersion::LATEST, &identity)), extra: &extra, token: nothing.token };
+        let traced = OutgoingMeta { modern: None, ..all };
         for params in ["", "{}", "{ }", r#"{"a":1}"#, r#"{"a":1,"_meta":{"b":2}}"#, r#"{"\u005fmeta":{"b":2}}"#] {
             let [written, added] = both(all, params);
             assert_eq!(written, added, "{params}");

@@ -11,9 +11,9 @@ use hashbrown::HashMap;
 
 use crate::{
     cache::{Asked, CacheKey},
-    collections::{Empty, InARow},
+    collections::{SequentialHasher, StaticDefault},
     connection::state::{
-        client_subscription::Listening, input_round::Round, outgoing_meta::Extra, task_poller::Pursuit,
+        client_subscription::Listening, input_round::InputRound, outgoing_meta::MetaOptions, task_poller::TaskPoller,
     },
     protocol::MethodName,
     rpc::{CallId, ReplyKey, Timestamp},
@@ -32,15 +32,15 @@ const DISMISSED: usize = 16;
 
 /// What is kept of a request until it has ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct RetainedCall {
     pub(crate) method: MethodName<'static>,
     /// The params as the application gave them.
     pub(crate) params: Vec<u8>,
-    pub(crate) extra: Extra,
+    pub(crate) extra: MetaOptions,
     /// What it was answered with, if that were questions.
-    pub(crate) round: Round,
+    pub(crate) round: InputRound,
     /// The task that it has become.
-    pub(crate) pursuit: Option<Box<Pursuit>>,
+    pub(crate) poller: Option<Box<TaskPoller>>,
     /// What was asked, if the answer may be used again.
     pub(crate) asked: Option<(Asked, CacheKey)>,
     /// The subscription that it opens.
@@ -51,33 +51,33 @@ pub(crate) struct Kept {
     due: Option<Timestamp>,
 }
 
-impl Kept {
+impl RetainedCall {
     fn weight(&self) -> usize {
         self.params.len()
             + self.round.weight()
             + self.asked.as_ref().map_or(0, |(_, key)| key.len())
-            + self.pursuit.as_ref().map_or(0, |pursuit| pursuit.weight())
+            + self.poller.as_ref().map_or(0, |poller| poller.weight())
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
     /// The questions that the application has and has not answered.
     pub(crate) fn open_questions(&self) -> Vec<ReplyKey> {
-        let pursuit = self.pursuit.iter().flat_map(|pursuit| pursuit.open_questions());
-        self.round.open_questions().chain(pursuit).collect()
+        let poller = self.poller.iter().flat_map(|poller| poller.open_questions());
+        self.round.open_questions().chain(poller).collect()
     }
 
     /// Whether the application has questions to answer.
     pub(crate) fn is_asking(&self) -> bool {
-        self.round.is_open() || self.pursuit.as_ref().is_some_and(|pursuit| pursuit.is_asking())
+        self.round.is_open() || self.poller.as_ref().is_some_and(|poller| poller.is_asking())
     }
 }
 
 /// The requests that are kept.
 #[derive(Clone, Debug)]
-pub(crate) struct Repeats {
-    calls: HashMap<CallId, Kept, InARow>,
+pub(crate) struct Retries {
+    calls: HashMap<CallId, RetainedCall, SequentialHasher>,
     /// What is sent again as soon as there is a session, and what it ends with if there is none.
-    parked: Option<(CallId, ErrorObject)>,
+    deferred: Option<(CallId, ErrorObject)>,
     /// What is to be sent again, and when.
     due: BTreeSet<(Timestamp, CallId)>,
     /// The tasks that calls have become.
@@ -92,21 +92,21 @@ pub(crate) struct Repeats {
     pub(crate) was_deaf: bool,
 }
 
-impl Default for Repeats {
+impl Default for Retries {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Empty for Repeats {
+impl StaticDefault for Retries {
     const EMPTY: &'static Self = &Self::new();
 }
 
-impl Repeats {
+impl Retries {
     const fn new() -> Self {
         Self {
-            calls: HashMap::with_hasher(InARow),
-            parked: None,
+            calls: HashMap::with_hasher(SequentialHasher),
+            deferred: None,
             due: BTreeSet::new(),
             tasks: BTreeSet::new(),
             dismissed: VecDeque::new(),
@@ -129,13 +129,13 @@ impl Repeats {
         }
     }
 
-    pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: Extra) {
-        let kept = Kept {
+    pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: MetaOptions) {
+        let kept = RetainedCall {
             method,
             params,
             extra,
-            round: Round::default(),
-            pursuit: None,
+            round: InputRound::default(),
+            poller: None,
             asked: None,
             listening: None,
             renegotiated: false,
@@ -151,18 +151,18 @@ impl Repeats {
         if let Some(due) = kept.due {
             self.due.remove(&(due, call));
         }
-        self.parked.take_if(|(parked, _)| *parked == call);
-        if let Some(pursuit) = kept.pursuit {
-            self.tasks.remove(&(pursuit.task().to_string(), call));
+        self.deferred.take_if(|(deferred, _)| *deferred == call);
+        if let Some(poller) = kept.poller {
+            self.tasks.remove(&(poller.task().to_string(), call));
         }
         self.give_back(kept.params);
     }
 
     /// A call has become a task: its params are not needed any more.
-    pub(crate) fn pursue(&mut self, call: CallId, pursuit: Box<Pursuit>) {
-        self.tasks.insert((pursuit.task().to_string(), call));
+    pub(crate) fn pursue(&mut self, call: CallId, poller: Box<TaskPoller>) {
+        self.tasks.insert((poller.task().to_string(), call));
         let params = self.change(call, |kept| {
-            kept.pursuit = Some(pursuit);
+            kept.poller = Some(poller);
             // Nothing is logged for a task.
             kept.extra.level = None;
             core::mem::take(&mut kept.params)
@@ -186,12 +186,12 @@ impl Repeats {
         self.calls.contains_key(&call)
     }
 
-    pub(crate) fn get(&self, call: CallId) -> Option<&Kept> {
+    pub(crate) fn get(&self, call: CallId) -> Option<&RetainedCall> {
         self.calls.get(&call)
     }
 
     /// The one way to change what is kept: its weight may change, too.
-    pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut Kept) -> R) -> Option<R> {
+    pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut RetainedCall) -> R) -> Option<R> {
         let kept = self.calls.get_mut(&call)?;
         self.bytes -= kept.weight();
         let result = f(kept);
@@ -234,12 +234,12 @@ impl Repeats {
     }
 
     /// Has a call sent again as soon as there is a session.
-    pub(crate) fn park(&mut self, call: CallId, error: ErrorObject) {
-        self.parked = Some((call, error));
+    pub(crate) fn defer(&mut self, call: CallId, error: ErrorObject) {
+        self.deferred = Some((call, error));
     }
 
-    pub(crate) fn take_parked(&mut self) -> Option<(CallId, ErrorObject)> {
-        self.parked.take()
+    pub(crate) fn take_deferred(&mut self) -> Option<(CallId, ErrorObject)> {
+        self.deferred.take()
     }
 
     /// A call is sent again before its time.

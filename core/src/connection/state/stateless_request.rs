@@ -43,7 +43,7 @@ pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
 
 /// What a request says of itself in `_meta`, and what its answer has to say.
 #[derive(Clone, Debug)]
-pub(crate) struct Modern {
+pub(crate) struct StatelessRequest {
     pub(crate) version: ProtocolVersion,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
@@ -57,7 +57,7 @@ pub(crate) struct Modern {
     pub(crate) may_become_task: Option<bool>,
 }
 
-impl Modern {
+impl StatelessRequest {
     /// Appends what `result` appends with what every result says in it, if it is of a kind that the request can have.
     pub(crate) fn append(
         &self,

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use crate::{collections::Empty, rpc::ReplyKey};
+use crate::{collections::StaticDefault, rpc::ReplyKey};
 
 /// What a binding holds of what it has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(crate) struct Streams {
     pub(crate) downstream: Downstream,
 }
 
-impl Empty for Streams {
+impl StaticDefault for Streams {
     const EMPTY: &'static Self = &Self {
         let_go: VecDeque::new(),
         unanswered: VecDeque::new(),

@@ -2,26 +2,26 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use crate::{collections::Empty, protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
+use crate::{collections::StaticDefault, protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
 
 /// What clients listen to, by the request that asked for it. Its id stays taken while the subscription lives.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions {
     pub(crate) active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
     /// What is left to the application, which alone knows the tasks that are named.
-    pub(crate) asked: BTreeMap<ReplyKey, Asked>,
+    pub(crate) asked: BTreeMap<ReplyKey, PendingSubscription>,
 }
 
 /// A subscription that is left to the application.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingSubscription {
     pub(crate) id: RequestId,
     pub(crate) filter: SubscriptionFilter,
     /// What is kept of what the request says of itself, in bytes.
     pub(crate) described: usize,
 }
 
-impl Empty for Subscriptions {
+impl StaticDefault for Subscriptions {
     const EMPTY: &'static Self = &Self { active: BTreeMap::new(), asked: BTreeMap::new() };
 }
 

@@ -3,9 +3,9 @@
 use alloc::{boxed::Box, sync::Arc};
 
 use crate::{
-    collections::Empty,
+    collections::StaticDefault,
     connection::{
-        state::{input_round::Question, stateless_request::Modern},
+        state::{input_round::InputRequestRef, stateless_request::StatelessRequest},
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
@@ -30,10 +30,10 @@ pub(crate) enum CallTag {
     Handshake,
     /// `server/discover`, in this revision, for the first time or again.
     Probe { version: ProtocolVersion, again: bool },
-    /// A ping of [`Pings`].
+    /// A ping of [`KeepaliveState`].
     Keepalive,
     /// `tasks/cancel` for a task that nobody wants any more.
-    Farewell,
+    CancelTask,
     /// The application's.
     User {
         method: Option<Method>,
@@ -92,11 +92,11 @@ pub(crate) struct RequestTag {
     /// `logging/setLevel`: what to set when it is answered with a result.
     pub(crate) level: Option<LoggingLevel>,
     /// What a request of the modern era says of itself.
-    pub(crate) modern: Option<Box<Modern>>,
+    pub(crate) modern: Option<Box<StatelessRequest>>,
     /// The distributed trace that it belongs to.
     pub(crate) trace: Option<Box<TraceContext>>,
     /// It came as part of a result, and its answer goes into the next request.
-    pub(crate) question: Option<Question>,
+    pub(crate) question: Option<InputRequestRef>,
     /// How it came in, if the binding knows more of that than a pipe does.
     pub(crate) arrival: Option<Arc<Arrival>>,
 }
@@ -129,7 +129,7 @@ impl RequestTag {
 /// The first id of ours. Some peers take 0 for no id at all.
 pub(crate) const FIRST_ID: u64 = 1;
 
-impl Empty for Outgoing<CallTag> {
+impl StaticDefault for Outgoing<CallTag> {
     const EMPTY: &'static Self = &Self::new(FIRST_ID);
 }
 

@@ -16,7 +16,7 @@ pub(crate) const WHILE_ASKED: u32 = 4;
 
 /// What is known of the task that a call has become.
 #[derive(Clone, Debug)]
-pub(crate) struct Pursuit {
+pub(crate) struct TaskPoller {
     pub(crate) task: String,
     /// Nobody else knows of it: it is not to outlive the call.
     pub(crate) is_own: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Pursuit {
     pub(crate) questions: TaskQuestions,
 }
 
-impl Pursuit {
+impl TaskPoller {
     pub(crate) fn new(task: String, since: Timestamp) -> Self {
         Self { task, is_own: true, since, ttl: None, interval: None, failures: 0, questions: TaskQuestions::default() }
     }
@@ -86,14 +86,14 @@ impl Pursuit {
 }
 
 /// What a task says of itself that concerns its pursuit.
-pub(crate) struct Heard {
+pub(crate) struct TaskStatusUpdate {
     pub(crate) task: Option<String>,
     pub(crate) status: TaskStatus,
     pub(crate) ttl: Option<Duration>,
     pub(crate) interval: Option<Duration>,
 }
 
-impl Heard {
+impl TaskStatusUpdate {
     /// Lenient: a task that says less than it should can be pursued all the same.
     pub(crate) fn read(task: &RawJson<'_>) -> Option<Self> {
         let status: String = task.member("status")?.decode().ok()?;

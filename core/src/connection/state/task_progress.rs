@@ -2,14 +2,14 @@
 
 use alloc::collections::VecDeque;
 
-use crate::{collections::Rare, rpc::CallId};
+use crate::{collections::LazyBox, rpc::CallId};
 
 /// Calls that were answered with a task, and the task. Its id may be as long as the peer likes, so it is kept as a number:
 /// should two of them ever have the same, one is not followed to its end.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Followed(pub(crate) Rare<VecDeque<(CallId, u64)>>);
+pub(crate) struct TaskProgressTable(pub(crate) LazyBox<VecDeque<(CallId, u64)>>);
 
-impl Followed {
+impl TaskProgressTable {
     pub(crate) fn contains(&self, call: CallId) -> bool {
         self.0.iter().any(|(followed, _)| *followed == call)
     }
@@ -21,7 +21,7 @@ impl Followed {
     }
 
     pub(crate) fn clear(&mut self) {
-        self.0 = Rare::default();
+        self.0 = LazyBox::default();
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -68,15 +68,15 @@ impl fmt::Debug for Action {
 
 /// What an exchange is for.
 #[derive(Clone, Debug)]
-pub(super) enum Job {
+pub(super) enum Purpose {
     /// A message of ours.
-    Post(Post),
+    Post(PostRequest),
     /// The rest of the answer to a message of ours.
-    Resume(Post),
+    Resume(PostRequest),
     /// What the server says without being asked.
-    Listen(Flow),
+    Listen(BodyState),
     /// The stream of the transport of 2024-11-05; and, until it is known that there is one, what made us look for it.
-    Old(Option<Box<Why>>),
+    Old(Option<Box<ResumeInfo>>),
     /// The end of the session with this name.
     Farewell(HeaderValue),
     /// Nothing more: what came of it is known, or is somebody else's job now.
@@ -85,7 +85,7 @@ pub(super) enum Job {
 
 /// A message of ours that was, or is to be, sent.
 #[derive(Clone, Debug)]
-pub(super) struct Post {
+pub(super) struct PostRequest {
     pub(super) body: Arc<[u8]>,
     pub(super) kind: Kind,
     /// What it says in headers, if it is one of the modern era.
@@ -93,7 +93,7 @@ pub(super) struct Post {
     pub(super) asked: Option<Asked>,
     /// It was refused for something that has been seen to since: it is not sent a third time.
     pub(super) again: bool,
-    pub(super) flow: Flow,
+    pub(super) flow: BodyState,
 }
 
 /// Which kind of message.
@@ -120,7 +120,7 @@ pub(super) struct Asked {
 
 /// How far a stream was read, over all exchanges that carried it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Flow {
+pub(super) struct BodyState {
     /// The id to come back with.
     pub(super) last_id: String,
     /// How long the server wants to be left alone before that.
@@ -131,16 +131,16 @@ pub(super) struct Flow {
 
 /// Why the transport of 2024-11-05 is tried: what became of `initialize`, and that message.
 #[derive(Clone, Debug)]
-pub(super) struct Why {
-    pub(super) post: Post,
-    pub(super) refused: Refused,
+pub(super) struct ResumeInfo {
+    pub(super) post: PostRequest,
+    pub(super) refused: Rejection,
     /// It has been looked for before.
     pub(super) again: bool,
 }
 
 /// A response that is no answer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Refused {
+pub(super) struct Rejection {
     pub(super) status: u16,
     pub(super) challenges: Vec<String>,
     /// What `Retry-After` says, in seconds.
@@ -150,7 +150,7 @@ pub(super) struct Refused {
 
 /// How far the response is.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum ExchangeState {
     /// Nothing of it is there.
     Sent,
     /// One JSON text.
@@ -158,17 +158,17 @@ pub(super) enum Stage {
     /// A stream of events.
     Events(SseDecoder),
     /// Something else, and why.
-    Refused(Refused),
+    Refused(Rejection),
     /// Somebody is to prove something first.
-    Proving(Refused),
+    Proving(Rejection),
     /// What was waited for has come. So many more bytes may follow, until then.
     Over { until: Timestamp, left: usize },
 }
 
 #[derive(Debug)]
 pub(super) struct Exchange {
-    pub(super) job: Job,
-    pub(super) stage: Stage,
+    pub(super) purpose: Purpose,
+    pub(super) stage: ExchangeState,
     pub(super) uri: Uri,
     pub(super) redirects: u32,
     /// The session that the request names.
@@ -179,7 +179,7 @@ pub(super) struct Exchange {
     pub(super) until: Option<Timestamp>,
 }
 
-impl Stage {
+impl ExchangeState {
     /// Bytes of the response that are kept.
     pub(super) fn bytes(&self) -> usize {
         match self {
@@ -194,13 +194,13 @@ impl Stage {
 impl Exchange {
     /// Whether it is not known yet what comes of it.
     pub(super) const fn is_to_be_heard_of(&self) -> bool {
-        matches!((&self.job, &self.stage), (Job::Listen(_), Stage::Sent | Stage::Proving(_)))
+        matches!((&self.purpose, &self.stage), (Purpose::Listen(_), ExchangeState::Sent | ExchangeState::Proving(_)))
     }
 }
 
-impl Job {
+impl Purpose {
     /// The message that it is about.
-    pub(super) const fn post(&self) -> Option<&Post> {
+    pub(super) const fn post(&self) -> Option<&PostRequest> {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(post),
             Self::Listen(_) | Self::Old(_) | Self::Farewell(_) | Self::Done => None,
@@ -212,7 +212,7 @@ impl Job {
         self.post()?.asked.as_ref()
     }
 
-    pub(super) const fn flow(&mut self) -> Option<&mut Flow> {
+    pub(super) const fn flow(&mut self) -> Option<&mut BodyState> {
         match self {
             Self::Post(post) | Self::Resume(post) => Some(&mut post.flow),
             Self::Listen(flow) => Some(flow),

@@ -9,8 +9,8 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
 
 use super::{
     Action, Client, ExchangeId,
-    exchange::{Exchange, Job, Kind, Stage},
-    machine::Way,
+    exchange::{Exchange, ExchangeState, Kind, Purpose},
+    machine::Transport,
     refusal::{error_of, refused},
 };
 use crate::{
@@ -26,7 +26,8 @@ use crate::{
 
 impl Client {
     pub(super) fn head(&mut self, id: ExchangeId, head: &Parts) {
-        let Some(exchange) = self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.stage, Stage::Sent))
+        let Some(exchange) =
+            self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.stage, ExchangeState::Sent))
         else {
             return;
         };
@@ -41,33 +42,33 @@ impl Client {
         if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) && self.options.proves {
             let refused = refused(head);
             let challenges = refused.challenges.clone();
-            exchange.stage = Stage::Proving(refused);
+            exchange.stage = ExchangeState::Proving(refused);
             return self.ask(Action::Prove { exchange: id, status: status.as_u16(), challenges });
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
-        match &exchange.job {
-            Job::Farewell(_) => self.dismiss(id),
-            Job::Listen(_) | Job::Resume(_) | Job::Old(_) if has_events => self.read_events(id),
-            Job::Post(post) if status.is_success() => {
-                let answered_here = post.asked.is_some() && matches!(self.way, Way::Streamable);
+        match &exchange.purpose {
+            Purpose::Farewell(_) => self.dismiss(id),
+            Purpose::Listen(_) | Purpose::Resume(_) | Purpose::Old(_) if has_events => self.read_events(id),
+            Purpose::Post(post) if status.is_success() => {
+                let answered_here = post.asked.is_some() && matches!(self.transport, Transport::Streamable);
                 if !answered_here {
                     self.accepted(id);
                 } else if media::is(&head.headers, JSON) {
-                    exchange.stage = Stage::Whole(Vec::new());
+                    exchange.stage = ExchangeState::Whole(Vec::new());
                 } else if has_events {
                     self.read_events(id);
                 } else {
                     self.fail(id, Failure::NoAnswer);
                 }
             }
-            Job::Post(_) | Job::Listen(_) | Job::Resume(_)
+            Purpose::Post(_) | Purpose::Listen(_) | Purpose::Resume(_)
                 if status == StatusCode::NOT_FOUND && exchange.sent_in.is_some() =>
             {
                 self.session_lost(id);
             }
-            Job::Listen(_) | Job::Resume(_) => self.not_resumed(id, head),
-            Job::Post(_) | Job::Old(_) => exchange.stage = Stage::Refused(refused(head)),
-            Job::Done => {}
+            Purpose::Listen(_) | Purpose::Resume(_) => self.not_resumed(id, head),
+            Purpose::Post(_) | Purpose::Old(_) => exchange.stage = ExchangeState::Refused(refused(head)),
+            Purpose::Done => {}
         }
     }
 
@@ -75,8 +76,8 @@ impl Client {
     fn read_events(&mut self, id: ExchangeId) {
         let limit = self.conn.settings().limits.frame_bytes;
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let last_id = exchange.job.flow().map(|flow| flow.last_id.clone()).unwrap_or_default();
-        exchange.stage = Stage::Events(SseDecoder::resuming(limit, last_id));
+        let last_id = exchange.purpose.flow().map(|flow| flow.last_id.clone()).unwrap_or_default();
+        exchange.stage = ExchangeState::Events(SseDecoder::resuming(limit, last_id));
     }
 
     pub(super) fn body(&mut self, id: ExchangeId, chunk: &[u8]) {
@@ -88,29 +89,29 @@ impl Client {
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         match &mut exchange.stage {
-            Stage::Sent => {}
-            Stage::Whole(body) if body.len().saturating_add(chunk.len()) > limit => {
+            ExchangeState::Sent => {}
+            ExchangeState::Whole(body) if body.len().saturating_add(chunk.len()) > limit => {
                 self.fail(id, Failure::TooLarge);
                 self.abort(id);
             }
-            Stage::Whole(body) => body.extend_from_slice(chunk),
-            Stage::Refused(refused) | Stage::Proving(refused) => {
+            ExchangeState::Whole(body) => body.extend_from_slice(chunk),
+            ExchangeState::Refused(refused) | ExchangeState::Proving(refused) => {
                 let room = shown.saturating_sub(refused.body.len());
                 refused.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
-                if chunk.len() > room && matches!(exchange.stage, Stage::Refused(_)) {
+                if chunk.len() > room && matches!(exchange.stage, ExchangeState::Refused(_)) {
                     // The beginning is enough.
-                    if let Some(Exchange { job, stage: Stage::Refused(refused), .. }) = self.abort(id) {
-                        self.refused(job, refused);
+                    if let Some(Exchange { purpose, stage: ExchangeState::Refused(refused), .. }) = self.abort(id) {
+                        self.refused(purpose, refused);
                     }
                 }
             }
-            Stage::Over { left, .. } => {
+            ExchangeState::Over { left, .. } => {
                 *left = left.saturating_sub(chunk.len());
                 if *left == 0 {
                     self.abort(id);
                 }
             }
-            Stage::Events(_) => self.events(id, chunk),
+            ExchangeState::Events(_) => self.events(id, chunk),
         }
     }
 
@@ -118,7 +119,7 @@ impl Client {
     /// answers nothing is one of two at most, and has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
         let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
-        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.job.asked().is_some()) else {
+        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.asked().is_some()) else {
             return true;
         };
         let others = self.exchanges.len().saturating_sub(1).saturating_mul(largest);
@@ -130,7 +131,9 @@ impl Client {
 
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        let Stage::Events(mut decoder) = core::mem::replace(&mut exchange.stage, Stage::Sent) else { return };
+        let ExchangeState::Events(mut decoder) = core::mem::replace(&mut exchange.stage, ExchangeState::Sent) else {
+            return;
+        };
         let mut news = false;
         // Whoever takes the exchange away or gives it another stage has no use for the rest.
         while let Some(event) = decoder.next_event(&mut chunk) {
@@ -139,13 +142,14 @@ impl Client {
                 Ok(event) => self.event(id, event.kind, event.data),
                 Err(_) => self.too_large(id),
             }
-            let reads_on = self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.stage, Stage::Sent));
+            let reads_on =
+                self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.stage, ExchangeState::Sent));
             if !reads_on {
                 return;
             }
         }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        if let Some(flow) = exchange.job.flow() {
+        if let Some(flow) = exchange.purpose.flow() {
             // It has the id that the decoder had before this chunk.
             if flow.last_id != decoder.last_id() {
                 news = true;
@@ -155,13 +159,13 @@ impl Client {
             flow.retry = decoder.retry().or(flow.retry);
             flow.attempts = if news { 0 } else { flow.attempts };
         }
-        exchange.stage = Stage::Events(decoder);
+        exchange.stage = ExchangeState::Events(decoder);
     }
 
     fn event(&mut self, id: ExchangeId, kind: &str, data: &[u8]) {
-        let trial = matches!(self.exchanges.get(&id), Some(Exchange { job: Job::Old(Some(_)), .. }));
+        let trial = matches!(self.exchanges.get(&id), Some(Exchange { purpose: Purpose::Old(Some(_)), .. }));
         match kind {
-            "endpoint" if matches!(self.exchanges.get(&id), Some(Exchange { job: Job::Old(_), .. })) => {
+            "endpoint" if matches!(self.exchanges.get(&id), Some(Exchange { purpose: Purpose::Old(_), .. })) => {
                 self.endpoint(id, data);
             }
             // The first event has to say where messages go.
@@ -175,9 +179,9 @@ impl Client {
     /// A message has come.
     fn deliver(&mut self, id: ExchangeId, data: &[u8]) {
         let Some(exchange) = self.exchanges.get(&id) else { return };
-        let asked = exchange.job.asked().cloned();
-        let modern = exchange.job.is_modern();
-        let opens = exchange.job.post().is_some_and(|post| post.kind == Kind::Initialize);
+        let asked = exchange.purpose.asked().cloned();
+        let modern = exchange.purpose.is_modern();
+        let opens = exchange.purpose.post().is_some_and(|post| post.kind == Kind::Initialize);
         let before = self.conn.phase();
         let mut named = Vec::new();
         let mut text = data;
@@ -188,7 +192,7 @@ impl Client {
                 text = &named;
             }
             if modern && code == ErrorCode::HEADER_MISMATCH {
-                let post = self.exchanges.get(&id).and_then(|exchange| exchange.job.post()).cloned();
+                let post = self.exchanges.get(&id).and_then(|exchange| exchange.purpose.post()).cloned();
                 if post.is_some_and(|post| self.refresh(&post, text)) {
                     return self.dismiss(id);
                 }
@@ -225,7 +229,7 @@ impl Client {
     }
 
     fn too_large(&mut self, id: ExchangeId) {
-        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.job.asked().is_some());
+        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.asked().is_some());
         if waits {
             self.fail(id, Failure::TooLarge);
             self.abort(id);
@@ -237,33 +241,33 @@ impl Client {
     /// A response is complete, or what carried it has broken.
     pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
-        match core::mem::replace(&mut exchange.stage, Stage::Sent) {
-            Stage::Over { .. } => {
+        match core::mem::replace(&mut exchange.stage, ExchangeState::Sent) {
+            ExchangeState::Over { .. } => {
                 self.exchanges.remove(&id);
             }
             // Whoever is asked for a proof decides.
-            proving @ Stage::Proving(_) => exchange.stage = proving,
-            Stage::Whole(body) if broken.is_none() => {
+            proving @ ExchangeState::Proving(_) => exchange.stage = proving,
+            ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);
-                let Some(Exchange { job, .. }) = self.exchanges.remove(&id) else { return };
-                self.unanswered(&job, Failure::NoAnswer);
+                let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) else { return };
+                self.unanswered(&purpose, Failure::NoAnswer);
             }
-            Stage::Whole(_) | Stage::Sent => {
+            ExchangeState::Whole(_) | ExchangeState::Sent => {
                 let why = broken.unwrap_or_else(|| "the response ended before it began".to_string());
                 self.broken(id, why);
             }
-            Stage::Refused(refused) => {
-                if let Some(Exchange { job, .. }) = self.exchanges.remove(&id) {
-                    self.refused(job, refused);
+            ExchangeState::Refused(refused) => {
+                if let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) {
+                    self.refused(purpose, refused);
                 }
             }
-            Stage::Events(_) => self.stream_ended(id),
+            ExchangeState::Events(_) => self.stream_ended(id),
         }
     }
 
     /// There is no answer to what a job asked for.
-    pub(super) fn unanswered(&mut self, job: &Job, failure: Failure) {
-        if let Some(asked) = job.asked()
+    pub(super) fn unanswered(&mut self, purpose: &Purpose, failure: Failure) {
+        if let Some(asked) = purpose.asked()
             && self.conn.awaits(asked.id)
         {
             self.conn.fail(asked.call, failure);
@@ -271,8 +275,8 @@ impl Client {
     }
 
     pub(super) fn fail(&mut self, id: ExchangeId, failure: Failure) {
-        if let Some(job) = self.relieve(id) {
-            self.unanswered(&job, failure);
+        if let Some(purpose) = self.relieve(id) {
+            self.unanswered(&purpose, failure);
         }
     }
 }

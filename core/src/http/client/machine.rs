@@ -13,7 +13,7 @@ use http::{HeaderValue, Uri, response::Parts};
 
 use super::{
     Action, ExchangeId, Options,
-    exchange::{Asked, Exchange, Flow, Job, Kind, Post, Stage},
+    exchange::{Asked, BodyState, Exchange, ExchangeState, Kind, PostRequest, Purpose},
     refresh::Refreshes,
     tools::Tools,
 };
@@ -46,13 +46,13 @@ pub struct Client {
     actions: VecDeque<Action>,
     pub(super) exchanges: BTreeMap<ExchangeId, Exchange>,
     next: u64,
-    pub(super) way: Way,
-    pub(super) gate: Gate,
+    pub(super) transport: Transport,
+    pub(super) gate: SendGate,
     /// What the server calls the session, if it has given it a name.
     pub(super) session: Option<HeaderValue>,
     /// Messages that wait for a session.
-    pub(super) held: VecDeque<Post>,
-    pub(super) pauses: Vec<Pause>,
+    pub(super) held: VecDeque<PostRequest>,
+    pub(super) pauses: Vec<RetryTimer>,
     /// The server has no stream for what it says without being asked, or none worth trying.
     pub(super) deaf: bool,
     pub(super) tools: Tools,
@@ -70,7 +70,7 @@ impl fmt::Debug for Client {
 
 /// Which transport.
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum Transport {
     Streamable,
     /// That of 2024-11-05, and where messages go.
     Old(Uri),
@@ -78,7 +78,7 @@ pub(super) enum Way {
 
 /// Whether messages may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Gate {
+pub(super) enum SendGate {
     Open,
     /// This is to go next, and everything else is held back.
     Until(Kind),
@@ -97,9 +97,9 @@ pub(super) enum Gate {
 
 /// Something that is taken up later.
 #[derive(Debug)]
-pub(super) struct Pause {
+pub(super) struct RetryTimer {
     pub(super) at: Timestamp,
-    pub(super) job: Job,
+    pub(super) purpose: Purpose,
 }
 
 /// What a client holds right now.
@@ -145,8 +145,8 @@ impl Client {
             actions: VecDeque::new(),
             exchanges: BTreeMap::new(),
             next: 1,
-            way: Way::Streamable,
-            gate: Gate::Open,
+            transport: Transport::Streamable,
+            gate: SendGate::Open,
             session: None,
             held: VecDeque::new(),
             pauses: Vec::new(),
@@ -191,23 +191,23 @@ impl Client {
     pub fn handle_timeout(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
-        if matches!(self.gate, Gate::Listening { until, .. } if until <= now) {
+        if matches!(self.gate, SendGate::Listening { until, .. } if until <= now) {
             self.let_go();
         }
         self.pump();
         while let Some(due) = self.pauses.iter().position(|pause| pause.at <= now) {
-            let Pause { job, .. } = self.pauses.remove(due);
-            self.start(job, self.options.url.clone(), 0);
+            let RetryTimer { purpose, .. } = self.pauses.remove(due);
+            self.start(purpose, self.options.url.clone(), 0);
         }
         let late = |exchange: &Exchange| match exchange.stage {
-            Stage::Over { until, .. } => until <= now,
-            Stage::Proving(_) => false,
+            ExchangeState::Over { until, .. } => until <= now,
+            ExchangeState::Proving(_) => false,
             _ => exchange.until.is_some_and(|until| until <= now),
         };
         let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
         for id in late {
             self.abort(id);
-            if self.gate == Gate::Initialized(id) {
+            if self.gate == SendGate::Initialized(id) {
                 // As after a failure: whether the server has heard of it is not known, and what waits for it is not to wait on.
                 self.open_gate();
             }
@@ -233,10 +233,10 @@ impl Client {
     /// What was asked for with [`Action::Prove`] is there: the request is made again.
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
-        if let Some(Exchange { stage: Stage::Proving(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { job, uri, redirects, until, .. }) = self.abort(exchange)
+        if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
+            && let Some(Exchange { purpose, uri, redirects, until, .. }) = self.abort(exchange)
         {
-            self.start_again(exchange, until, job, uri, redirects);
+            self.start_again(exchange, until, purpose, uri, redirects);
         }
         self.pump();
     }
@@ -244,10 +244,10 @@ impl Client {
     /// What was asked for with [`Action::Prove`] is not to be had: the request fails.
     pub fn give_up(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.clock = self.clock.max(now);
-        if let Some(Exchange { stage: Stage::Proving(_), .. }) = self.exchanges.get(&exchange)
-            && let Some(Exchange { job, stage: Stage::Proving(refused), .. }) = self.abort(exchange)
+        if let Some(Exchange { stage: ExchangeState::Proving(_), .. }) = self.exchanges.get(&exchange)
+            && let Some(Exchange { purpose, stage: ExchangeState::Proving(refused), .. }) = self.abort(exchange)
         {
-            self.refused(job, refused);
+            self.refused(purpose, refused);
         }
         self.pump();
     }
@@ -287,16 +287,16 @@ impl Client {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
         let pauses = self.pauses.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
         let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.stage {
-            Stage::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
+            ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
             // Whoever is asked for a proof decides.
-            Stage::Proving(_) => None,
-            _ if matches!(exchange.job, Job::Farewell(_)) => {
+            ExchangeState::Proving(_) => None,
+            _ if matches!(exchange.purpose, Purpose::Farewell(_)) => {
                 exchange.until.map(|at| Deadline { at, wake: Wake::Farewell })
             }
             _ => exchange.until.map(|at| Deadline { at, wake: Wake::Accept }),
         });
         let gate = match self.gate {
-            Gate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Silence }),
+            SendGate::Listening { until, .. } => Some(Deadline { at: until, wake: Wake::Silence }),
             _ => None,
         };
         exchanges.chain(pauses).chain(connection).chain(gate).min_by_key(|deadline| deadline.at)
@@ -316,8 +316,9 @@ impl Client {
     /// the old transport.
     #[must_use]
     pub fn is_listening(&self) -> bool {
-        let listens =
-            |it: &Exchange| matches!((&it.job, &it.stage), (Job::Listen(_) | Job::Old(None), Stage::Events(_)));
+        let listens = |it: &Exchange| {
+            matches!((&it.purpose, &it.stage), (Purpose::Listen(_) | Purpose::Old(None), ExchangeState::Events(_)))
+        };
         self.exchanges.values().any(listens)
     }
 
@@ -329,14 +330,14 @@ impl Client {
     /// one has another id.
     #[must_use]
     pub fn call_on(&self, exchange: ExchangeId) -> Option<CallId> {
-        self.exchanges.get(&exchange)?.job.asked().map(|asked| asked.call)
+        self.exchanges.get(&exchange)?.purpose.asked().map(|asked| asked.call)
     }
 
     /// The exchange that carries a call now: the other direction of [`call_on`](Self::call_on). `None` while the request waits
     /// to be sent, between two exchanges, and for calls that have ended. Looks at each exchange in the worst case.
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
-        let carries = |exchange: &Exchange| exchange.job.asked().is_some_and(|asked| asked.call == call);
+        let carries = |exchange: &Exchange| exchange.purpose.asked().is_some_and(|asked| asked.call == call);
         self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| *id)
     }
 
@@ -358,7 +359,7 @@ impl Client {
 
     /// Takes from the connection what it has, and sends what may go.
     pub(super) fn pump(&mut self) {
-        if let Gate::Listening { stream, .. } = self.gate
+        if let SendGate::Listening { stream, .. } = self.gate
             && !self.exchanges.get(&stream).is_some_and(Exchange::is_to_be_heard_of)
         {
             self.let_go();
@@ -371,9 +372,9 @@ impl Client {
                 return self.wind_down();
             }
             let may_go = match self.gate {
-                Gate::Open => self.makes_room(),
-                Gate::Until(_) => true,
-                Gate::Handshake | Gate::Initialized(_) | Gate::Listening { .. } => false,
+                SendGate::Open => self.makes_room(),
+                SendGate::Until(_) => true,
+                SendGate::Handshake | SendGate::Initialized(_) | SendGate::Listening { .. } => false,
             };
             if !may_go {
                 return;
@@ -413,15 +414,19 @@ impl Client {
         while self.conn.poll_transmit(&mut self.frame).is_some() {
             self.frame.clear();
         }
-        let others: Vec<_> =
-            self.exchanges.iter().filter(|(_, it)| !matches!(it.job, Job::Farewell(_))).map(|(id, _)| *id).collect();
+        let others: Vec<_> = self
+            .exchanges
+            .iter()
+            .filter(|(_, it)| !matches!(it.purpose, Purpose::Farewell(_)))
+            .map(|(id, _)| *id)
+            .collect();
         for id in others {
             self.abort(id);
         }
         self.pauses.clear();
         self.held.clear();
         if let Some(session) = self.session.take() {
-            let id = self.start(Job::Farewell(session), self.options.url.clone(), 0);
+            let id = self.start(Purpose::Farewell(session), self.options.url.clone(), 0);
             if let Some(exchange) = self.exchanges.get_mut(&id) {
                 exchange.until = Some(self.clock + self.options.limits.farewell);
             }
@@ -429,16 +434,16 @@ impl Client {
     }
 
     /// Makes a request.
-    pub(super) fn start(&mut self, job: Job, uri: Uri, redirects: u32) -> ExchangeId {
+    pub(super) fn start(&mut self, purpose: Purpose, uri: Uri, redirects: u32) -> ExchangeId {
         let id = ExchangeId(self.next);
         self.next += 1;
-        let request = self.request(&job, &uri);
+        let request = self.request(&purpose, &uri);
         let sent_in = request.headers().get(&SESSION_ID).cloned();
         self.actions.push_back(Action::Request { exchange: id, request });
         let accepts = |kind| matches!(kind, Kind::Initialized | Kind::Notification | Kind::Response);
-        let is_no_request = matches!(&job, Job::Post(post) if accepts(post.kind));
+        let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));
         let until = is_no_request.then(|| self.clock + self.options.limits.accept);
-        let exchange = Exchange { job, stage: Stage::Sent, uri, redirects, sent_in, session: None, until };
+        let exchange = Exchange { purpose, stage: ExchangeState::Sent, uri, redirects, sent_in, session: None, until };
         self.exchanges.insert(id, exchange);
         id
     }
@@ -448,16 +453,16 @@ impl Client {
         &mut self,
         old: ExchangeId,
         until: Option<Timestamp>,
-        job: Job,
+        purpose: Purpose,
         uri: Uri,
         redirects: u32,
     ) {
-        let id = self.start(job, uri, redirects);
+        let id = self.start(purpose, uri, redirects);
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             exchange.until = exchange.until.or(until);
         }
         match &mut self.gate {
-            Gate::Initialized(waits) | Gate::Listening { stream: waits, .. } if *waits == old => *waits = id,
+            SendGate::Initialized(waits) | SendGate::Listening { stream: waits, .. } if *waits == old => *waits = id,
             _ => {}
         }
     }
@@ -479,10 +484,10 @@ impl Client {
     }
 
     /// Takes the job of an exchange that is not over, but has nothing more to do with it.
-    pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Job> {
-        let job = core::mem::replace(&mut self.exchanges.get_mut(&id)?.job, Job::Done);
+    pub(super) fn relieve(&mut self, id: ExchangeId) -> Option<Purpose> {
+        let purpose = core::mem::replace(&mut self.exchanges.get_mut(&id)?.purpose, Purpose::Done);
         self.dismiss(id);
-        Some(job)
+        Some(purpose)
     }
 
     pub(super) fn ask(&mut self, action: Action) {
@@ -493,7 +498,7 @@ impl Client {
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
         if let Some(exchange) = self.exchanges.get_mut(&id) {
             let until = self.clock + self.options.limits.linger;
-            exchange.stage = Stage::Over { until, left: self.options.limits.error_bytes };
+            exchange.stage = ExchangeState::Over { until, left: self.options.limits.error_bytes };
         }
     }
 
@@ -501,12 +506,12 @@ impl Client {
     pub(super) fn sweep(&mut self) {
         let conn = &self.conn;
         let lost = |asked: Option<&Asked>| asked.is_some_and(|asked| !conn.awaits(asked.id));
-        self.pauses.retain(|pause| !lost(pause.job.asked()));
+        self.pauses.retain(|pause| !lost(pause.purpose.asked()));
         self.held.retain(|post| !lost(post.asked.as_ref()));
         let over: Vec<_> = self
             .exchanges
             .iter()
-            .filter(|(_, it)| !matches!(it.stage, Stage::Over { .. }) && lost(it.job.asked()))
+            .filter(|(_, it)| !matches!(it.stage, ExchangeState::Over { .. }) && lost(it.purpose.asked()))
             .map(|(id, _)| *id)
             .collect();
         for id in over {
@@ -516,9 +521,9 @@ impl Client {
     }
 
     /// Takes up a stream later, or hands the job back if it is not worth it.
-    pub(super) fn pause(&mut self, mut job: Job) -> Option<Job> {
+    pub(super) fn pause(&mut self, mut purpose: Purpose) -> Option<Purpose> {
         let limits = &self.options.limits;
-        let Some(flow) = job.flow().filter(|flow| flow.attempts < limits.attempts) else { return Some(job) };
+        let Some(flow) = purpose.flow().filter(|flow| flow.attempts < limits.attempts) else { return Some(purpose) };
         flow.attempts += 1;
         let pause = match flow.retry {
             Some(retry) => retry.min(limits.longest_pause),
@@ -531,14 +536,15 @@ impl Client {
                 pause - (pause / 4).mul_f64(f64::from((self.random >> 40) as u32) / f64::from(1_u32 << 24))
             }
         };
-        self.pauses.push(Pause { at: self.clock + pause, job });
+        self.pauses.push(RetryTimer { at: self.clock + pause, purpose });
         None
     }
 
     /// Opens a stream for what the server says without being asked.
     pub(super) fn listen(&mut self) -> Option<ExchangeId> {
-        let may = self.options.listen && !self.deaf && self.is_session() && matches!(self.way, Way::Streamable);
-        may.then(|| self.start(Job::Listen(Flow::default()), self.options.url.clone(), 0))
+        let may =
+            self.options.listen && !self.deaf && self.is_session() && matches!(self.transport, Transport::Streamable);
+        may.then(|| self.start(Purpose::Listen(BodyState::default()), self.options.url.clone(), 0))
     }
 
     /// Whether the handshake has led to a session.

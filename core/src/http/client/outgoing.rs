@@ -6,8 +6,8 @@ use http::{HeaderName, HeaderValue, Method as Verb, Request, Uri, header};
 
 use super::{
     Client,
-    exchange::{Asked, Flow, Job, Kind, Post},
-    machine::{Gate, Way},
+    exchange::{Asked, BodyState, Kind, PostRequest, Purpose},
+    machine::{SendGate, Transport},
 };
 use crate::{
     connection::{Failure, Route},
@@ -59,36 +59,36 @@ impl Client {
             Message::Response { .. } | Message::Error { .. } => (Kind::Response, None, None),
         };
         let again = asked.as_ref().is_some_and(|asked| self.refreshes.has(asked.call));
-        let post = Post { body: Arc::from(frame), kind, mirrored, asked, again, flow: Flow::default() };
+        let post = PostRequest { body: Arc::from(frame), kind, mirrored, asked, again, flow: BodyState::default() };
         match self.gate {
-            Gate::Until(next) if next != kind => self.held.push_back(post),
-            Gate::Until(Kind::Initialize) => {
-                self.gate = Gate::Handshake;
+            SendGate::Until(next) if next != kind => self.held.push_back(post),
+            SendGate::Until(Kind::Initialize) => {
+                self.gate = SendGate::Handshake;
                 self.post(post);
             }
             _ => self.post(post),
         }
     }
 
-    pub(super) fn post(&mut self, post: Post) {
+    pub(super) fn post(&mut self, post: PostRequest) {
         let kind = post.kind;
-        let uri = match &self.way {
-            Way::Streamable => self.options.url.clone(),
-            Way::Old(messages) => messages.clone(),
+        let uri = match &self.transport {
+            Transport::Streamable => self.options.url.clone(),
+            Transport::Old(messages) => messages.clone(),
         };
-        let id = self.start(Job::Post(post), uri, 0);
+        let id = self.start(Purpose::Post(post), uri, 0);
         if kind == Kind::Initialized {
-            self.gate = Gate::Initialized(id);
+            self.gate = SendGate::Initialized(id);
         }
     }
 
     /// Closes what belongs to a request that is not wanted any more. Whether the server has never heard of it.
     fn hang_up(&mut self, id: Option<u64>) -> bool {
         let is_it = |asked: Option<&Asked>| asked.is_some_and(|asked| Some(asked.id) == id);
-        self.pauses.retain(|pause| !is_it(pause.job.asked()));
+        self.pauses.retain(|pause| !is_it(pause.purpose.asked()));
         let held = self.held.len();
         self.held.retain(|post| !is_it(post.asked.as_ref()));
-        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.job.asked())).map(|(id, _)| *id);
+        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.asked())).map(|(id, _)| *id);
         let Some(id) = found else { return self.held.len() < held };
         let unheard = self.take_back(id);
         if unheard {
@@ -129,50 +129,51 @@ impl Client {
     }
 
     /// The request for a job.
-    pub(super) fn request(&self, job: &Job, uri: &Uri) -> Request<Arc<[u8]>> {
+    pub(super) fn request(&self, purpose: &Purpose, uri: &Uri) -> Request<Arc<[u8]>> {
         let mut request = Request::new(Arc::from(&[][..]));
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.options.headers.clone();
-        let accept = match job {
-            Job::Post(post) => {
+        let accept = match purpose {
+            Purpose::Post(post) => {
                 *request.method_mut() = Verb::POST;
                 *request.body_mut() = post.body.clone();
                 request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
                 Some(BOTH)
             }
-            Job::Farewell(_) | Job::Done => {
+            Purpose::Farewell(_) | Purpose::Done => {
                 *request.method_mut() = Verb::DELETE;
                 None
             }
-            Job::Resume(_) | Job::Listen(_) | Job::Old(_) => Some(EVENTS),
+            Purpose::Resume(_) | Purpose::Listen(_) | Purpose::Old(_) => Some(EVENTS),
         };
         let headers = request.headers_mut();
         if let Some(accept) = accept {
             headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
         }
-        match job {
-            Job::Post(Post { mirrored: Some(mirrored), .. }) => {
+        match purpose {
+            Purpose::Post(PostRequest { mirrored: Some(mirrored), .. }) => {
                 for (name, value) in mirrored {
                     headers.append(name, value.clone());
                 }
             }
             // They come before, or beside, anything that a session could be named for.
-            Job::Post(Post { kind: Kind::Initialize, .. }) | Job::Old(_) | Job::Done => {}
-            Job::Post(_) | Job::Resume(_) | Job::Listen(_) | Job::Farewell(_) => {
-                let session = if let Job::Farewell(session) = job { Some(session) } else { self.session.as_ref() };
+            Purpose::Post(PostRequest { kind: Kind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
+            Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::Farewell(_) => {
+                let session =
+                    if let Purpose::Farewell(session) = purpose { Some(session) } else { self.session.as_ref() };
                 if let Some(session) = session {
                     headers.insert(SESSION_ID, session.clone());
                 }
                 let version = self.conn.version().filter(|version| version.has_version_header());
-                if let (Some(version), Way::Streamable) = (version, &self.way) {
+                if let (Some(version), Transport::Streamable) = (version, &self.transport) {
                     headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
                 }
             }
         }
-        let last_id = match job {
-            Job::Resume(post) => &*post.flow.last_id,
-            Job::Listen(flow) => &*flow.last_id,
-            Job::Post(_) | Job::Old(_) | Job::Farewell(_) | Job::Done => "",
+        let last_id = match purpose {
+            Purpose::Resume(post) => &*post.flow.last_id,
+            Purpose::Listen(flow) => &*flow.last_id,
+            Purpose::Post(_) | Purpose::Old(_) | Purpose::Farewell(_) | Purpose::Done => "",
         };
         if !last_id.is_empty()
             && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())

@@ -8,7 +8,7 @@ use alloc::{
 };
 use core::time::Duration;
 
-use super::{Client, exchange::Post};
+use super::{Client, exchange::PostRequest};
 use crate::{
     codec::Frame,
     connection::Event,
@@ -62,7 +62,7 @@ impl Refreshes {
 
 impl Client {
     /// Whether an answer is a reason to look at the list of tools again, which has been begun then.
-    pub(super) fn refresh(&mut self, post: &Post, answer: &[u8]) -> bool {
+    pub(super) fn refresh(&mut self, post: &PostRequest, answer: &[u8]) -> bool {
         let call = post.asked.as_ref().filter(|asked| asked.method == Some(Method::CallTool)).map(|asked| asked.call);
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some(call), true, false) = (call, is_mismatch, post.again) else { return false };

@@ -8,8 +8,8 @@ use http::{StatusCode, header, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{Exchange, Job, Kind, Post, Refused, Why},
-    machine::{Gate, Way},
+    exchange::{Exchange, Kind, PostRequest, Purpose, Rejection, ResumeInfo},
+    machine::{SendGate, Transport},
     uri::{resolve, same_origin},
 };
 use crate::{
@@ -31,12 +31,12 @@ impl Client {
         match target {
             Some(target) => {
                 let until = exchange.until;
-                let Some(job) = self.relieve(id) else { return };
-                self.start_again(id, until, job, target, redirects);
+                let Some(purpose) = self.relieve(id) else { return };
+                self.start_again(id, until, purpose, target, redirects);
             }
             None => {
-                self.deaf |= matches!(exchange.job, Job::Listen(_));
-                if self.gate == Gate::Initialized(id) {
+                self.deaf |= matches!(exchange.purpose, Purpose::Listen(_));
+                if self.gate == SendGate::Initialized(id) {
                     self.open_gate();
                 }
                 self.fail(id, Failure::Redirected(shown(location)));
@@ -45,12 +45,12 @@ impl Client {
     }
 
     /// A response is no answer to a message.
-    pub(super) fn refused(&mut self, job: Job, refused: Refused) {
-        let Job::Post(post) = job else {
-            if let Job::Old(Some(why)) = job {
-                self.refused(Job::Post(why.post), why.refused);
+    pub(super) fn refused(&mut self, purpose: Purpose, refused: Rejection) {
+        let Purpose::Post(post) = purpose else {
+            if let Purpose::Old(Some(why)) = purpose {
+                self.refused(Purpose::Post(why.post), why.refused);
             } else {
-                self.unanswered(&job, Failure::StreamLost);
+                self.unanswered(&purpose, Failure::StreamLost);
             }
             return;
         };
@@ -59,16 +59,16 @@ impl Client {
         if post.kind == Kind::Initialize
             && is_old
             && self.options.old_transport
-            && self.gate == Gate::Open
-            && matches!(self.way, Way::Streamable)
+            && self.gate == SendGate::Open
+            && matches!(self.transport, Transport::Streamable)
         {
-            self.gate = Gate::Handshake;
+            self.gate = SendGate::Handshake;
             let url = self.options.url.clone();
-            self.start(Job::Old(Some(Box::new(Why { post, refused, again: false }))), url, 0);
+            self.start(Purpose::Old(Some(Box::new(ResumeInfo { post, refused, again: false }))), url, 0);
             return;
         }
-        if post.kind == Kind::Initialize && self.gate == Gate::Handshake {
-            self.gate = Gate::Open;
+        if post.kind == Kind::Initialize && self.gate == SendGate::Handshake {
+            self.gate = SendGate::Open;
         }
         if post.kind == Kind::Initialized {
             self.open_gate();
@@ -76,7 +76,7 @@ impl Client {
         self.refused_finally(post, refused);
     }
 
-    fn refused_finally(&mut self, post: Post, refused: Refused) {
+    fn refused_finally(&mut self, post: PostRequest, refused: Rejection) {
         let depth = self.conn.settings().limits.json_depth;
         if self.refresh(&post, &refused.body) {
             return;
@@ -90,7 +90,7 @@ impl Client {
                 self.events.extend(event);
             }
             (Some(asked), None) => {
-                let Refused { status, challenges, retry_after, body } = refused;
+                let Rejection { status, challenges, retry_after, body } = refused;
                 let body = String::from_utf8_lossy(&body).into_owned();
                 if self.conn.awaits(asked.id) {
                     self.conn.fail(asked.call, Failure::Status { status, challenges, retry_after, body });
@@ -113,19 +113,19 @@ impl Client {
             let failure = Failure::Redirected(shown(&reference));
             return self.end(CloseReason::Failed(failure));
         };
-        self.way = Way::Old(target);
-        if let Job::Old(why) = &mut exchange.job
+        self.transport = Transport::Old(target);
+        if let Purpose::Old(why) = &mut exchange.purpose
             && let Some(why) = why.take()
         {
-            self.gate = Gate::Open;
+            self.gate = SendGate::Open;
             self.post(why.post);
         }
     }
 
     /// The stream is none of the old transport: what was refused stays refused.
     pub(super) fn no_old_transport(&mut self, id: ExchangeId) {
-        if let Some(Exchange { job: Job::Old(Some(why)), .. }) = self.abort(id) {
-            self.refused(Job::Post(why.post), why.refused);
+        if let Some(Exchange { purpose: Purpose::Old(Some(why)), .. }) = self.abort(id) {
+            self.refused(Purpose::Post(why.post), why.refused);
         }
     }
 }
@@ -138,10 +138,10 @@ fn shown(reference: &str) -> String {
 /// Characters of a reference that lead nowhere. Addresses of use are shorter.
 const MOST_SHOWN: usize = 8192;
 
-pub(super) fn refused(head: &Parts) -> Refused {
+pub(super) fn refused(head: &Parts) -> Rejection {
     let challenges = head.headers.get_all(header::WWW_AUTHENTICATE).iter();
     let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
-    Refused { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
+    Rejection { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
 }
 
 /// How long the server wants to be left alone (RFC 9110, section 10.2.3), if it says so in seconds. A date means something only

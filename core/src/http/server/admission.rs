@@ -9,11 +9,11 @@ use alloc::{
 use super::{
     ExchangeId, Request, Session,
     exchange::Form,
-    session::Way,
-    target::{Kind, Work},
+    session::SessionKind,
+    target::{Kind, Target},
 };
 use crate::{
-    collections::Empty,
+    collections::StaticDefault,
     connection::Event,
     http::{
         Answer, Deadline, Wake,
@@ -44,7 +44,7 @@ pub(super) struct Queue {
     bytes: usize,
 }
 
-impl Empty for Queue {
+impl StaticDefault for Queue {
     const EMPTY: &'static Self = &Self { all: VecDeque::new(), by_id: BTreeSet::new(), len: 0, bytes: 0 };
 }
 
@@ -130,7 +130,7 @@ impl Session {
         let fits = |open: usize, most: usize| {
             if open < most { Ok(false) } else { Err(Box::new(busy("There are too many requests in this session"))) }
         };
-        if !matches!(self.kind, Way::Streams { .. }) {
+        if !matches!(self.kind, SessionKind::Streams { .. }) {
             return fits(open, limits.exchanges);
         }
         let open = open - self.queue.len();
@@ -138,8 +138,8 @@ impl Session {
             // They may be what requests in flight wait for, and are answered at once. A batch may have some of them.
             (Kind::Notification | Kind::Response | Kind::Batch, _) => fits(open, limits.exchanges.saturating_mul(2)),
             // The endpoint has forgotten a session that is to end: it ends however many requests there are.
-            (_, Work::End(_)) => Ok(false),
-            (Kind::Nothing, _) | (_, Work::Initialize) => fits(open, limits.exchanges),
+            (_, Target::End(_)) => Ok(false),
+            (Kind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
             (Kind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
             (Kind::Request, _) => {
                 let bytes = self.queue.bytes.saturating_add(request.waiting_weight());
@@ -272,7 +272,7 @@ mod tests {
         let text = wire::text(&body).expect("text");
         let outline = Outline::of(text, Message::parse(text, 10).expect("a message"));
         Request {
-            work: Work::Message(SessionId::new([0; 24])),
+            work: Target::Message(SessionId::new([0; 24])),
             kind: Kind::Request,
             principal: None,
             client: Clients::new().of(&Caller::Anybody),

@@ -8,11 +8,11 @@ use http::StatusCode;
 use super::{
     ExchangeId, Session,
     exchange::MESSAGE,
-    session::{SPARE, Way},
+    session::{SPARE, SessionKind},
 };
 use crate::{
     codec::SseText,
-    collections::Rare,
+    collections::LazyBox,
     connection::{Failure, Route, Transmit},
     http::{Answer, Deadline, Wake, answer},
     protocol::{Phase, ProtocolVersion},
@@ -32,7 +32,7 @@ impl Session {
             Route::Call(_) | Route::LetGo { .. } | Route::Unanswered => false,
         };
         match &mut self.kind {
-            Way::Modern { .. } => {
+            SessionKind::Modern { .. } => {
                 let only = self.exchanges.iter().next().map(|(id, _)| ExchangeId(id));
                 if let (Some(id), false) =
                     (only, matches!(route, Route::Call(_) | Route::LetGo { .. } | Route::Unanswered))
@@ -43,12 +43,12 @@ impl Session {
                     }
                 }
             }
-            Way::Old { stream: carrier, .. } => {
+            SessionKind::Old { stream: carrier, .. } => {
                 if let (Some(id), false) = (*carrier, matches!(route, Route::LetGo { .. } | Route::Unanswered)) {
                     self.send(id, frame, false);
                 }
             }
-            Way::Streams { streams, .. } => {
+            SessionKind::Streams { streams, .. } => {
                 let known = stream.filter(|stream| streams.all.contains(*stream));
                 match (route, known) {
                     (Route::LetGo { retry, .. }, Some(stream)) => self.let_go(stream, retry),
@@ -67,7 +67,7 @@ impl Session {
 
     /// Sends a message on a stream, whether anything carries that now or not.
     fn send_on(&mut self, stream: u64, call: Option<CallId>, frame: &mut Vec<u8>, last: bool) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         let Some(known) = streams.all.get_mut(stream) else { return };
         let carrier = known.exchange;
         if let Some(id) = carrier
@@ -80,7 +80,7 @@ impl Session {
             }
             self.open_stream(id, stream);
         }
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         let event = streams.keep(self.clock, stream, call, frame).text();
         if last {
             streams.done(stream);
@@ -96,7 +96,7 @@ impl Session {
                 self.end(id);
             }
         }
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.tidy_sometimes();
         }
     }
@@ -118,7 +118,7 @@ impl Session {
 
     /// Sends a message that belongs to no request, once there is a stream for it.
     fn send_to_anybody(&mut self, call: Option<CallId>, frame: &mut Vec<u8>) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(stream) = streams.listener() {
             return self.send_on(stream, call, frame, false);
         }
@@ -131,7 +131,7 @@ impl Session {
 
     /// Sends what waits for a stream.
     pub(super) fn send_waiting(&mut self, stream: u64) {
-        while let Way::Streams { streams, .. } = &mut self.kind
+        while let SessionKind::Streams { streams, .. } = &mut self.kind
             && let Some((call, mut message)) = streams.next_waiting()
         {
             self.send_on(stream, call, &mut message, false);
@@ -143,7 +143,7 @@ impl Session {
         if self.conn.phase() == Phase::Closed {
             return;
         }
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         let carrier = streams.all.get(stream).and_then(|known| known.exchange);
         streams.done(stream);
         match carrier.and_then(|id| Some((id, self.exchanges.get_mut(id.0)?))) {
@@ -160,7 +160,7 @@ impl Session {
             }
             None => {}
         }
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.forget_if_over(stream);
             streams.tidy_sometimes();
         }
@@ -173,16 +173,16 @@ impl Session {
         exchange.stream = Some(stream);
         exchange.stream();
         let bytes = match &self.kind {
-            Way::Streams { streams, .. } if primes => streams.prime(stream, exchange),
+            SessionKind::Streams { streams, .. } if primes => streams.prime(stream, exchange),
             // Whoever is on the way passes the head on when there is something of the body.
-            Way::Modern { .. } | Way::Streams { .. } | Way::Old { .. } => exchange.comment(),
+            SessionKind::Modern { .. } | SessionKind::Streams { .. } | SessionKind::Old { .. } => exchange.comment(),
         };
         self.wrote(id, bytes);
     }
 
     /// Closes what carries the stream of a request for now, so that its client comes back for the answer.
     fn let_go(&mut self, stream: u64, retry: Option<Duration>) {
-        let Way::Streams { streams, .. } = &self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &self.kind else { return };
         let Some(id) = streams.all.get(stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
             return;
         };
@@ -203,7 +203,8 @@ impl Session {
 
     /// Whether streams begin with an id to come back with, and say when to.
     pub(super) fn primes(&self) -> bool {
-        matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
+        matches!(self.kind, SessionKind::Streams { .. })
+            && self.conn.version().is_some_and(ProtocolVersion::primes_streams)
     }
 
     /// Answers with one message and nothing else.
@@ -223,7 +224,7 @@ impl Session {
             challenge.add_to(answer.headers_mut());
         }
         let opens = self.exchanges.get(id.0).is_some_and(|exchange| exchange.opens);
-        if let (Way::Streams { id, .. }, true) = (&self.kind, opens && self.conn.version().is_some()) {
+        if let (SessionKind::Streams { id, .. }, true) = (&self.kind, opens && self.conn.version().is_some()) {
             answer::set_session(answer.headers_mut(), id);
         }
         self.answer(id, answer);
@@ -234,9 +235,9 @@ impl Session {
         let Some((code, has_id)) = Message::error_code(frame) else { return StatusCode::OK };
         match &self.kind {
             // What cannot even be attributed was no request.
-            Way::Streams { .. } | Way::Old { .. } if has_id => StatusCode::OK,
-            Way::Streams { .. } | Way::Old { .. } => StatusCode::BAD_REQUEST,
-            Way::Modern { refused, .. } => match code {
+            SessionKind::Streams { .. } | SessionKind::Old { .. } if has_id => StatusCode::OK,
+            SessionKind::Streams { .. } | SessionKind::Old { .. } => StatusCode::BAD_REQUEST,
+            SessionKind::Modern { refused, .. } => match code {
                 ErrorCode::METHOD_NOT_FOUND => StatusCode::NOT_FOUND,
                 ErrorCode::PARSE_ERROR
                 | ErrorCode::INVALID_REQUEST
@@ -252,7 +253,7 @@ impl Session {
 
     /// There is no connection any more that could say anything.
     pub(super) fn end_all(&mut self) {
-        self.queue = Rare::default();
+        self.queue = LazyBox::default();
         let open: Vec<_> = self
             .exchanges
             .iter()
@@ -262,12 +263,12 @@ impl Session {
         for (id, is_open) in open {
             match (is_open, &self.kind) {
                 (false, _) => self.end(id),
-                (true, Way::Modern { .. }) => self.answer(id, answer::busy("The server is closing")),
+                (true, SessionKind::Modern { .. }) => self.answer(id, answer::busy("The server is closing")),
                 // It goes on elsewhere.
-                (true, Way::Streams { streams, .. }) if streams.shared => {
+                (true, SessionKind::Streams { streams, .. }) if streams.shared => {
                     self.answer(id, answer::busy("The server is closing"));
                 }
-                (true, Way::Streams { .. } | Way::Old { .. }) => self.answer(id, answer::no_session()),
+                (true, SessionKind::Streams { .. } | SessionKind::Old { .. }) => self.answer(id, answer::no_session()),
             }
         }
     }
@@ -281,7 +282,7 @@ impl Session {
         exchange.answer(answer);
         exchange.read_in = self.watch;
         self.weigh(before, after);
-        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, stream) {
+        if let (SessionKind::Streams { streams, .. }, Some(stream)) = (&mut self.kind, stream) {
             streams.all.remove(stream);
         }
         self.announce(id);
@@ -311,7 +312,7 @@ impl Session {
     pub(super) fn end(&mut self, id: ExchangeId) {
         let Some(exchange) = self.exchanges.get_mut(id.0) else { return };
         exchange.end();
-        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
+        if let (SessionKind::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
             streams.leave(stream, id);
         }
         self.announce(id);

@@ -9,7 +9,7 @@ use super::{
     Caller, Intake, Request, Session,
     clients::{Client, Clients, Holder},
     options::Options,
-    target::{Kind, Work},
+    target::{Kind, Target},
     tenants::{Activity, Room, Tenants},
 };
 use crate::{
@@ -182,15 +182,15 @@ impl<T: Clone> Endpoint<T> {
             return Err(Box::new(busy("Too much is in flight")));
         }
         let (id, old) = match &request.work {
-            Work::Modern(_) => {
+            Target::Modern(_) => {
                 self.has_room_for_request()?;
                 return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone(), &client)));
             }
-            Work::Initialize => (SessionId::new(random), false),
-            Work::OldStream => (SessionId::new(random), true),
-            Work::Message(id) | Work::Listen(id, _) => return self.known(id, request, false),
-            Work::OldMessage(id) => return self.known(id, request, true),
-            Work::End(id) => {
+            Target::Initialize => (SessionId::new(random), false),
+            Target::OldStream => (SessionId::new(random), true),
+            Target::Message(id) | Target::Listen(id, _) => return self.known(id, request, false),
+            Target::OldMessage(id) => return self.known(id, request, true),
+            Target::End(id) => {
                 let handle = self.known(id, request, false)?;
                 // From now on, nobody finds it.
                 self.forget(id);

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, heade
 
 use super::{
     options::Options,
-    target::{Surface, Work},
+    target::{Target, TransportKind},
 };
 use crate::{
     connection::ServerConfig,
@@ -24,14 +24,14 @@ use crate::{
 
 /// The revision that the header of a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Declared {
+pub(super) enum HeaderClaims {
     Nothing,
     Version(ProtocolVersion),
     /// None that is known: what it says instead.
     Unknown(Said),
 }
 
-impl Declared {
+impl HeaderClaims {
     fn by(field: Field<'_>) -> Self {
         let value = match field {
             Field::Absent => return Self::Nothing,
@@ -54,36 +54,36 @@ impl Declared {
 
 /// What a request is for, as far as its head says.
 #[derive(Clone, Debug)]
-pub(super) enum Purpose {
+pub(super) enum RequestKind {
     /// A message, in whichever era.
-    Post { session: Option<SessionId>, declared: Declared, headers: Mirrored },
+    Post { session: Option<SessionId>, declared: HeaderClaims, headers: Mirrored },
     /// Anything without a body.
-    Bare(Work),
+    Bare(Target),
     /// A message over the transport of 2024-11-05.
     OldPost(SessionId),
 }
 
-impl Purpose {
+impl RequestKind {
     /// What a request is for that may come in.
     pub(super) fn of(
-        surface: Surface,
+        surface: TransportKind,
         head: &Parts,
         fields: &Fields<'_>,
         config: &ServerConfig,
     ) -> Result<Self, Box<Answer>> {
         let legacy = serves_sessions(config);
         Ok(match (surface, &head.method) {
-            (Surface::Mcp, &Verb::POST) => post(head, fields, config)?,
-            (Surface::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
-            (Surface::Mcp, &Verb::DELETE) if legacy => {
+            (TransportKind::Mcp, &Verb::POST) => post(head, fields, config)?,
+            (TransportKind::Mcp, &Verb::GET) if legacy => Self::Bare(listen(head, fields, config)?),
+            (TransportKind::Mcp, &Verb::DELETE) if legacy => {
                 let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
-                supported(&Declared::by(fields.version), config)?;
-                Self::Bare(Work::End(id))
+                supported(&HeaderClaims::by(fields.version), config)?;
+                Self::Bare(Target::End(id))
             }
-            (Surface::Mcp, _) => {
+            (TransportKind::Mcp, _) => {
                 return Err(Box::new(answer::not_allowed(if legacy { "GET, POST, DELETE" } else { "POST" })));
             }
-            (Surface::OldStream, &Verb::GET) => {
+            (TransportKind::OldStream, &Verb::GET) => {
                 let is_cross_site = head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
                 if is_cross_site && !head.headers.contains_key(header::ORIGIN) {
                     // A page can have a browser get this without an origin that could be refused, and it begins a session.
@@ -93,21 +93,21 @@ impl Purpose {
                     )));
                 }
                 accepts(&head.headers, [EVENTS])?;
-                Self::Bare(Work::OldStream)
+                Self::Bare(Target::OldStream)
             }
-            (Surface::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
-            (Surface::OldMessages, &Verb::POST) => {
+            (TransportKind::OldStream, _) => return Err(Box::new(answer::not_allowed("GET"))),
+            (TransportKind::OldMessages, &Verb::POST) => {
                 json_body(&head.headers, fields, config)?;
                 let id = parameter(head.uri.query(), PARAMETER).ok_or_else(|| missing_session(None))?;
                 Self::OldPost(SessionId::parse(id).ok_or_else(|| Box::new(answer::no_session()))?)
             }
-            (Surface::OldMessages, _) => return Err(Box::new(answer::not_allowed("POST"))),
+            (TransportKind::OldMessages, _) => return Err(Box::new(answer::not_allowed("POST"))),
         })
     }
 
     /// Whether it is of the modern era, as far as its head says.
     pub(super) const fn is_modern(&self) -> bool {
-        matches!(self, Self::Post { declared: Declared::Version(version), .. } if matches!(version.era(), Era::Modern))
+        matches!(self, Self::Post { declared: HeaderClaims::Version(version), .. } if matches!(version.era(), Era::Modern))
     }
 
     /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read, if it
@@ -116,8 +116,8 @@ impl Purpose {
         match self {
             Self::Bare(work) => work.session(),
             Self::OldPost(id) => Some(id),
-            Self::Post { session, declared: Declared::Nothing, .. } => session.as_ref(),
-            Self::Post { session, declared: Declared::Version(version), .. } if version.era() == Era::Legacy => {
+            Self::Post { session, declared: HeaderClaims::Nothing, .. } => session.as_ref(),
+            Self::Post { session, declared: HeaderClaims::Version(version), .. } if version.era() == Era::Legacy => {
                 session.as_ref()
             }
             Self::Post { .. } => None,
@@ -131,7 +131,7 @@ pub(super) fn surface(
     config: &ServerConfig,
     head: &Parts,
     fields: &Fields<'_>,
-) -> Result<Surface, Box<Answer>> {
+) -> Result<TransportKind, Box<Answer>> {
     let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
     if target > options.limits.head_bytes {
         return refuse(StatusCode::URI_TOO_LONG, "The target is larger than the limit");
@@ -147,7 +147,7 @@ pub(super) fn surface(
         return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
     }
     let surface = options.paths.surface(head.uri.path());
-    match surface.filter(|surface| serves_sessions(config) || *surface == Surface::Mcp) {
+    match surface.filter(|surface| serves_sessions(config) || *surface == TransportKind::Mcp) {
         Some(surface) => Ok(surface),
         None => refuse(StatusCode::NOT_FOUND, "There is nothing here"),
     }
@@ -184,13 +184,15 @@ fn session(field: Field<'_>) -> Result<Option<SessionId>, Box<Answer>> {
 }
 
 /// Requests of a session name a revision that is served, or none.
-pub(super) fn supported(declared: &Declared, config: &ServerConfig) -> Result<(), Box<Answer>> {
+pub(super) fn supported(declared: &HeaderClaims, config: &ServerConfig) -> Result<(), Box<Answer>> {
     match declared {
-        Declared::Nothing => Ok(()),
-        Declared::Version(version) if version.era() == Era::Legacy && config.settings.versions.contains(*version) => {
+        HeaderClaims::Nothing => Ok(()),
+        HeaderClaims::Version(version)
+            if version.era() == Era::Legacy && config.settings.versions.contains(*version) =>
+        {
             Ok(())
         }
-        Declared::Version(_) | Declared::Unknown(_) => {
+        HeaderClaims::Version(_) | HeaderClaims::Unknown(_) => {
             refuse(StatusCode::BAD_REQUEST, "Unsupported protocol version in MCP-Protocol-Version")
         }
     }
@@ -227,18 +229,18 @@ fn json_body(headers: &HeaderMap, fields: &Fields<'_>, config: &ServerConfig) ->
 /// What nearly all clients accept: the specification says so.
 const USUAL: &str = "application/json, text/event-stream";
 
-fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purpose, Box<Answer>> {
+fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<RequestKind, Box<Answer>> {
     let headers = &head.headers;
     json_body(headers, fields, config)?;
     if !matches!(fields.accept, Field::Once(value) if value == USUAL) {
         accepts(headers, [JSON, EVENTS])?;
     }
-    let declared = Declared::by(fields.version);
+    let declared = HeaderClaims::by(fields.version);
     // The modern era has no sessions, whatever a header says.
     let session = match declared {
-        Declared::Unknown(_) => None,
-        Declared::Version(version) if version.era() == Era::Modern => None,
-        Declared::Nothing | Declared::Version(_) => session(fields.session)?,
+        HeaderClaims::Unknown(_) => None,
+        HeaderClaims::Version(version) if version.era() == Era::Modern => None,
+        HeaderClaims::Nothing | HeaderClaims::Version(_) => session(fields.session)?,
     };
     let param = |(name, value): (&HeaderName, &HeaderValue)| {
         Some((param(name.as_str())?.to_string(), Said::from(Some(value.as_bytes()))))
@@ -246,17 +248,17 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Purp
     let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
     // What they say of the revision is what was declared.
     let headers = Mirrored { version: Said::Nothing, method: fields.method.said(), name: fields.name.said(), params };
-    Ok(Purpose::Post { session, declared, headers })
+    Ok(RequestKind::Post { session, declared, headers })
 }
 
-fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Work, Box<Answer>> {
+fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Target, Box<Answer>> {
     accepts(&head.headers, [EVENTS])?;
     let id = session(fields.session)?.ok_or_else(|| missing_session(None))?;
-    supported(&Declared::by(fields.version), config)?;
+    supported(&HeaderClaims::by(fields.version), config)?;
     let Ok(last) = fields.last_event.single() else {
         return refuse(StatusCode::BAD_REQUEST, "Last-Event-ID is there twice");
     };
     // What is no text is no id of ours either.
     let last = last.map(|last| last.to_str().unwrap_or_default().to_string());
-    Ok(Work::Listen(id, last))
+    Ok(Target::Listen(id, last))
 }

@@ -8,10 +8,10 @@ use http::request::Parts;
 use super::{
     caller::Caller,
     clients::{Client, Share},
-    head::{Purpose, surface, too_large},
+    head::{RequestKind, surface, too_large},
     message::Parsed,
     options::Options,
-    target::{Kind, Work},
+    target::{Kind, Target},
 };
 use crate::{
     connection::{Principal, ServerConfig, request_weight},
@@ -23,7 +23,7 @@ use crate::{
 ///
 /// Feed it the body, then [`end`](Self::end) it.
 pub struct Intake {
-    purpose: Purpose,
+    purpose: RequestKind,
     config: Arc<ServerConfig>,
     principal: Option<Arc<Principal>>,
     /// Its session was known when its head came.
@@ -36,7 +36,7 @@ pub struct Intake {
 
 /// A whole request, ready to be brought to whom it concerns.
 pub struct Request {
-    pub(super) work: Work,
+    pub(super) work: Target,
     pub(super) kind: Kind,
     pub(super) principal: Option<Arc<Principal>>,
     /// Whoever sends it, and what they hold.
@@ -68,7 +68,7 @@ impl Intake {
             Caller::Known(principal) => Some(principal),
             Caller::Refused(challenge) => return Err(Box::new(challenge.answer(None))),
         };
-        let purpose = Purpose::of(surface, head, &fields, config)?;
+        let purpose = RequestKind::of(surface, head, &fields, config)?;
         let is_known_here = match purpose.session().map(|id| known(id, principal.as_deref())) {
             Some(Some(false)) => return Err(Box::new(answer::no_session())),
             Some(Some(true)) => true,
@@ -81,7 +81,7 @@ impl Intake {
     /// The session that it is for, as far as its head says: one of streams, and not of the transport of 2024-11-05.
     #[must_use]
     pub fn session(&self) -> Option<&SessionId> {
-        if matches!(self.purpose, Purpose::OldPost(_)) { None } else { self.purpose.session() }
+        if matches!(self.purpose, RequestKind::OldPost(_)) { None } else { self.purpose.session() }
     }
 
     /// Who sends it.
@@ -112,7 +112,7 @@ impl Intake {
             return too_large();
         }
         // A body where none belongs is not looked at.
-        if !matches!(self.purpose, Purpose::Bare(_)) {
+        if !matches!(self.purpose, RequestKind::Bare(_)) {
             if !self.share.take(chunk.len()) {
                 self.body = Vec::new();
                 return Err(Box::new(answer::busy("Too much is being read")));
@@ -129,9 +129,9 @@ impl Intake {
     pub fn end(self) -> Result<Request, Box<Answer>> {
         let Self { purpose, config, principal, is_known_here, body, share, .. } = self;
         let (work, parsed) = match purpose {
-            Purpose::Bare(work) => (work, Parsed::nothing()),
-            Purpose::OldPost(id) => (Work::OldMessage(id), Parsed::read(&body, &config)?),
-            Purpose::Post { session, declared, headers } => {
+            RequestKind::Bare(work) => (work, Parsed::nothing()),
+            RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config)?),
+            RequestKind::Post { session, declared, headers } => {
                 let parsed = Parsed::read(&body, &config)?;
                 (parsed.work(session, declared, headers, &config)?, parsed)
             }
@@ -171,13 +171,13 @@ impl Request {
     /// Whether it begins a session that has an id, which is made of what [`route`](super::Endpoint::route) is handed.
     #[must_use]
     pub const fn begins(&self) -> bool {
-        matches!(self.work, Work::Initialize | Work::OldStream)
+        matches!(self.work, Target::Initialize | Target::OldStream)
     }
 
     /// The session that is to end.
     #[must_use]
     pub const fn ends(&self) -> Option<&SessionId> {
-        if let Work::End(id) = &self.work { Some(id) } else { None }
+        if let Target::End(id) = &self.work { Some(id) } else { None }
     }
 
     /// What was found in the body when it was read, if that is a request or a notification.
@@ -188,7 +188,7 @@ impl Request {
     /// What a connection counts of what it says of itself, beside its length.
     fn described(&self) -> usize {
         match (&self.work, self.message()) {
-            (Work::Modern(_), Some(message)) => request_weight(&message),
+            (Target::Modern(_), Some(message)) => request_weight(&message),
             _ => 0,
         }
     }

@@ -10,8 +10,8 @@ use alloc::{
 use http::StatusCode;
 
 use super::{
-    head::{Declared, missing_session, serves_sessions, supported},
-    target::{Kind, Work},
+    head::{HeaderClaims, missing_session, serves_sessions, supported},
+    target::{Kind, Target},
 };
 use crate::{
     connection::ServerConfig,
@@ -86,26 +86,26 @@ impl Parsed {
     pub(super) fn work(
         &self,
         session: Option<SessionId>,
-        declared: Declared,
+        declared: HeaderClaims,
         headers: Mirrored,
         config: &ServerConfig,
-    ) -> Result<Work, Box<Answer>> {
+    ) -> Result<Target, Box<Answer>> {
         let served = config.settings.versions;
         let legacy = serves_sessions(config);
         let modern = served.iter().any(|version| version.era() == Era::Modern);
         let is_modern = match &declared {
-            Declared::Unknown(_) => modern,
-            Declared::Version(version) if version.era() == Era::Modern => modern,
-            Declared::Version(_) => modern && self.claims,
-            Declared::Nothing => modern && (self.claims || !legacy),
+            HeaderClaims::Unknown(_) => modern,
+            HeaderClaims::Version(version) if version.era() == Era::Modern => modern,
+            HeaderClaims::Version(_) => modern && self.claims,
+            HeaderClaims::Nothing => modern && (self.claims || !legacy),
         };
         if is_modern {
             return self.modern(declared, headers, config);
         }
         supported(&declared, config)?;
         match session {
-            Some(id) => Ok(Work::Message(id)),
-            None if self.opens => Ok(Work::Initialize),
+            Some(id) => Ok(Target::Message(id)),
+            None if self.opens => Ok(Target::Initialize),
             None if self.is_initialize => {
                 self.fail(StatusCode::OK, &ErrorObject::invalid_params("Invalid params: these do not open a session"))
             }
@@ -113,7 +113,7 @@ impl Parsed {
         }
     }
 
-    fn modern(&self, declared: Declared, headers: Mirrored, config: &ServerConfig) -> Result<Work, Box<Answer>> {
+    fn modern(&self, declared: HeaderClaims, headers: Mirrored, config: &ServerConfig) -> Result<Target, Box<Answer>> {
         let invalid = |message: &'static str| {
             self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::INVALID_REQUEST, message))
         };
@@ -124,14 +124,14 @@ impl Parsed {
             Kind::Nothing | Kind::Request | Kind::Notification => {}
         }
         match declared {
-            Declared::Nothing => {
+            HeaderClaims::Nothing => {
                 let spoken = spoken().collect::<Vec<_>>().join(", ");
                 let message =
                     alloc::format!("Header mismatch: MCP-Protocol-Version is missing; this server speaks {spoken}");
                 self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::HEADER_MISMATCH, message))
             }
             // A notification says its revision nowhere else.
-            Declared::Unknown(said) if self.kind == Kind::Notification => {
+            HeaderClaims::Unknown(said) if self.kind == Kind::Notification => {
                 let requested = match said {
                     Said::Text(text) => text,
                     Said::Nothing | Said::Junk => String::new(),
@@ -141,8 +141,8 @@ impl Parsed {
                 let error = At(&data, None).to_json().map_or(error.clone(), |data| error.with_data(data));
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
-            Declared::Unknown(_) | Declared::Version(_) => {
-                Ok(Work::Modern(Arc::new(Mirrored { version: declared.said(), ..headers })))
+            HeaderClaims::Unknown(_) | HeaderClaims::Version(_) => {
+                Ok(Target::Modern(Arc::new(Mirrored { version: declared.said(), ..headers })))
             }
         }
     }

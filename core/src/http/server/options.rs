@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use super::target::Surface;
+use super::target::TransportKind;
 use crate::http::{Limits, Policy};
 
 /// What an endpoint answers, to whom, and how much it may hold.
@@ -60,12 +60,12 @@ impl Paths {
         self
     }
 
-    pub(super) fn surface(&self, path: &str) -> Option<Surface> {
+    pub(super) fn surface(&self, path: &str) -> Option<TransportKind> {
         match (&self.old, &self.mcp) {
-            (Some(old), _) if old.stream == path => Some(Surface::OldStream),
-            (Some(old), _) if old.messages == path => Some(Surface::OldMessages),
-            (_, None) => Some(Surface::Mcp),
-            (_, Some(mcp)) => (mcp == path).then_some(Surface::Mcp),
+            (Some(old), _) if old.stream == path => Some(TransportKind::OldStream),
+            (Some(old), _) if old.messages == path => Some(TransportKind::OldMessages),
+            (_, None) => Some(TransportKind::Mcp),
+            (_, Some(mcp)) => (mcp == path).then_some(TransportKind::Mcp),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-use super::{ExchangeId, Session, exchange::Exchange, session::Way};
+use super::{ExchangeId, Session, exchange::Exchange, session::SessionKind};
 use crate::http::{Limits, answer};
 
 /// Each exchange of a session with several counts with at most this part of [`Limits::queued_bytes`].
@@ -20,7 +20,7 @@ impl Session {
     pub(super) fn weigh(&mut self, before: usize, after: usize) {
         let limits = &self.options.limits;
         self.queued = self.queued + after - before;
-        if !matches!(self.kind, Way::Streams { .. }) {
+        if !matches!(self.kind, SessionKind::Streams { .. }) {
             return;
         }
         self.counted = self.counted + limits.counted(after) - limits.counted(before);
@@ -77,7 +77,7 @@ impl Session {
 
     /// The stream of an exchange that has ended goes on without it.
     fn leave(&mut self, id: ExchangeId) {
-        self.followed.forget(id);
+        self.remote_streams.forget(id);
         self.end(id);
     }
 }

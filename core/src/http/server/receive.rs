@@ -6,8 +6,8 @@ use http::StatusCode;
 
 use super::{
     ExchangeId, Request, Session,
-    session::Way,
-    target::{Kind, Work},
+    session::SessionKind,
+    target::{Kind, Target},
 };
 use crate::{
     codec::{Frame, SseText},
@@ -23,17 +23,17 @@ use crate::{
 impl Session {
     pub(super) fn begin<'a>(&mut self, id: ExchangeId, request: &'a Request) -> Option<Event<'a>> {
         match &request.work {
-            Work::Modern(headers) => self.message(id, request, Some(headers.clone())),
-            Work::Initialize | Work::Message(_) | Work::OldMessage(_) => self.message(id, request, None),
-            Work::Listen(_, last) => {
+            Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
+            Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),
+            Target::Listen(_, last) => {
                 self.listen(id, last.as_deref());
                 None
             }
-            Work::OldStream => {
+            Target::OldStream => {
                 self.open_old_stream(id);
                 None
             }
-            Work::End(_) => {
+            Target::End(_) => {
                 self.conn.finish(CloseReason::Eof);
                 self.answer(id, answer::empty(StatusCode::NO_CONTENT));
                 None
@@ -49,13 +49,13 @@ impl Session {
         headers: Option<Arc<Mirrored>>,
     ) -> Option<Event<'a>> {
         let stream = match &mut self.kind {
-            Way::Modern { .. } => Some(0),
-            Way::Streams { streams, .. } => Some(streams.begin(id, false)),
-            Way::Old { .. } => None,
+            SessionKind::Modern { .. } => Some(0),
+            SessionKind::Streams { streams, .. } => Some(streams.begin(id, false)),
+            SessionKind::Old { .. } => None,
         };
         if let Some(exchange) = self.exchanges.get_mut(id.0) {
             exchange.stream = stream;
-            exchange.opens = matches!(request.work, Work::Initialize);
+            exchange.opens = matches!(request.work, Target::Initialize);
         }
         let arrival = Arrival { stream, principal: request.principal.clone(), headers };
         let event = match request.message() {
@@ -66,7 +66,7 @@ impl Session {
             Some(Event::Violation(violation)) => Some(violation),
             _ => None,
         };
-        if let (Way::Modern { refused, .. }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
+        if let (SessionKind::Modern { refused, .. }, Some(Violation::BadMeta)) = (&mut self.kind, violation) {
             *refused = Some(StatusCode::BAD_REQUEST);
         }
         // Progress of something that has ended elsewhere meanwhile means nothing, and does no harm.
@@ -102,14 +102,14 @@ impl Session {
         }
         let refusal = refusal.filter(|_| matches!(kind, Kind::Notification | Kind::Response));
         self.answer(id, refusal.unwrap_or_else(|| answer::empty(StatusCode::ACCEPTED)));
-        if matches!(self.kind, Way::Modern { .. }) {
+        if matches!(self.kind, SessionKind::Modern { .. }) {
             self.conn.close(self.clock);
         }
     }
 
     /// Begins a session of the old transport: its stream says where to send messages.
     fn open_old_stream(&mut self, id: ExchangeId) {
-        let (Way::Old { id: session, stream }, Some(old)) = (&mut self.kind, self.options.paths.old()) else {
+        let (SessionKind::Old { id: session, stream }, Some(old)) = (&mut self.kind, self.options.paths.old()) else {
             return self.answer(id, answer::no_session());
         };
         *stream = Some(id);

@@ -5,13 +5,13 @@ use alloc::boxed::Box;
 use super::{
     ExchangeId, Session,
     exchange::{Exchange, FEED, MESSAGE},
-    remote_streams::{Fetch, Following, Passage},
-    session::Way,
+    remote_streams::{Fetch, Passage, RemoteStream},
+    session::SessionKind,
 };
-use crate::{codec::SseText, collections::Row, http::session_id::EventId, rpc::Timestamp};
+use crate::{codec::SseText, collections::SeqMap, http::session_id::EventId, rpc::Timestamp};
 
 /// Whether what waits on an exchange is little enough to look for more.
-fn has_room(exchanges: &Row<Box<Exchange>>, id: ExchangeId) -> bool {
+fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
     exchanges.get(id.0).is_some_and(|exchange| exchange.waiting() < FEED)
 }
 
@@ -19,9 +19,9 @@ impl Session {
     /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
     /// [`handle_fetched`](Self::handle_fetched).
     pub fn poll_fetch(&mut self) -> Option<Fetch> {
-        let Self { followed, exchanges, .. } = self;
-        let wants = |id: &ExchangeId, it: &Following| !it.asked && has_room(exchanges, *id);
-        let (exchange, following) = followed.0.iter_mut().find(|(id, following)| wants(id, following))?;
+        let Self { remote_streams, exchanges, .. } = self;
+        let wants = |id: &ExchangeId, it: &RemoteStream| !it.asked && has_room(exchanges, *id);
+        let (exchange, following) = remote_streams.0.iter_mut().find(|(id, following)| wants(id, following))?;
         following.asked = true;
         let EventId { listens, stream, seq } = following.at;
         Some(Fetch { exchange: *exchange, stream, after: seq, waits: !listens })
@@ -30,20 +30,21 @@ impl Session {
     /// Whether [`poll_fetch`](Self::poll_fetch) has something.
     #[must_use]
     pub fn has_fetch(&self) -> bool {
-        self.followed.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
+        self.remote_streams.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
     }
 
     /// Whether an exchange still carries a stream that is sent elsewhere.
     #[must_use]
     pub fn follows(&self, id: ExchangeId) -> bool {
-        self.followed.0.contains_key(&id)
+        self.remote_streams.0.contains_key(&id)
     }
 
     /// What was found for an exchange; `None` if it cannot be found out. What follows is asked for again, until nothing
     /// does. A stream of which something is missing ends here, and its client may come back.
     pub fn handle_fetched(&mut self, now: Timestamp, id: ExchangeId, found: Option<&Passage>) {
         self.clock = self.clock.max(now);
-        let (Some(following), Some(exchange)) = (self.followed.0.get_mut(&id), self.exchanges.get_mut(id.0)) else {
+        let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
+        else {
             return;
         };
         following.asked = false;
@@ -62,10 +63,10 @@ impl Session {
             self.wrote(id, bytes);
         }
         if listens && is_whole {
-            self.followed.forget(id);
+            self.remote_streams.forget(id);
             self.listen_from_here(id);
         } else if done || !is_whole {
-            self.followed.forget(id);
+            self.remote_streams.forget(id);
             if !done {
                 self.say_when(id, None);
             }
@@ -77,7 +78,7 @@ impl Session {
     /// Takes up a stream that was sent elsewhere.
     pub(super) fn follow(&mut self, id: ExchangeId, at: EventId) {
         // A client that comes back twice for a stream has lost it twice.
-        let before = self.followed.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
+        let before = self.remote_streams.0.iter().find(|(_, it)| it.at.stream == at.stream).map(|(before, _)| *before);
         before.into_iter().for_each(|before| self.cut(before));
         if at.listens && self.has_all_streams() {
             return self.refuse_stream(id);
@@ -86,13 +87,14 @@ impl Session {
         exchange.stream();
         let bytes = exchange.comment();
         self.wrote(id, bytes);
-        self.followed.0.insert(id, Following { at, asked: false });
+        self.remote_streams.0.insert(id, RemoteStream { at, asked: false });
     }
 
     /// What belonged to no request was sent elsewhere, and goes on here, on a stream of this process.
     fn listen_from_here(&mut self, id: ExchangeId) {
         let primes = self.primes();
-        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
+        let (SessionKind::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0))
+        else {
             return;
         };
         let stream = streams.begin(id, true);

@@ -29,17 +29,17 @@ pub struct Passage {
 
 /// Exchanges that carry streams which are sent elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Followed(pub(super) BTreeMap<ExchangeId, Following>);
+pub(super) struct RemoteStreams(pub(super) BTreeMap<ExchangeId, RemoteStream>);
 
 #[derive(Debug)]
-pub(super) struct Following {
+pub(super) struct RemoteStream {
     /// The last that was written.
     pub(super) at: EventId,
     /// Somebody is looking for what follows.
     pub(super) asked: bool,
 }
 
-impl Followed {
+impl RemoteStreams {
     /// How many of them belong to no request.
     pub(super) fn listening(&self) -> usize {
         self.0.values().filter(|following| following.at.listens).count()

@@ -5,7 +5,7 @@ use http::StatusCode;
 use super::{
     ExchangeId, Session,
     exchange::FEED,
-    session::Way,
+    session::SessionKind,
     streams::{Lost, Missing},
 };
 use crate::{
@@ -19,7 +19,7 @@ use crate::{
 impl Session {
     /// Opens a stream that belongs to no request, or takes one up again.
     pub(super) fn listen(&mut self, id: ExchangeId, last: Option<&str>) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return self.answer(id, answer::no_session()) };
         let found = last.map(|last| streams.find(last));
         match found {
             Some(Ok(from)) => self.resume(id, from),
@@ -29,7 +29,7 @@ impl Session {
                 if self.has_all_streams() {
                     return self.refuse_stream(id);
                 }
-                let Way::Streams { streams, .. } = &mut self.kind else { return };
+                let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
                 let stream = streams.begin(id, true);
                 self.open_stream(id, stream);
                 self.send_waiting(stream);
@@ -39,8 +39,8 @@ impl Session {
 
     /// Whether as many streams are open as may be that belong to no request, those included that are looked for elsewhere.
     pub(super) fn has_all_streams(&self) -> bool {
-        let Way::Streams { streams, .. } = &self.kind else { return false };
-        streams.listening() + self.followed.listening() >= self.options.limits.streams
+        let SessionKind::Streams { streams, .. } = &self.kind else { return false };
+        streams.listening() + self.remote_streams.listening() >= self.options.limits.streams
     }
 
     pub(super) fn refuse_stream(&mut self, id: ExchangeId) {
@@ -53,7 +53,7 @@ impl Session {
 
     /// Takes up a stream behind an event that was received.
     fn resume(&mut self, id: ExchangeId, from: EventId) {
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         streams.replay.received(from.stream, from.seq);
         let Some((done, listens)) = streams.all.get(from.stream).map(|known| (known.done, known.listens)) else {
             return;
@@ -67,7 +67,7 @@ impl Session {
         if opens && self.has_all_streams() {
             return self.refuse_stream(id);
         }
-        let Way::Streams { streams, .. } = &mut self.kind else { return };
+        let SessionKind::Streams { streams, .. } = &mut self.kind else { return };
         if let Some(before) = streams.carry(from.stream, id) {
             // Its client has lost it before that was noticed here, and what waits there is in the replay.
             self.cut(before);
@@ -86,7 +86,8 @@ impl Session {
 
     /// Writes the next messages of a stream that is taken up, as far as there is room on the exchange.
     pub(super) fn feed(&mut self, id: ExchangeId) {
-        let (Way::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0)) else {
+        let (SessionKind::Streams { streams, .. }, Some(exchange)) = (&mut self.kind, self.exchanges.get_mut(id.0))
+        else {
             return;
         };
         let (Some(mut seq), Some(stream)) = (exchange.behind, exchange.stream) else { return };

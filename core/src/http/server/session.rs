@@ -12,13 +12,13 @@ use super::{
     admission::Queue,
     clients::{Client, Load},
     exchange::{Exchange, Form},
-    remote_streams::Followed,
+    remote_streams::RemoteStreams,
     streams::Streams,
-    target::Work,
+    target::Target,
     tenants::Activity,
 };
 use crate::{
-    collections::{Rare, Row},
+    collections::{LazyBox, SeqMap},
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
     http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer},
     protocol::Phase,
@@ -44,12 +44,12 @@ pub(super) const SPARE: usize = 4096;
 pub struct Session {
     pub(super) conn: Server,
     pub(super) options: Arc<Options>,
-    pub(super) kind: Way,
+    pub(super) kind: SessionKind,
     /// The latest time that was handed in.
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
     /// By their [ids](ExchangeId).
-    pub(super) exchanges: Row<Box<Exchange>>,
+    pub(super) exchanges: SeqMap<Box<Exchange>>,
     next_exchange: u64,
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
@@ -63,7 +63,7 @@ pub struct Session {
     /// When one of the exchanges may have something to do, at the earliest.
     pub(super) next: Option<Deadline>,
     /// Requests for which there is no room yet.
-    pub(super) queue: Rare<Queue>,
+    pub(super) queue: LazyBox<Queue>,
     /// They are being brought to the connection.
     pub(super) admitting: bool,
     pub(super) load: Load,
@@ -83,12 +83,12 @@ pub struct Session {
     /// An exchange that is being answered with a challenge, whatever else the answer says.
     pub(super) challenge: Option<Box<(ExchangeId, Challenge)>>,
     /// Streams that were sent elsewhere.
-    pub(super) followed: Followed,
+    pub(super) remote_streams: RemoteStreams,
 }
 
 /// How the messages of a session travel.
 #[derive(Debug)]
-pub(super) enum Way {
+pub(super) enum SessionKind {
     /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is known.
     Modern {
         refused: Option<StatusCode>,
@@ -106,20 +106,20 @@ impl Session {
         now: Timestamp,
         config: &Arc<ServerConfig>,
         options: &Arc<Options>,
-        kind: Way,
+        kind: SessionKind,
         client: &Arc<Client>,
     ) -> Self {
         Self::over(Connection::<ServerEnd>::new(config.clone(), now), now, options, kind, client)
     }
 
-    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: Way, client: &Arc<Client>) -> Self {
+    fn over(conn: Server, now: Timestamp, options: &Arc<Options>, kind: SessionKind, client: &Arc<Client>) -> Self {
         Self {
             conn,
             options: options.clone(),
             kind,
             clock: now,
             events: VecDeque::new(),
-            exchanges: Row::new(),
+            exchanges: SeqMap::new(),
             next_exchange: 1,
             ready: VecDeque::new(),
             queued: 0,
@@ -127,7 +127,7 @@ impl Session {
             held: None,
             watch: 0,
             next: None,
-            queue: Rare::default(),
+            queue: LazyBox::default(),
             admitting: false,
             load: Load::new(client.clone()),
             taking: None,
@@ -138,7 +138,7 @@ impl Session {
             frame: Vec::new(),
             touched: true,
             challenge: None,
-            followed: Followed::default(),
+            remote_streams: RemoteStreams::default(),
         }
     }
 
@@ -149,7 +149,7 @@ impl Session {
         place: Arc<()>,
         client: &Arc<Client>,
     ) -> Self {
-        Self::new(now, config, options, Way::Modern { refused: None, _place: place }, client)
+        Self::new(now, config, options, SessionKind::Modern { refused: None, _place: place }, client)
     }
 
     pub(super) fn streamable(
@@ -159,7 +159,7 @@ impl Session {
         id: SessionId,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {
-        let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), 0) };
+        let kind = SessionKind::Streams { id, streams: Streams::new(options.limits.replay(), 0) };
         Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
@@ -173,7 +173,7 @@ impl Session {
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Option<Self> {
         let conn = Connection::<ServerEnd>::resumed(config.clone(), standing, Streams::first(part), now)?;
-        let kind = Way::Streams { id, streams: Streams::new(options.limits.replay(), part) };
+        let kind = SessionKind::Streams { id, streams: Streams::new(options.limits.replay(), part) };
         let mut resumed = Self::over(conn, now, options, kind, client);
         resumed.came_back = true;
         resumed.activity = Some(activity.clone());
@@ -188,14 +188,14 @@ impl Session {
         id: SessionId,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Self {
-        let kind = Way::Old { id, stream: None };
+        let kind = SessionKind::Old { id, stream: None };
         Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
     /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
     /// [opened](Self::open).
     pub fn set_replay(&mut self, replay: Box<dyn Replay>) {
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay = replay;
         }
     }
@@ -203,7 +203,7 @@ impl Session {
     /// Somebody else takes part in it, or may: streams that are not of this process are asked for
     /// ([`poll_fetch`](Self::poll_fetch)). To be called before anything is opened.
     pub fn share(&mut self) {
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.shared = true;
         }
     }
@@ -238,10 +238,10 @@ impl Session {
         self.clock = self.clock.max(now);
         self.pump_if_touched();
         self.load.belongs_to(&request.client);
-        self.came_back |= !matches!(request.work, Work::Initialize | Work::OldStream);
+        self.came_back |= !matches!(request.work, Target::Initialize | Target::OldStream);
         if self.conn.phase() == Phase::Closed {
             // One that is shared goes on elsewhere.
-            let is_shared = matches!(&self.kind, Way::Streams { streams, .. } if streams.shared);
+            let is_shared = matches!(&self.kind, SessionKind::Streams { streams, .. } if streams.shared);
             return Err(Box::new(if is_shared {
                 answer::busy("The session has ended here")
             } else {
@@ -273,20 +273,20 @@ impl Session {
         self.queue.made().and_then(|queue| queue.remove(id));
         match &mut self.kind {
             // Whoever hangs up does not want the answer.
-            Way::Modern { .. } => self.conn.handle_broken(),
+            SessionKind::Modern { .. } => self.conn.handle_broken(),
             // Nobody knows of the session.
-            Way::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::Broken),
-            Way::Streams { streams, .. } => {
+            SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::Broken),
+            SessionKind::Streams { streams, .. } => {
                 // There is nothing that a client could come back with.
                 if let Some(stream) = exchange.stream.filter(|_| exchange.is_open()) {
                     streams.all.remove(stream);
                 }
             }
-            Way::Old { stream, .. } if *stream == Some(id) => {
+            SessionKind::Old { stream, .. } if *stream == Some(id) => {
                 *stream = None;
                 self.conn.handle_broken();
             }
-            Way::Old { .. } => {}
+            SessionKind::Old { .. } => {}
         }
         self.pump();
     }
@@ -303,7 +303,7 @@ impl Session {
             self.give_up_readers();
         }
         self.refuse_late(now);
-        if let Way::Streams { streams, .. } = &mut self.kind
+        if let SessionKind::Streams { streams, .. } = &mut self.kind
             && streams.replay.expiry().is_some_and(|at| at <= now)
         {
             streams.replay.expire(now);
@@ -358,7 +358,7 @@ impl Session {
         self.clock = self.clock.max(now);
         self.pump();
         self.conn.close(now);
-        if let Way::Streams { streams, .. } = &self.kind {
+        if let SessionKind::Streams { streams, .. } = &self.kind {
             let carriers = streams.listeners().iter().filter_map(|stream| streams.all.get(*stream)?.exchange);
             for id in carriers.collect::<Vec<_>>() {
                 self.say_when(id, None);
@@ -392,7 +392,7 @@ impl Session {
     /// Drops the messages that are kept in case a stream has to be sent again. A client that comes back for them finds out
     /// that they are missing.
     pub fn forget_replay(&mut self) {
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay.expire(Timestamp::from_nanos(u64::MAX));
             streams.tidy();
         }
@@ -459,8 +459,10 @@ impl Session {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
         let stalled = self.held.map(|at| Deadline { at, wake: Wake::Stalled });
         let replay = match &self.kind {
-            Way::Streams { streams, .. } => streams.replay.expiry().map(|at| Deadline { at, wake: Wake::Replay }),
-            Way::Modern { .. } | Way::Old { .. } => None,
+            SessionKind::Streams { streams, .. } => {
+                streams.replay.expiry().map(|at| Deadline { at, wake: Wake::Replay })
+            }
+            SessionKind::Modern { .. } | SessionKind::Old { .. } => None,
         };
         let idle = self.expiry().map(|at| Deadline { at, wake: Wake::Idle });
         let cools = self.cools().map(|at| Deadline { at, wake: Wake::Idle });
@@ -485,7 +487,7 @@ impl Session {
                 self.events.push_back(event);
             }
             // Where there is one exchange, what it has no room for waits in the connection.
-            if !matches!(self.kind, Way::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
+            if !matches!(self.kind, SessionKind::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
                 return self.settle();
             }
             if !self.conn.has_output() {
@@ -519,8 +521,8 @@ impl Session {
         if self.exchanges.is_empty() {
             self.next = None;
         }
-        self.followed.forget(id);
-        if let (Way::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
+        self.remote_streams.forget(id);
+        if let (SessionKind::Streams { streams, .. }, Some(stream)) = (&mut self.kind, exchange.stream) {
             streams.leave(stream, id);
         }
         Some(exchange)

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     codec::SseText,
-    collections::{Rare, Row},
+    collections::{LazyBox, SeqMap},
     http::{Limits, Replay, session_id::EventId},
     rpc::{CallId, Timestamp},
 };
@@ -63,7 +63,7 @@ pub(super) enum Lost {
 /// Every stream of a session that is known.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pub(super) all: Row<Stream>,
+    pub(super) all: SeqMap<Stream>,
     /// Those that belong to no request and are carried. There are few.
     listeners: Vec<u64>,
     next: u64,
@@ -71,7 +71,7 @@ pub(super) struct Streams {
     part: u32,
     /// There may be other parts of it elsewhere.
     pub(super) shared: bool,
-    waiting: Rare<VecDeque<Waiting>>,
+    waiting: LazyBox<VecDeque<Waiting>>,
     waiting_bytes: usize,
     pub(super) replay: Box<dyn Replay>,
     /// How many streams there may be before it is worth looking for those that are over.
@@ -84,12 +84,12 @@ const FEW: usize = 64;
 impl Streams {
     pub(super) fn new(replay: Box<dyn Replay>, part: u32) -> Self {
         Self {
-            all: Row::new(),
+            all: SeqMap::new(),
             listeners: Vec::new(),
             next: Self::first(part) + 1,
             part,
             shared: part > 0,
-            waiting: Rare::default(),
+            waiting: LazyBox::default(),
             waiting_bytes: 0,
             replay,
             tidy_at: FEW,
@@ -293,10 +293,10 @@ impl Streams {
     /// Gives back the room of an empty table.
     pub(super) fn shrink(&mut self) {
         if self.all.is_empty() {
-            self.all = Row::new();
+            self.all = SeqMap::new();
         }
         if self.waiting.is_empty() {
-            self.waiting = Rare::default();
+            self.waiting = LazyBox::default();
         }
     }
 

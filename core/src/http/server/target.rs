@@ -6,7 +6,7 @@ use crate::{http::SessionId, protocol::Mirrored};
 
 /// What a request is for.
 #[derive(Clone, Debug)]
-pub(super) enum Work {
+pub(super) enum Target {
     /// A message of the modern era, which stands alone.
     Modern(Arc<Mirrored>),
     /// The first message of a session.
@@ -23,7 +23,7 @@ pub(super) enum Work {
     OldMessage(SessionId),
 }
 
-impl Work {
+impl Target {
     /// The session that it is for, if there is one already.
     pub(super) const fn session(&self) -> Option<&SessionId> {
         match self {
@@ -46,7 +46,7 @@ pub(super) enum Kind {
 
 /// Which of the places that an endpoint has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Surface {
+pub(super) enum TransportKind {
     Mcp,
     OldStream,
     OldMessages,

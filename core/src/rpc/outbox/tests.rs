@@ -3,8 +3,8 @@ use alloc::{format, string::String};
 use super::*;
 use crate::rpc::{Incoming, Inserted, Timestamp};
 
-fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
-    let queued = outbox.push::<()>(lane, owner, usize::MAX, |out| {
+fn push(outbox: &mut Outbox, priority: Priority, owner: FrameOwner, text: &str) {
+    let queued = outbox.push::<()>(priority, owner, usize::MAX, |out| {
         out.extend_from_slice(text.as_bytes());
         Ok(())
     });
@@ -13,7 +13,7 @@ fn push(outbox: &mut Outbox, lane: Lane, owner: Owner, text: &str) {
 
 fn drain(outbox: &mut Outbox) -> String {
     let mut out = Vec::new();
-    while outbox.pop(Lane::Control, &mut out).or_else(|| outbox.pop(Lane::Request, &mut out)).is_some() {}
+    while outbox.pop(Priority::Control, &mut out).or_else(|| outbox.pop(Priority::Request, &mut out)).is_some() {}
     String::from_utf8(out).expect("text went in")
 }
 
@@ -22,9 +22,9 @@ fn what_is_large_and_alone_is_not_copied() {
     let mut outbox = Outbox::default();
     let (small, large) = ("s".repeat(LARGE - 2), "l".repeat(LARGE));
     let mut pushed_at = |text: &str, before: &str| {
-        push(&mut outbox, Lane::Control, Owner::Nobody, text);
+        push(&mut outbox, Priority::Control, FrameOwner::Nobody, text);
         let (at, mut out) = (outbox.control.bytes.as_ptr(), Vec::from(before));
-        assert!(outbox.pop(Lane::Control, &mut out).is_some());
+        assert!(outbox.pop(Priority::Control, &mut out).is_some());
         assert_eq!(out, [before, text, "\n"].concat().as_bytes());
         assert_eq!((outbox.control.head, outbox.control.bytes.len()), (0, 0));
         out.as_ptr() == at
@@ -32,12 +32,12 @@ fn what_is_large_and_alone_is_not_copied() {
     assert_eq!([pushed_at(&large, ""), pushed_at(&large, "x"), pushed_at(&small, "")], [true, false, false]);
     // With others behind it, it is copied.
     for text in [&large, &large] {
-        push(&mut outbox, Lane::Control, Owner::Nobody, text);
+        push(&mut outbox, Priority::Control, FrameOwner::Nobody, text);
     }
     assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
     // The space that comes back is kept.
-    push(&mut outbox, Lane::Control, Owner::Nobody, &large);
-    assert!(outbox.pop(Lane::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
+    push(&mut outbox, Priority::Control, FrameOwner::Nobody, &large);
+    assert!(outbox.pop(Priority::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
     assert_eq!(outbox.control.bytes.capacity(), 8 * SPARE);
 }
 
@@ -46,8 +46,8 @@ fn space_for_large_messages_is_not_kept_for_small_ones() {
     let mut outbox = Outbox::default();
     for large in [true, true, false] {
         let text = if large { "l".repeat(8 * SPARE) } else { "s".repeat(99) };
-        push(&mut outbox, Lane::Request, call(1), "waits");
-        push(&mut outbox, Lane::Request, call(2), &text);
+        push(&mut outbox, Priority::Request, call(1), "waits");
+        push(&mut outbox, Priority::Request, call(2), &text);
         drain(&mut outbox);
         let capacity = outbox.requests.bytes.capacity();
         assert!(if large { capacity > 8 * SPARE } else { capacity <= SPARE }, "{capacity}");
@@ -58,27 +58,27 @@ fn space_for_large_messages_is_not_kept_for_small_ones() {
 fn a_peer_that_reads_all_but_the_last_message_keeps_no_space() {
     let mut outbox = Outbox::default();
     let large = "l".repeat(SPARE);
-    (0..64).for_each(|_| push(&mut outbox, Lane::Control, Owner::Nobody, &large));
-    push(&mut outbox, Lane::Control, Owner::Nobody, "last");
+    (0..64).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::Nobody, &large));
+    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "last");
     assert!(outbox.control.bytes.capacity() > 64 * SPARE);
-    (0..64).for_each(|_| assert!(outbox.pop(Lane::Control, &mut Vec::new()).is_some()));
+    (0..64).for_each(|_| assert!(outbox.pop(Priority::Control, &mut Vec::new()).is_some()));
     let queue = &outbox.control;
     assert!(queue.bytes.capacity() <= 4 * SPARE, "{} bytes for {}", queue.bytes.capacity(), outbox.weight());
     assert!(queue.frames.capacity() <= 8, "{} places", queue.frames.capacity());
     assert_eq!(drain(&mut outbox), "last\n");
 }
 
-fn call(id: u64) -> Owner {
-    Owner::Call(CallId::from_raw(id))
+fn call(id: u64) -> FrameOwner {
+    FrameOwner::Call(CallId::from_raw(id))
 }
 
 #[test]
 fn control_goes_first_and_each_lane_keeps_its_order() {
     let mut outbox = Outbox::default();
-    push(&mut outbox, Lane::Request, call(1), "r1");
-    push(&mut outbox, Lane::Control, Owner::Nobody, "c1");
-    push(&mut outbox, Lane::Request, call(2), "r2");
-    push(&mut outbox, Lane::Control, Owner::Nobody, "c2");
+    push(&mut outbox, Priority::Request, call(1), "r1");
+    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "c1");
+    push(&mut outbox, Priority::Request, call(2), "r2");
+    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "c2");
     assert_eq!((outbox.frames(), outbox.weight()), (4, 12 + 4 * size_of::<Queued>()));
     assert_eq!(drain(&mut outbox), "c1\nc2\nr1\nr2\n");
     assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
@@ -89,7 +89,7 @@ fn what_is_taken_back_never_leaves_and_costs_no_space() {
     let mut outbox = Outbox::default();
     let text = "x".repeat(100);
     for id in 0..100_000 {
-        push(&mut outbox, Lane::Request, call(id), &text);
+        push(&mut outbox, Priority::Request, call(id), &text);
         if id != 7 {
             assert!(outbox.take_back_call(CallId::from_raw(id)));
             assert!(!outbox.take_back_call(CallId::from_raw(id)), "it is gone");
@@ -98,8 +98,8 @@ fn what_is_taken_back_never_leaves_and_costs_no_space() {
     }
     assert_eq!((outbox.frames(), outbox.weight()), (1, 101 + size_of::<Queued>()));
     let mut out = Vec::new();
-    assert_eq!(outbox.pop(Lane::Request, &mut out), Some(call(7)));
-    assert_eq!(outbox.pop(Lane::Request, &mut out), None);
+    assert_eq!(outbox.pop(Priority::Request, &mut out), Some(call(7)));
+    assert_eq!(outbox.pop(Priority::Request, &mut out), None);
     assert_eq!(out.len(), 101);
 }
 
@@ -109,7 +109,12 @@ fn hash(id: &RequestId) -> u64 {
 }
 
 fn answer(outbox: &mut Outbox, id: u64) {
-    push(outbox, Lane::Control, Owner::Answered(None), &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#));
+    push(
+        outbox,
+        Priority::Control,
+        FrameOwner::Answered(None),
+        &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#),
+    );
 }
 
 #[test]
@@ -141,7 +146,7 @@ fn answers_to_one_id_are_taken_back_one_by_one_from_the_first_and_those_that_lef
         assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), Some(None));
         let mut out = Vec::new();
         while outbox.frames() > 1 {
-            outbox.pop(Lane::Control, &mut out);
+            outbox.pop(Priority::Control, &mut out);
         }
         assert_eq!(outbox.take_back_answer(&RequestId::from(1), hash), None);
         assert!(outbox.own_answers.len() < 200, "{}", outbox.own_answers.len());
@@ -165,9 +170,9 @@ fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
         let mut last: Vec<_> = keys.iter().map(|_| None).collect();
         for _ in 0..3 {
             for (key, last) in keys.iter().zip(&mut last) {
-                push(&mut outbox, Lane::Control, Owner::Reply { key: *key, last: false }, "mine");
+                push(&mut outbox, Priority::Control, FrameOwner::Reply { key: *key, last: false }, "mine");
                 *last = Some(outbox.join(*last));
-                (0..others / 10).for_each(|_| push(&mut outbox, Lane::Control, Owner::Nobody, "not mine"));
+                (0..others / 10).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::Nobody, "not mine"));
             }
         }
         let all = outbox.frames();
@@ -191,12 +196,12 @@ fn it_agrees_with_a_plain_list() {
             0..4 if model.len() < 200 => {
                 let pad = "x".repeat((state >> 40) as usize % if step % 50 == 0 { 20_000 } else { 100 });
                 let text = format!(r#"{{"jsonrpc":"2.0","id":{step},"result":"{pad}"}}"#);
-                push(&mut outbox, Lane::Control, Owner::Answered(None), &text);
+                push(&mut outbox, Priority::Control, FrameOwner::Answered(None), &text);
                 model.push((step, text));
             }
             4 | 5 => {
                 let mut out = Vec::new();
-                assert_eq!(outbox.pop(Lane::Control, &mut out).is_some(), !model.is_empty());
+                assert_eq!(outbox.pop(Priority::Control, &mut out).is_some(), !model.is_empty());
                 if !model.is_empty() {
                     assert_eq!(out, format!("{}\n", model.remove(0).1).as_bytes());
                 }
@@ -219,9 +224,9 @@ fn it_agrees_with_a_plain_list() {
 fn it_prints_as_what_will_leave() {
     let mut outbox = Outbox::default();
     for id in 1..4 {
-        push(&mut outbox, Lane::Request, call(id), "text");
+        push(&mut outbox, Priority::Request, call(id), "text");
     }
-    outbox.pop(Lane::Request, &mut Vec::new());
+    outbox.pop(Priority::Request, &mut Vec::new());
     outbox.take_back_call(CallId::from_raw(2));
     let printed = std::format!("{:?}", outbox.requests);
     assert_eq!(printed, std::format!("{} bytes {{Call(CallId(3)): \"text\\n\"}}", outbox.weight()));
@@ -230,13 +235,13 @@ fn it_prints_as_what_will_leave() {
 #[test]
 fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
     let mut outbox = Outbox::default();
-    push(&mut outbox, Lane::Control, Owner::Nobody, "kept");
-    let failed = outbox.push(Lane::Control, Owner::Nobody, 99, |out| {
+    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "kept");
+    let failed = outbox.push(Priority::Control, FrameOwner::Nobody, 99, |out| {
         out.extend_from_slice(b"half");
         Err("no")
     });
     assert_eq!(failed, Err("no"));
-    let long = outbox.push::<()>(Lane::Control, Owner::Nobody, 3, |out| {
+    let long = outbox.push::<()>(Priority::Control, FrameOwner::Nobody, 3, |out| {
         out.extend_from_slice(b"long");
         Ok(())
     });

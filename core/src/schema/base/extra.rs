@@ -14,7 +14,7 @@ use crate::{
     protocol::ProtocolVersion,
     wire::{
         Json, RawJson, encode,
-        index::place,
+        member_index::place,
         reader::{Reader, read},
         scan::StringToken,
     },

@@ -13,10 +13,10 @@ use serde_core::{
 };
 use serde_json::{Error, value::RawValue};
 
-mod own;
+mod direct;
 mod text;
 
-pub(crate) use own::{deep, read_all, read_from};
+pub(crate) use direct::{deep, read_all, read_from};
 pub(crate) use text::{Name, RawText};
 
 use super::{
@@ -283,7 +283,7 @@ impl<'de> Deserializer<'de> for &mut Reader<'de> {
     }
 
     fn deserialize_newtype_struct<V: Visitor<'de>>(self, name: &'static str, visitor: V) -> Result<V::Value, Error> {
-        if name == own::TEXT {
+        if name == direct::TEXT {
             // A type that reads all there is need not be told where that ends.
             let is_all = self.scanner.since(0).trim_ascii().is_empty();
             return visitor.visit_newtype_struct(Given(if is_all { self.take_all() } else { self.raw()? }));

@@ -18,7 +18,7 @@ use crate::{
 impl Engine {
     /// The results that are kept.
     pub(crate) fn cache(&mut self) -> &mut Cache {
-        let Limits { cache_entries, cache_bytes, .. } = self.side.settings().limits;
+        let Limits { cache_entries, cache_bytes, .. } = self.role_state.settings().limits;
         self.cache.or_make(|| Cache::new(cache_entries, cache_bytes))
     }
 
@@ -46,7 +46,7 @@ impl Engine {
         if let Some(key) = key {
             self.stats.cache_misses += u64::from(!fresh);
             let asked = self.cache.ask(&key);
-            self.repeats.change(call, |kept| kept.asked = Some((asked, key)));
+            self.retries.change(call, |kept| kept.asked = Some((asked, key)));
         }
         Ok(call)
     }
@@ -54,7 +54,7 @@ impl Engine {
     fn cache_key(&self, method: Method, params: &[u8]) -> Option<CacheKey> {
         let text = core::str::from_utf8(params).ok()?;
         let params = (!text.is_empty()).then(|| RawJson::trusted(text));
-        CacheKey::new(method, self.version?, params.as_ref(), self.side.principal())
+        CacheKey::new(method, self.version?, params.as_ref(), self.role_state.principal())
     }
 
     /// Ends a call before it has begun, if there is an answer to it that is still good.
@@ -70,10 +70,10 @@ impl Engine {
 
     /// The server has said what it is before anybody has asked for it.
     pub(crate) fn note_discovery(&mut self, version: ProtocolVersion, result: &RawJson<'_>) {
-        if self.begun().is_some_and(|begun| begun.principal_changed) {
+        if self.start_state().is_some_and(|start_state| start_state.principal_changed) {
             return;
         }
-        if let Some(key) = CacheKey::new(Method::Discover, version, None, self.side.principal()) {
+        if let Some(key) = CacheKey::new(Method::Discover, version, None, self.role_state.principal()) {
             let asked = self.cache.ask(&key);
             let now = self.clock;
             self.cache().put(now, asked, &key, result);
@@ -83,9 +83,9 @@ impl Engine {
     /// A final result has come in.
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // What has come of an exchange is nobody else's.
-        let repeats = self.repeats.made();
-        let asked = repeats
-            .and_then(|repeats| repeats.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));
+        let retries = self.retries.made();
+        let asked = retries
+            .and_then(|retries| retries.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));
         if let Some((asked, key)) = asked.flatten() {
             let now = self.clock;
             self.cache().put(now, asked, &key, result);
@@ -94,7 +94,7 @@ impl Engine {
 
     /// A request was refused. If that is because of its cursor, the list is another one than its pages were of.
     pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
-        let asked = self.repeats.get(call).and_then(|kept| kept.asked.as_ref());
+        let asked = self.retries.get(call).and_then(|kept| kept.asked.as_ref());
         if let Some((_, key)) = asked.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor()) {
             let method = key.method();
             self.cache().forget(method);

@@ -7,13 +7,13 @@ use alloc::{
 
 use crate::{
     connection::{
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::{client_start::Probe, tags::CallTag},
         steps::client::renegotiate::supported,
         types::{CloseReason, Event, RequestOptions},
     },
     protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
-    rpc::{Lane, Timestamp},
+    rpc::{Priority, Timestamp},
     schema::{DiscoverResult, Implementation, InitializeResult, Meta, keys},
     wire::{ErrorCode, ErrorObject, RawJson, excerpt_of_error},
 };
@@ -29,22 +29,24 @@ impl Engine {
     }
 
     fn known_era(&mut self) -> Option<Era> {
-        self.begun().and_then(|begun| begun.opening.era())
+        self.start_state().and_then(|start_state| start_state.opening.era())
     }
 
     fn probe(&mut self, now: Timestamp, version: ProtocolVersion, again: bool) {
         let mut patient = !self.may_fall_back();
-        if let Some(begun) = self.begun() {
-            patient |= begun.opening.era() == Some(Era::Modern) || begun.refused.is_some() || begun.over_http;
-            begun.probe = Probe::Asked;
-            begun.principal_changed = false;
+        if let Some(start_state) = self.start_state() {
+            patient |= start_state.opening.era() == Some(Era::Modern)
+                || start_state.refused.is_some()
+                || start_state.over_http;
+            start_state.probe = Probe::Asked;
+            start_state.principal_changed = false;
         }
         let settings = self.settings();
         let hurried = settings.probe_timeout.min(settings.handshake_timeout);
         let timeout = if patient { settings.handshake_timeout } else { hurried };
         let options = RequestOptions::within(timeout);
         let tag = CallTag::Probe { version, again };
-        if let Err(error) = self.start(now, Lane::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
+        if let Err(error) = self.start(now, Priority::Request, Method::Discover.as_str(), tag, options, |_| Ok(())) {
             self.end(CloseReason::BadHandshake(error.to_string()));
         }
     }
@@ -80,7 +82,7 @@ impl Engine {
         // The modern era has no pings.
         self.pings = None;
         let info = discovered.meta.as_ref().and_then(server_info).unwrap_or_else(|| Implementation::new("", ""));
-        if let Side::Client { server, .. } = &mut self.side {
+        if let RoleState::Client { server, .. } = &mut self.role_state {
             *server = Some(Box::new(InitializeResult {
                 instructions: discovered.instructions,
                 ..InitializeResult::new(version.as_str().to_string(), discovered.capabilities, info)
@@ -117,14 +119,14 @@ impl Engine {
     }
 
     pub(crate) fn heard_of_probe(&mut self) {
-        if let Some(begun) = self.begun() {
-            begun.probe = Probe::Answered;
+        if let Some(start_state) = self.start_state() {
+            start_state.probe = Probe::Answered;
         }
     }
 
     /// Takes the server for one of the legacy era, or leaves if that will not do. `why` says what it did.
     pub(crate) fn fall_back(&mut self, now: Timestamp, why: &str) {
-        if let Some(refused) = self.begun().and_then(|begun| begun.refused.clone()) {
+        if let Some(refused) = self.start_state().and_then(|start_state| start_state.refused.clone()) {
             // It has refused the handshake before it was asked.
             self.end(CloseReason::Refused(refused));
         } else if self.may_fall_back() {
@@ -144,9 +146,9 @@ impl Engine {
 
     /// The probe was not answered in time.
     pub(crate) fn probe_unanswered(&mut self, now: Timestamp) {
-        let Some(begun) = self.begun() else { return };
-        begun.probe = Probe::Silent;
-        if begun.over_http {
+        let Some(start_state) = self.start_state() else { return };
+        start_state.probe = Probe::Silent;
+        if start_state.over_http {
             self.end(CloseReason::HandshakeTimeout);
         } else {
             self.fall_back(now, "it did not answer server/discover in time");
@@ -160,9 +162,9 @@ impl Engine {
             return self.end(CloseReason::Refused(error.shortened()));
         }
         let newest = self.newest_modern();
-        match (newest, self.begun()) {
-            (Some(version), Some(begun)) if begun.may_be_modern() => {
-                begun.refused = Some(error.shortened());
+        match (newest, self.start_state()) {
+            (Some(version), Some(start_state)) if start_state.may_be_modern() => {
+                start_state.refused = Some(error.shortened());
                 self.probe(now, version, false);
             }
             _ => self.end(CloseReason::Refused(error.shortened())),
@@ -180,7 +182,7 @@ impl Engine {
         match tag {
             CallTag::Probe { version, .. } => Some(version),
             CallTag::Handshake => None,
-            CallTag::Keepalive | CallTag::Farewell | CallTag::User { .. } => {
+            CallTag::Keepalive | CallTag::CancelTask | CallTag::User { .. } => {
                 self.version.filter(|version| version.era() == Era::Modern)
             }
         }
@@ -189,13 +191,15 @@ impl Engine {
     /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that has
     /// not said yet what it is.
     pub(crate) fn answers_nothing(&self) -> bool {
-        let asks = matches!(&self.side, Side::Client { begun, .. } if begun.probe == Probe::Asked);
+        let asks =
+            matches!(&self.role_state, RoleState::Client { start_state, .. } if start_state.probe == Probe::Asked);
         self.is_modern_client() || asks
     }
 
     /// Whether this is a client of a server of the modern era.
     pub(crate) fn is_modern_client(&self) -> bool {
-        matches!(self.side, Side::Client { .. }) && self.version.is_some_and(|version| version.era() == Era::Modern)
+        matches!(self.role_state, RoleState::Client { .. })
+            && self.version.is_some_and(|version| version.era() == Era::Modern)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            input_round::{Answer, Asked, Question, questions},
+            input_round::{Answer, InputRequest, InputRequestRef, questions},
             tags::{Origin, RequestTag, Token},
         },
         types::{CancelCause, Event, Outcome},
@@ -43,7 +43,7 @@ impl Engine {
                 self.keep_result(call, &result);
                 self.finish_call(call, Outcome::Result(result))
             }
-            Some("task") if may_become_task && self.repeats.follows_tasks(call) => self.became_task(call, result),
+            Some("task") if may_become_task && self.retries.follows_tasks(call) => self.became_task(call, result),
             Some("task") if may_become_task => self.finish_call(call, Outcome::Result(result)),
             Some("input_required") if !pursues && self.may_ask(call) => {
                 if self.ask(call, &result).is_err() {
@@ -59,7 +59,7 @@ impl Engine {
 
     /// Whether a request may be answered with questions.
     fn may_ask(&self, call: CallId) -> bool {
-        self.repeats.get(call).is_some_and(|kept| kept.method.known().is_some_and(Method::may_ask))
+        self.retries.get(call).is_some_and(|kept| kept.method.known().is_some_and(Method::may_ask))
     }
 
     /// Hands the questions of a result to the application.
@@ -78,7 +78,7 @@ impl Engine {
         if !questions.iter().all(|question| self.may_be_asked(question)) {
             return Err(());
         }
-        let round = self.repeats.change(call, |kept| {
+        let round = self.retries.change(call, |kept| {
             let round = &mut kept.round;
             round.count += 1;
             round.put_off = if questions.is_empty() { round.put_off + 1 } else { 0 };
@@ -87,7 +87,7 @@ impl Engine {
             (round.count, round.put_off)
         });
         let (count, put_off) = round.ok_or(())?;
-        if count > most_rounds || self.repeats.bytes() > most_bytes {
+        if count > most_rounds || self.retries.bytes() > most_bytes {
             return Err(());
         }
         if questions.is_empty() {
@@ -102,7 +102,7 @@ impl Engine {
             let id = RequestId::from(&*format!("{}/{}", call.as_u64(), index));
             let origin =
                 Origin { bytes: question.params.as_ref().map_or(0, |params| params.get().len()), ..Origin::default() };
-            let (method, asked_by) = (Some(question.method), Some(Question { call, index }));
+            let (method, asked_by) = (Some(question.method), Some(InputRequestRef { call, index }));
             let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
             let Ok(key) = self.admit(id, tag, origin) else { break };
             keys.push(key);
@@ -113,7 +113,7 @@ impl Engine {
             });
         }
         let all = keys.len() == most;
-        self.repeats.change(call, |kept| {
+        self.retries.change(call, |kept| {
             for ((_, answer), key) in kept.round.answers.iter_mut().zip(keys) {
                 *answer = Answer::Open(key);
             }
@@ -122,28 +122,33 @@ impl Engine {
     }
 
     /// Whether this client has declared that it can be asked this.
-    pub(crate) fn may_be_asked(&self, question: &Asked) -> bool {
+    pub(crate) fn may_be_asked(&self, question: &InputRequest) -> bool {
         let needed = question.method.needs(ProtocolVersion::LATEST_LEGACY);
         needed.is_some_and(|needed| self.local.contains(needed))
             && self.undeclared_form(question.method, question.params.as_ref()).is_none()
     }
 
     /// The application has answered a question.
-    pub(crate) fn answer_question(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
+    pub(crate) fn answer_question(
+        &mut self,
+        key: ReplyKey,
+        question: InputRequestRef,
+        answer: Result<Vec<u8>, &ErrorObject>,
+    ) {
         if self.pursues(question.call) {
             return self.answer_task(key, question, answer);
         }
         self.release(key);
         let outcome = match answer {
             Ok(text) => {
-                let complete = self.repeats.change(question.call, |kept| {
+                let complete = self.retries.change(question.call, |kept| {
                     let answers = &mut kept.round.answers;
                     if let Some((_, answer)) = answers.get_mut(question.index) {
                         *answer = Answer::Given(text);
                     }
                     answers.iter().all(|(_, answer)| answer.is_given())
                 });
-                let fits = self.repeats.bytes() <= self.limits().call_bytes;
+                let fits = self.retries.bytes() <= self.limits().call_bytes;
                 match complete {
                     Some(true) if fits => return self.send_again(question.call),
                     Some(false) if fits => return,
@@ -161,7 +166,7 @@ impl Engine {
 
     /// Nobody waits for the answers to a call's questions any more.
     pub(crate) fn drop_questions(&mut self, call: CallId) {
-        let Some(kept) = self.repeats.get(call).filter(|kept| kept.is_asking()) else { return };
+        let Some(kept) = self.retries.get(call).filter(|kept| kept.is_asking()) else { return };
         for key in kept.open_questions() {
             self.withdraw(key);
         }

@@ -4,7 +4,7 @@
 use crate::{
     connection::{
         engine::Engine,
-        state::keepalive::Pings,
+        state::keepalive::KeepaliveState,
         types::{Event, Outcome},
     },
     protocol::{CapabilitySet, Phase, ProtocolVersion, Role, VersionSet, check},
@@ -32,7 +32,7 @@ impl Engine {
     /// revision that it could be sent in: then the error is its end.
     pub(crate) fn renegotiate(&mut self, now: Timestamp, call: CallId, error: &ErrorObject) -> bool {
         let Some(supported) = supported(error).filter(|_| self.is_modern_client()) else { return false };
-        let again = self.repeats.change(call, |kept| core::mem::replace(&mut kept.renegotiated, true));
+        let again = self.retries.change(call, |kept| core::mem::replace(&mut kept.renegotiated, true));
         if again != Some(false) {
             return false;
         }
@@ -53,28 +53,28 @@ impl Engine {
     /// Whether the connection can become a session: nothing else may be under way, since it would be answered under
     /// other rules than it was asked.
     fn may_start_session(&self, call: CallId, version: ProtocolVersion) -> bool {
-        let Some(kept) = self.repeats.get(call) else { return false };
+        let Some(kept) = self.retries.get(call) else { return false };
         let exists = kept.method.known().is_none_or(|method| method.versions().contains(version));
         // Neither answers nor tasks of this era mean anything there.
-        let has_begun = kept.round.has_begun() || kept.pursuit.is_some();
+        let has_begun = kept.round.has_begun() || kept.poller.is_some();
         exists && self.calls.len() == 1 && !has_begun
     }
 
     fn start_session(&mut self, now: Timestamp, call: CallId, version: ProtocolVersion, error: &ErrorObject) {
         self.calls.suspend(call);
-        self.repeats.park(call, error.clone());
+        self.retries.defer(call, error.clone());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
         self.cache().clear();
-        self.pings = Pings::of(self.settings(), now);
+        self.pings = KeepaliveState::of(self.settings(), now);
         self.shake_hands(now, Some(version));
     }
 
     /// The session has begun: the request that it was begun for is sent, if the server has what it asks for.
     pub(crate) fn session_started(&mut self) -> Option<Event<'static>> {
-        let Some((call, error)) = self.repeats.made().and_then(|repeats| repeats.take_parked()) else {
+        let Some((call, error)) = self.retries.made().and_then(|retries| retries.take_deferred()) else {
             return Some(Event::Ready);
         };
-        let method = self.repeats.get(call).and_then(|kept| kept.method.known());
+        let method = self.retries.get(call).and_then(|kept| kept.method.known());
         let allowed = self.version.is_some_and(|version| {
             method.is_none_or(|method| check(method, version, Role::Client, self.declared()).is_ok())
         });

@@ -4,18 +4,18 @@
 use crate::{
     connection::{
         engine::Engine,
-        state::{outgoing_meta::Remarks, tags::CallTag},
+        state::{outgoing_meta::OutgoingMeta, tags::CallTag},
         types::{Event, Outcome},
     },
-    rpc::{CallId, Lane, Owner, Timestamp},
+    rpc::{CallId, FrameOwner, Priority, Timestamp},
     wire::{ErrorObject, encode},
 };
 
 impl Engine {
     /// A call has ended, and is not sent again.
     pub(crate) fn keep_no_more(&mut self, call: CallId) {
-        if let Some(repeats) = self.repeats.made() {
-            repeats.end(call);
+        if let Some(retries) = self.retries.made() {
+            retries.end(call);
         }
     }
 
@@ -24,13 +24,13 @@ impl Engine {
         self.calls.suspend(call);
         match self.settings().backoff.pause(n) {
             pause if pause.is_zero() => self.send_again(call),
-            pause => self.repeats.wait(call, self.clock + pause),
+            pause => self.retries.wait(call, self.clock + pause),
         }
     }
 
     /// Sends again what is due.
     pub(crate) fn send_due(&mut self, now: Timestamp) {
-        while let Some(call) = self.repeats.made().and_then(|repeats| repeats.take_due(now)) {
+        while let Some(call) = self.retries.made().and_then(|retries| retries.take_due(now)) {
             self.send_again(call);
         }
     }
@@ -39,14 +39,14 @@ impl Engine {
     pub(crate) fn send_again(&mut self, call: CallId) {
         let modern = self
             .modern_version(CallTag::User { method: None, task: false, stream: None })
-            .and_then(|version| Some((version, self.side.identity()?)));
+            .and_then(|version| Some((version, self.role_state.identity()?)));
         let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
         let progress = self.calls.get(call).is_some_and(|call| call.progress);
-        let mut params = self.repeats.buffer();
-        self.repeats.wait_no_longer(call);
-        let Some((method, extra)) = self.repeats.change(call, |kept| {
-            if let Some(pursuit) = &mut kept.pursuit {
-                return (pursuit.write(&mut params).into(), kept.extra.clone());
+        let mut params = self.retries.buffer();
+        self.retries.wait_no_longer(call);
+        let Some((method, extra)) = self.retries.change(call, |kept| {
+            if let Some(poller) = &mut kept.poller {
+                return (poller.write(&mut params).into(), kept.extra.clone());
             }
             params.extend_from_slice(&kept.params);
             if params.is_empty() {
@@ -57,15 +57,15 @@ impl Engine {
         }) else {
             return;
         };
-        Remarks { modern, extra: &extra, token: progress.then_some(wire) }.splice(&mut params, 0);
-        let queued: Result<_, ()> = self.outbox.push(Lane::Request, Owner::Call(wire), max_len, |out| {
+        OutgoingMeta { modern, extra: &extra, token: progress.then_some(wire) }.splice(&mut params, 0);
+        let queued: Result<_, ()> = self.outbox.push(Priority::Request, FrameOwner::Call(wire), max_len, |out| {
             encode::open_request(out, wire.as_u64(), method.as_str());
             out.extend_from_slice(b",\"params\":");
             out.extend_from_slice(&params);
             out.push(b'}');
             Ok(())
         });
-        self.repeats.give_back(params);
+        self.retries.give_back(params);
         if matches!(queued, Ok(Some(_))) {
             self.calls.reissue(self.clock, call);
         } else {

@@ -2,8 +2,8 @@
 
 use crate::{
     connection::{
-        engine::{Engine, Side},
-        state::client_start::Beginning,
+        engine::{Engine, RoleState},
+        state::client_start::StartState,
         types::CloseReason,
     },
     protocol::{Era, Phase, ProtocolVersion},
@@ -16,10 +16,10 @@ impl Engine {
     }
 
     /// How this client has begun.
-    pub(crate) const fn begun(&mut self) -> Option<&mut Beginning> {
-        match &mut self.side {
-            Side::Client { begun, .. } => Some(begun),
-            Side::Server { .. } => None,
+    pub(crate) const fn start_state(&mut self) -> Option<&mut StartState> {
+        match &mut self.role_state {
+            RoleState::Client { start_state, .. } => Some(start_state),
+            RoleState::Server { .. } => None,
         }
     }
 
@@ -30,8 +30,8 @@ impl Engine {
             return;
         }
         let versions = self.settings().versions;
-        if let Some(begun) = self.begun() {
-            begun.next = begun.after_exit(versions);
+        if let Some(start_state) = self.start_state() {
+            start_state.next = start_state.after_exit(versions);
         }
     }
 }

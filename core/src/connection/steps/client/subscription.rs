@@ -26,7 +26,7 @@ impl Engine {
                     self.agreed(call, params);
                     return None;
                 }
-                let agreed = self.repeats.get(call).and_then(|kept| kept.listening.as_ref()?.agreed.as_ref());
+                let agreed = self.retries.get(call).and_then(|kept| kept.listening.as_ref()?.agreed.as_ref());
                 agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
             }
             None if self.has_ended(&id) => {
@@ -39,22 +39,22 @@ impl Engine {
 
     /// The server says what it will tell. From now on the request is answered only when it ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
-        if self.repeats.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
+        if self.retries.get(call).is_some_and(|kept| kept.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
             // The first one counts. A server may repeat it as often as it likes.
             return;
         }
-        let asked = self.repeats.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
+        let asked = self.retries.get(call).map(|kept| wanted(&kept.params)).unwrap_or_default();
         // What is too long to be looked at may promise anything.
         let filter = match params.weight() <= self.limits().described_bytes() {
             true => params.decode().map(|params: SubscriptionsAcknowledgedParams| params.notifications.within(asked)),
             false => Ok(asked),
         };
         let (filter, clock) = (filter.unwrap_or_default(), self.clock);
-        if self.repeats.was_deaf {
+        if self.retries.was_deaf {
             self.may_have_missed(&filter);
         }
         self.calls.unlimit(call);
-        self.repeats.change(call, |kept| {
+        self.retries.change(call, |kept| {
             if let Some(listening) = &mut kept.listening {
                 (listening.agreed, listening.since) = (Some(filter), Some(clock));
             }
@@ -70,7 +70,7 @@ impl Engine {
     pub(crate) fn subscription_ended<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         let (clock, longest, most) = (self.clock, self.settings().backoff.most, self.limits().relistens);
         self.stop_listening(call);
-        let count = self.repeats.change(call, |kept| {
+        let count = self.retries.change(call, |kept| {
             let listening = kept.listening.as_mut().filter(|listening| listening.again)?;
             // What has lasted was no mistake.
             let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
@@ -89,9 +89,9 @@ impl Engine {
     /// Nothing is heard on a subscription any more, if it is one: what it would have told of may change unnoticed.
     pub(crate) fn stop_listening(&mut self, call: CallId) {
         let agreed =
-            self.repeats.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
+            self.retries.change(call, |kept| kept.listening.as_mut().and_then(|listening| listening.agreed.take()));
         if let Some(filter) = agreed.flatten() {
-            self.repeats.was_deaf = true;
+            self.retries.was_deaf = true;
             self.may_have_missed(&filter);
         }
     }

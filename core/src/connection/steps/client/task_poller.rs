@@ -14,66 +14,66 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            input_round::{Asked, Question, questions},
+            input_round::{InputRequest, InputRequestRef, questions},
             tags::{CallTag, Origin, RequestTag, Token},
-            task_poller::{Heard, Pursuit, WHILE_ASKED},
+            task_poller::{TaskPoller, TaskStatusUpdate, WHILE_ASKED},
             task_questions::Answer,
         },
         steps::core::responses::call_of,
         types::{Event, Outcome, RequestOptions, SendError},
     },
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase},
-    rpc::{CallId, Lane, ReplyKey, Timestamp},
+    rpc::{CallId, Priority, ReplyKey, Timestamp},
     schema::{TaskStatus, tasks_extension::TaskError},
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode},
 };
 
 /// How long the server may take to hear that a task is not wanted any more.
-const FAREWELL: Duration = Duration::from_secs(60);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// Whether a call has become a task that is pursued.
     pub(crate) fn pursues(&self, call: CallId) -> bool {
-        self.pursuit(call).is_some()
+        self.poller(call).is_some()
     }
 
     /// The task that a call has become, which ends with it.
     pub(crate) fn own_task(&self, call: CallId) -> Option<String> {
-        self.pursuit(call).filter(|pursuit| pursuit.is_own).map(|pursuit| pursuit.task.clone())
+        self.poller(call).filter(|poller| poller.is_own).map(|poller| poller.task.clone())
     }
 
-    fn pursuit(&self, call: CallId) -> Option<&Pursuit> {
-        self.repeats.get(call)?.pursuit.as_deref()
+    fn poller(&self, call: CallId) -> Option<&TaskPoller> {
+        self.retries.get(call)?.poller.as_deref()
     }
 
-    fn change_pursuit<R>(&mut self, call: CallId, f: impl FnOnce(&mut Pursuit) -> R) -> Option<R> {
-        self.repeats.change(call, |kept| kept.pursuit.as_deref_mut().map(f)).flatten()
+    fn change_pursuit<R>(&mut self, call: CallId, f: impl FnOnce(&mut TaskPoller) -> R) -> Option<R> {
+        self.retries.change(call, |kept| kept.poller.as_deref_mut().map(f)).flatten()
     }
 
     /// Pursues a task whose id was kept from elsewhere. It begins with a look.
     pub(crate) fn pursue(&mut self, now: Timestamp, task: &str, options: RequestOptions) -> Result<CallId, SendError> {
         self.may_send(&Method::ExtGetTask.into(), Kind::Request, CapabilitySet::EMPTY)?;
         self.has_room_for_request()?;
-        let mut pursuit = Pursuit { is_own: false, ..Pursuit::new(task.to_string(), now) };
+        let mut poller = TaskPoller { is_own: false, ..TaskPoller::new(task.to_string(), now) };
         let options = RequestOptions { progress: false, ..options };
         // What comes of it is what the request would have come to that became the task.
         let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
-        let call = self.start(now, Lane::Request, Method::ExtGetTask.as_str(), tag, options, |out| {
-            pursuit.write(out);
+        let call = self.start(now, Priority::Request, Method::ExtGetTask.as_str(), tag, options, |out| {
+            poller.write(out);
             Ok(())
         })?;
-        self.repeats.pursue(call, Box::new(pursuit));
+        self.retries.pursue(call, Box::new(poller));
         Ok(call)
     }
 
     /// A request was answered with a task. What that asks or has come to, this does not say yet.
     pub(crate) fn became_task<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
-        let Some(Heard { task: Some(id), status, ttl, interval }) = Heard::read(&result) else {
+        let Some(TaskStatusUpdate { task: Some(id), status, ttl, interval }) = TaskStatusUpdate::read(&result) else {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         };
         // The id of a task is unique. What is told of one would else be handed out once for each call that has become it.
-        if self.repeats.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
+        if self.retries.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         }
@@ -82,8 +82,8 @@ impl Engine {
             // Tasks have none.
             call.progress = false;
         }
-        let pursuit = Pursuit { ttl, interval, ..Pursuit::new(id, self.clock) };
-        self.repeats.pursue(call, Box::new(pursuit));
+        let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
+        self.retries.pursue(call, Box::new(poller));
         match status {
             TaskStatus::Working => self.look_later(call),
             _ => self.send_again(call),
@@ -94,9 +94,9 @@ impl Engine {
     /// A request about the task that a call has become was answered.
     pub(crate) fn task_answered<'a>(&mut self, call: CallId, result: RawJson<'a>) -> Option<Event<'a>> {
         self.calls.suspend(call);
-        if self.change_pursuit(call, |pursuit| pursuit.sent(true)) == Some(true) {
+        if self.change_pursuit(call, |poller| poller.sent(true)) == Some(true) {
             // That it has the answers does not mean that the status shows it yet.
-            self.change_pursuit(call, |pursuit| pursuit.failures = 0);
+            self.change_pursuit(call, |poller| poller.failures = 0);
             self.look_later(call);
             return None;
         }
@@ -134,10 +134,10 @@ impl Engine {
     ) -> Option<Event<'static>> {
         self.calls.suspend(call);
         let clock = self.clock;
-        let gives_up = self.change_pursuit(call, |pursuit| {
-            pursuit.sent(false);
-            pursuit.failures = pursuit.failures.saturating_add(1);
-            is_final || pursuit.has_expired(clock)
+        let gives_up = self.change_pursuit(call, |poller| {
+            poller.sent(false);
+            poller.failures = poller.failures.saturating_add(1);
+            is_final || poller.has_expired(clock)
         });
         if gives_up != Some(false) {
             self.drop_questions(call);
@@ -149,8 +149,8 @@ impl Engine {
 
     /// The server says, asked or not, how tasks stand that are pursued here.
     pub(crate) fn told_of_task(&mut self, task: &RawJson<'_>) {
-        let Some(id) = Heard::read(task).and_then(|heard| heard.task) else { return };
-        for call in self.repeats.pursuing(&id) {
+        let Some(id) = TaskStatusUpdate::read(task).and_then(|heard| heard.task) else { return };
+        for call in self.retries.pursuing(&id) {
             let event = self.heard_of_task(call, task.clone()).map(Event::into_owned);
             self.events.extend(event);
         }
@@ -158,9 +158,9 @@ impl Engine {
 
     /// Takes in how a task stands.
     fn heard_of_task<'a>(&mut self, call: CallId, task: RawJson<'a>) -> Option<Event<'a>> {
-        let heard = Heard::read(&task).filter(|heard| {
+        let heard = TaskStatusUpdate::read(&task).filter(|heard| {
             let id = heard.task.as_deref();
-            id.is_none_or(|id| self.pursuit(call).is_some_and(|pursuit| pursuit.task == id))
+            id.is_none_or(|id| self.poller(call).is_some_and(|poller| poller.task == id))
         });
         let Some(heard) = heard else { return self.answered_badly(call) };
         let ended = match heard.status {
@@ -194,8 +194,8 @@ impl Engine {
             }
             Err(None) => return self.answered_badly(call),
         }
-        self.change_pursuit(call, |pursuit| {
-            (pursuit.ttl, pursuit.interval, pursuit.failures) = (heard.ttl, heard.interval, 0);
+        self.change_pursuit(call, |poller| {
+            (poller.ttl, poller.interval, poller.failures) = (heard.ttl, heard.interval, 0);
         });
         if self.calls.get(call).is_some_and(|call| call.waits) {
             self.look_later(call);
@@ -212,16 +212,16 @@ impl Engine {
     fn look_later(&mut self, call: CallId) {
         let settings = self.settings();
         let (polling, backoff) = (settings.polling, settings.backoff);
-        let Some(pursuit) = self.pursuit(call) else { return };
-        let mut pause = polling.pause(pursuit.interval);
-        if pursuit.is_asking() {
+        let Some(poller) = self.poller(call) else { return };
+        let mut pause = polling.pause(poller.interval);
+        if poller.is_asking() {
             pause = pause.saturating_mul(WHILE_ASKED).min(polling.most.max(pause));
         }
-        if pursuit.has_answers() && pursuit.failures == 0 {
+        if poller.has_answers() && poller.failures == 0 {
             return self.send_again(call);
         }
-        pause = pause.max(backoff.pause(pursuit.failures));
-        self.repeats.wait(call, self.clock + pause);
+        pause = pause.max(backoff.pause(poller.failures));
+        self.retries.wait(call, self.clock + pause);
     }
 
     /// Hands what a task asks to the application, as far as it is new.
@@ -232,48 +232,53 @@ impl Engine {
             return Err(());
         }
         self.withdraw_questions(call, &questions);
-        self.change_pursuit(call, |pursuit| pursuit.questions.begin_batch());
+        self.change_pursuit(call, |poller| poller.questions.begin_batch());
         for question in questions {
-            let is_new = |pursuit: &&Pursuit| !pursuit.questions.has(&question.name);
-            let Some(pursuit) = self.pursuit(call).filter(is_new) else { continue };
-            let index = pursuit.questions.len();
+            let is_new = |poller: &&TaskPoller| !poller.questions.has(&question.name);
+            let Some(poller) = self.poller(call).filter(is_new) else { continue };
+            let index = poller.questions.len();
             if index >= most_ever {
                 return Err(());
             }
             let id = RequestId::from(&*format!("{}/task/{index}", call.as_u64()));
             let bytes = question.params.as_ref().map_or(0, |params| params.get().len());
             let origin = Origin { bytes, ..Origin::default() };
-            let (method, asked_by) = (Some(question.method), Some(Question { call, index }));
+            let (method, asked_by) = (Some(question.method), Some(InputRequestRef { call, index }));
             let tag = RequestTag { question: asked_by, ..RequestTag::new(method, Token::None, origin) };
             // If there is no room for it now, it is new again at the next look.
             let Ok(key) = self.admit(id, tag, origin) else { break };
-            self.change_pursuit(call, |pursuit| pursuit.questions.ask(question.name, key));
+            self.change_pursuit(call, |poller| poller.questions.ask(question.name, key));
             let method = MethodName::Known(question.method);
             self.events.push_back(Event::Request { key, method, params: question.params });
         }
-        if self.repeats.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
+        if self.retries.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
     }
 
     /// Nobody waits any more for the answers to questions of a task that are not among these.
-    fn withdraw_questions(&mut self, call: CallId, outstanding: &[Asked]) {
-        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.is_asking()) else { return };
+    fn withdraw_questions(&mut self, call: CallId, outstanding: &[InputRequest]) {
+        let Some(poller) = self.poller(call).filter(|poller| poller.is_asking()) else { return };
         let wanted: BTreeSet<&str> = outstanding.iter().map(|question| &*question.name).collect();
-        let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(pursuit.questions.name(*index));
-        let gone: Vec<_> = pursuit.questions.open().filter(gone).collect();
+        let gone = |(index, _): &(usize, ReplyKey)| !wanted.contains(poller.questions.name(*index));
+        let gone: Vec<_> = poller.questions.open().filter(gone).collect();
         for (index, key) in gone {
-            self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Done));
+            self.change_pursuit(call, |poller| poller.questions.set(index, Answer::Done));
             self.withdraw(key);
         }
     }
 
     /// The application has answered a question of a task.
-    pub(crate) fn answer_task(&mut self, key: ReplyKey, question: Question, answer: Result<Vec<u8>, &ErrorObject>) {
+    pub(crate) fn answer_task(
+        &mut self,
+        key: ReplyKey,
+        question: InputRequestRef,
+        answer: Result<Vec<u8>, &ErrorObject>,
+    ) {
         self.release(key);
-        let Question { call, index } = question;
+        let InputRequestRef { call, index } = question;
         let outcome = match answer {
             Ok(text) => {
-                self.change_pursuit(call, |pursuit| pursuit.questions.set(index, Answer::Given(text)));
-                if self.repeats.bytes() <= self.limits().call_bytes {
+                self.change_pursuit(call, |poller| poller.questions.set(index, Answer::Given(text)));
+                if self.retries.bytes() <= self.limits().call_bytes {
                     return self.send_answers(call);
                 }
                 Outcome::Error(ErrorObject::internal("The answers are larger than the limit"))
@@ -287,13 +292,13 @@ impl Engine {
 
     /// Sends answers as soon as they are there, rather than at the next look.
     fn send_answers(&mut self, call: CallId) {
-        let Some(pursuit) = self.pursuit(call).filter(|pursuit| pursuit.has_answers()) else { return };
+        let Some(poller) = self.poller(call).filter(|poller| poller.has_answers()) else { return };
         let waits = self.calls.get(call).is_some_and(|call| call.waits);
-        if waits && pursuit.failures > 0 {
+        if waits && poller.failures > 0 {
             // The server has to be left in peace; it gets them with the next request.
             return;
         }
-        if pursuit.questions.is_sending() {
+        if poller.questions.is_sending() {
             return;
         }
         if !waits {
@@ -320,10 +325,10 @@ impl Engine {
         if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
             return None;
         }
-        let options = RequestOptions::within(FAREWELL);
+        let options = RequestOptions::within(CANCEL_TIMEOUT);
         let name = Method::ExtCancelTask.as_str();
         // It is small, and there is room for it.
-        let call = self.start(self.clock, Lane::Request, name, CallTag::Farewell, options, |out| {
+        let call = self.start(self.clock, Priority::Request, name, CallTag::CancelTask, options, |out| {
             out.extend_from_slice(b"{\"taskId\":");
             encode::text(out, task);
             out.push(b'}');
@@ -342,13 +347,13 @@ impl Engine {
             && self.has_ended(id)
             && is_task()
             && let Some(task) = result.member("taskId").and_then(|task| task.decode::<String>().ok())
-            && self.repeats.pursuing(&task).is_empty()
+            && self.retries.pursuing(&task).is_empty()
             && let Some((late, _)) = call_of(id).filter(|(late, _)| {
-                self.repeats.may_dismiss(late.as_u64(), |farewell| self.calls.get(farewell).is_some())
+                self.retries.may_dismiss(late.as_u64(), |farewell| self.calls.get(farewell).is_some())
             })
             && let Some(farewell) = self.say_farewell(&task)
         {
-            self.repeats.dismiss(late.as_u64(), farewell);
+            self.retries.dismiss(late.as_u64(), farewell);
         }
     }
 }

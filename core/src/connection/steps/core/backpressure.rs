@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use crate::{
     connection::{
         engine::Engine,
-        state::input_pause::{Pause, Refused},
+        state::input_pause::{Pause, RefusedSends},
         types::{Room, SendError},
     },
     protocol::Phase,
@@ -16,7 +16,7 @@ impl Engine {
     /// Remembers a refusal for [`poll_room`](Connection::poll_room).
     pub(crate) fn noted<T>(&mut self, kind: Room, result: Result<T, SendError>) -> Result<T, SendError> {
         if matches!(result, Err(SendError::Busy)) {
-            self.refused.0 |= Refused::bit(kind);
+            self.refused.0 |= RefusedSends::bit(kind);
         }
         result
     }

@@ -3,14 +3,14 @@
 use alloc::{boxed::Box, string::String};
 
 use crate::{
-    collections::Rare,
+    collections::LazyBox,
     connection::{
         engine::Engine,
         state::tags::CallTag,
         types::{CancelCause, CloseReason, Event, Outcome},
     },
     protocol::{Phase, Role},
-    rpc::{Lane, Owner, State, Timestamp},
+    rpc::{FrameOwner, Priority, State, Timestamp},
 };
 
 impl Engine {
@@ -32,7 +32,7 @@ impl Engine {
     pub(crate) fn break_off(&mut self, reason: CloseReason) {
         self.end(reason);
         self.outbox.clear();
-        self.batches = Rare::default();
+        self.batches = LazyBox::default();
         for key in self.requests.keys(State::Answered) {
             self.release(key);
         }
@@ -92,8 +92,8 @@ impl Engine {
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {
-        for lane in [Lane::Request, Lane::Control] {
-            self.outbox.take_back(lane, |owner| matches!(owner, Owner::Call(_)));
+        for priority in [Priority::Request, Priority::Control] {
+            self.outbox.take_back(priority, |owner| matches!(owner, FrameOwner::Call(_)));
         }
         for id in self.calls.ids() {
             self.drop_questions(id);

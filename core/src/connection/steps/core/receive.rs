@@ -5,12 +5,12 @@ use alloc::{borrow::Cow, boxed::Box, string::String};
 use crate::{
     codec::{Frame, FrameEnd},
     connection::{
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::tags::{FIRST_ID, Origin, RequestTag, Token},
         types::{CancelCause, CloseReason, Event, Outcome, Progress, Violation, error::syntax_at},
     },
     protocol::{Capability, Kind, Method, MethodName, Phase, Refusal, Role, check},
-    rpc::{CallId, Inserted, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, FrameOwner, Inserted, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{
         self, Defect, ErrorCode, ErrorObject, Malformed, Message, RawJson, RequestId, Subject, decode_params,
@@ -168,7 +168,7 @@ impl Engine {
         }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
-        let owner = if id.is_some() { Owner::Answered(None) } else { Owner::Nobody };
+        let owner = if id.is_some() { FrameOwner::Answered(None) } else { FrameOwner::Nobody };
         self.answer(origin.batch, owner, |out| encode::error(out, id.ok_or(missing), error));
     }
 
@@ -232,7 +232,7 @@ impl Engine {
         }
         match method.known() {
             Some(Method::Ping) if self.speaks_legacy() => {
-                self.answer(origin.batch, Owner::Answered(None), |out| {
+                self.answer(origin.batch, FrameOwner::Answered(None), |out| {
                     encode::open_response(out, &id);
                     out.extend_from_slice(b"{}}");
                 });
@@ -515,7 +515,7 @@ impl Engine {
     }
 
     fn receive_initialized(&mut self) -> Option<Event<'static>> {
-        match (&self.side, self.phase) {
+        match (&self.role_state, self.phase) {
             (_, Phase::Initializing) => {
                 self.phase = Phase::Ready;
                 // What the handshake took is more than most of what is to come needs.
@@ -523,7 +523,7 @@ impl Engine {
                 Some(Event::Ready)
             }
             // It has overtaken `initialize`, as it may over HTTP.
-            (Side::Server { .. }, Phase::Opening) => {
+            (RoleState::Server { .. }, Phase::Opening) => {
                 self.initialized_early = true;
                 self.violation(Violation::NotReady(Method::Initialized.into()))
             }

@@ -74,7 +74,7 @@ impl Engine {
                 }
                 self.finish_call(call, Outcome::Result(result))
             }
-            Some(CallTag::Keepalive | CallTag::Farewell) | None => self.finish_call(call, Outcome::Result(result)),
+            Some(CallTag::Keepalive | CallTag::CancelTask) | None => self.finish_call(call, Outcome::Result(result)),
         }
     }
 
@@ -107,7 +107,7 @@ impl Engine {
                 None
             }
             (CallTag::User { .. }, outcome) => Some(Event::Response { call, outcome }),
-            (CallTag::Farewell, _) => None,
+            (CallTag::CancelTask, _) => None,
             (CallTag::Keepalive, outcome) => {
                 self.ping_answered(if let Outcome::Error(error) = &outcome { Some(error) } else { None });
                 None

@@ -6,15 +6,15 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            batch::{Part, PartOf},
+            batch::{BatchEntry, EntryOwner},
             client_subscription::Listening,
-            outgoing_meta::{Extra, Remarks},
+            outgoing_meta::{MetaOptions, OutgoingMeta},
             tags::CallTag,
         },
         types::{CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress},
     },
     protocol::{Capability, CapabilitySet, Kind, Method, MethodName, Phase, ProtocolVersion, Refusal, check},
-    rpc::{CallId, Entry, Lane, Owner, ReplyKey, State, Timestamp},
+    rpc::{CallId, Entry, FrameOwner, Priority, ReplyKey, State, Timestamp},
     schema::{LoggingLevel, keys},
     wire::{
         ErrorCode, ErrorObject, Message, RequestId,
@@ -72,7 +72,7 @@ impl Engine {
     /// Whether there is room for another request of the application.
     pub(crate) fn has_room_for_request(&self) -> Result<(), SendError> {
         let limits = self.limits();
-        let full = self.calls.len() >= limits.calls || self.repeats.bytes() >= limits.call_bytes;
+        let full = self.calls.len() >= limits.calls || self.retries.bytes() >= limits.call_bytes;
         if full { Err(SendError::Busy) } else { self.has_room() }
     }
 
@@ -87,7 +87,7 @@ impl Engine {
     ) -> Result<CallId, SendError> {
         self.may_send(method, Kind::Request, needs)?;
         if let Some(known) = self.remembers(method.known()) {
-            let mut text = self.repeats.buffer();
+            let mut text = self.retries.buffer();
             params(&mut text)?;
             let fresh = options.fresh;
             let call = self.ask_or_remember(now, known, fresh, &text, |engine| {
@@ -96,7 +96,7 @@ impl Engine {
                     Ok(())
                 })
             });
-            self.repeats.give_back(text);
+            self.retries.give_back(text);
             return call;
         }
         self.send_request(now, method, task, options, params)
@@ -117,9 +117,9 @@ impl Engine {
         // A ping carries nothing but itself, and a subscription makes no progress.
         options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.relisten);
-        let call = self.start(now, Lane::Request, method.as_str(), tag, options, params)?;
+        let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
         if let Some(again) = listening {
-            self.repeats.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
+            self.retries.change(call, |kept| kept.listening = Some(Box::new(Listening::new(again))));
         }
         Ok(call)
     }
@@ -128,7 +128,7 @@ impl Engine {
     pub(crate) fn start(
         &mut self,
         now: Timestamp,
-        lane: Lane,
+        priority: Priority,
         method: &str,
         tag: CallTag,
         options: RequestOptions,
@@ -136,17 +136,17 @@ impl Engine {
     ) -> Result<CallId, SendError> {
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
-        let extra = Extra::of(&options);
-        let mut kept = self.repeats.buffer();
-        let modern = self.modern_version(tag).and_then(|version| Some((version, self.side.identity()?)));
+        let extra = MetaOptions::of(&options);
+        let mut kept = self.retries.buffer();
+        let modern = self.modern_version(tag).and_then(|version| Some((version, self.role_state.identity()?)));
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
-        let remarks = Remarks { modern, extra: &extra, token: options.progress.then_some(id) };
-        let queued = self.outbox.push(lane, Owner::Call(id), max_len, |out| {
+        let meta = OutgoingMeta { modern, extra: &extra, token: options.progress.then_some(id) };
+        let queued = self.outbox.push(priority, FrameOwner::Call(id), max_len, |out| {
             encode::open_request(out, id.as_u64(), method);
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
-            remarks.append(out, |out| {
+            meta.append(out, |out| {
                 let start = out.len();
                 params(out)?;
                 if keep {
@@ -161,7 +161,7 @@ impl Engine {
             Ok::<_, SendError>(())
         });
         if !matches!(queued, Ok(Some(_))) || !keep {
-            self.repeats.give_back(core::mem::take(&mut kept));
+            self.retries.give_back(core::mem::take(&mut kept));
         }
         queued?.ok_or(SendError::TooLarge)?;
         let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
@@ -169,7 +169,7 @@ impl Engine {
             self.calls.note_own(call);
         }
         if keep {
-            self.repeats.begin(call, MethodName::new(method).into_owned(), kept, extra);
+            self.retries.begin(call, MethodName::new(method).into_owned(), kept, extra);
         }
         Ok(call)
     }
@@ -208,7 +208,7 @@ impl Engine {
                 return Ok(());
             }
             engine.has_room()?;
-            engine.push_notification(Owner::Nobody, method.as_str(), params)
+            engine.push_notification(FrameOwner::Nobody, method.as_str(), params)
         };
         match subject.filter(|_| for_listeners) {
             Some(uri) => self.tell_of_resource(uri, tell_session),
@@ -219,12 +219,12 @@ impl Engine {
     /// Queues a notification, whatever the state.
     pub(crate) fn push_notification(
         &mut self,
-        owner: Owner,
+        owner: FrameOwner,
         method: &str,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
         let max_len = self.limits().frame_bytes;
-        let queued = self.outbox.push(Lane::Control, owner, max_len, |out| {
+        let queued = self.outbox.push(Priority::Control, owner, max_len, |out| {
             encode::open_notification(out, method);
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
@@ -241,7 +241,7 @@ impl Engine {
 
     pub(crate) fn cancel(&mut self, id: CallId, reason: Option<&str>) -> Result<(), SendError> {
         match self.calls.get(id).map(|call| call.tag) {
-            None | Some(CallTag::Keepalive | CallTag::Farewell) => Err(SendError::UnknownCall),
+            None | Some(CallTag::Keepalive | CallTag::CancelTask) => Err(SendError::UnknownCall),
             Some(CallTag::Handshake | CallTag::Probe { .. }) => Err(SendError::NotCancellable),
             Some(CallTag::User { .. }) => {
                 self.abandon(id, reason);
@@ -273,7 +273,7 @@ impl Engine {
 
     /// Tells the peer that a request of ours needs no answer.
     pub(crate) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
-        let _ = self.push_notification(Owner::Nobody, Method::Cancelled.as_str(), |out| {
+        let _ = self.push_notification(FrameOwner::Nobody, Method::Cancelled.as_str(), |out| {
             out.extend_from_slice(b"{\"requestId\":");
             encode::value(out, &wire.as_u64())?;
             if let Some(reason) = reason {
@@ -292,11 +292,11 @@ impl Engine {
             return false;
         }
         match call.tag {
-            CallTag::Keepalive => self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0,
+            CallTag::Keepalive => self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0,
             // What a binding asks goes before other requests.
-            CallTag::Farewell => {
+            CallTag::CancelTask => {
                 self.outbox.take_back_call(id)
-                    || self.outbox.take_back(Lane::Control, |owner| owner == Owner::Call(id)) > 0
+                    || self.outbox.take_back(Priority::Control, |owner| owner == FrameOwner::Call(id)) > 0
             }
             _ => self.outbox.take_back_call(self.calls.wire(id)),
         }
@@ -352,14 +352,14 @@ impl Engine {
     /// Queues the answer of an open request, whether there is room or not.
     pub(crate) fn put_answer(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
-        let Self { requests, outbox, side, .. } = self;
+        let Self { requests, outbox, role_state, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
         let encode = |out: &mut Vec<u8>| {
             match answer {
                 Ok(result) => {
                     encode::open_response(out, &entry.id);
                     match &entry.tag.modern {
-                        Some(modern) => modern.append(out, side.server_info(), result)?,
+                        Some(modern) => modern.append(out, role_state.server_info(), result)?,
                         None => result(out)?,
                     }
                     out.push(b'}');
@@ -380,17 +380,17 @@ impl Engine {
             encode(&mut text)?;
             let room_in_batches = outbox_bytes.saturating_sub(self.batches.held());
             // All answers of a batch leave in one frame.
-            let fits = Part::weight_of(text.len()) <= room_in_batches
+            let fits = BatchEntry::weight_of(text.len()) <= room_in_batches
                 && self.batches.has_room_for(batch, text.len(), SMALL, max_len)
                 || text.len() <= entry.id.as_bytes().len() + SMALL;
             if text.len() > max_len || !fits {
                 return Err(SendError::TooLarge);
             }
             self.requests.answered(key);
-            self.batch_answer(batch, Part { of: PartOf::Request(key), text });
+            self.batch_answer(batch, BatchEntry { of: EntryOwner::Request(key), text });
         } else {
-            let owner = Owner::Reply { key, last: true };
-            if outbox.push(Lane::Control, owner, max_len, encode)?.is_none() {
+            let owner = FrameOwner::Reply { key, last: true };
+            if outbox.push(Priority::Control, owner, max_len, encode)?.is_none() {
                 return Err(SendError::TooLarge);
             }
             self.requests.answered(key);
@@ -425,7 +425,7 @@ impl Engine {
             State::Open => {}
         }
         self.has_room()?;
-        self.push_notification(Owner::Reply { key, last: false }, Method::LogMessage.as_str(), params)?;
+        self.push_notification(FrameOwner::Reply { key, last: false }, Method::LogMessage.as_str(), params)?;
         self.count_queued(key);
         Ok(())
     }
@@ -448,7 +448,7 @@ impl Engine {
             return Err(SendError::ProgressNotGrowing);
         }
         self.has_room()?;
-        self.push_progress(Owner::Reply { key, last: false }, &token, progress, total, message, None)?;
+        self.push_progress(FrameOwner::Reply { key, last: false }, &token, progress, total, message, None)?;
         if let Some((entry, _)) = self.requests.get_mut(key) {
             entry.tag.last_progress = Some(progress);
         }
@@ -471,7 +471,7 @@ impl Engine {
         }
         self.has_room()?;
         let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, State::Open))));
-        let owner = waiting.map_or(Owner::Nobody, |key| Owner::Reply { key, last: false });
+        let owner = waiting.map_or(FrameOwner::Nobody, |key| FrameOwner::Reply { key, last: false });
         self.push_progress(owner, &task.token, progress, total, message, Some(&task.task))?;
         if let Some(key) = waiting {
             self.count_queued(key);
@@ -490,7 +490,7 @@ impl Engine {
 
     pub(crate) fn push_progress(
         &mut self,
-        owner: Owner,
+        owner: FrameOwner,
         token: &RequestId,
         progress: f64,
         total: Option<f64>,
@@ -498,8 +498,8 @@ impl Engine {
         task: Option<&str>,
     ) -> Result<(), SendError> {
         let version = match owner {
-            Owner::Reply { key, .. } => self.version_of(key),
-            Owner::Nobody | Owner::Behind(_) | Owner::Answered(_) | Owner::Call(_) => self.version,
+            FrameOwner::Reply { key, .. } => self.version_of(key),
+            FrameOwner::Nobody | FrameOwner::Behind(_) | FrameOwner::Answered(_) | FrameOwner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {
@@ -535,8 +535,8 @@ impl Engine {
 
     /// Queues an answer of the core's own. A peer that has it pile up does not read, and is left.
     ///
-    /// What is owned by [`Owner::Answered`] is taken back when the peer cancels the request after all.
-    pub(crate) fn answer(&mut self, batch: Option<u32>, owner: Owner, encode: impl FnOnce(&mut Vec<u8>)) {
+    /// What is owned by [`FrameOwner::Answered`] is taken back when the peer cancels the request after all.
+    pub(crate) fn answer(&mut self, batch: Option<u32>, owner: FrameOwner, encode: impl FnOnce(&mut Vec<u8>)) {
         if self.is_full() {
             return self.end(CloseReason::PeerNotReading);
         }
@@ -544,15 +544,17 @@ impl Engine {
             let mut text = Vec::new();
             encode(&mut text);
             let of = match owner {
-                Owner::Answered(_) => Message::answered(&text).map(|id| PartOf::Own(self.requests.hash_of(&id))),
+                FrameOwner::Answered(_) => {
+                    Message::answered(&text).map(|id| EntryOwner::Own(self.requests.hash_of(&id)))
+                }
                 _ => None,
             };
-            return self.batch_answer(batch, Part { of: of.unwrap_or(PartOf::Nothing), text });
+            return self.batch_answer(batch, BatchEntry { of: of.unwrap_or(EntryOwner::Nothing), text });
         }
         // Where there are streams, whatever answers a frame goes back on the one that it came on.
         let stream = self.arrival.as_ref().and_then(|arrival| arrival.stream);
-        let owner = if stream.is_some() { Owner::Answered(stream) } else { owner };
-        let _: Result<_, ()> = self.outbox.push(Lane::Control, owner, usize::MAX, |out| {
+        let owner = if stream.is_some() { FrameOwner::Answered(stream) } else { owner };
+        let _: Result<_, ()> = self.outbox.push(Priority::Control, owner, usize::MAX, |out| {
             encode(out);
             Ok(())
         });

@@ -6,7 +6,7 @@ use crate::{
     connection::{
         engine::Engine,
         state::{
-            batch::{Part, PartOf},
+            batch::{BatchEntry, EntryOwner},
             tags::Origin,
         },
         types::{Event, Violation},
@@ -56,7 +56,7 @@ impl Engine {
         self.batches.change(slot as usize, |batch| batch.open += 1);
     }
 
-    pub(crate) fn batch_answer(&mut self, slot: u32, mut part: Part) {
+    pub(crate) fn batch_answer(&mut self, slot: u32, mut part: BatchEntry) {
         debug_assert_eq!(line_break(&part.text), None, "{part:?}");
         part.text.shrink_to_fit();
         self.batches.add(slot as usize, part);
@@ -65,7 +65,7 @@ impl Engine {
     /// The answer of a request is not wanted any more, whether it is there already or not.
     pub(crate) fn batch_cancel(&mut self, slot: u32, key: ReplyKey) {
         let emptied = self.batches.change(slot as usize, |batch| {
-            match batch.parts.iter().position(|part| part.of == PartOf::Request(key)) {
+            match batch.parts.iter().position(|part| part.of == EntryOwner::Request(key)) {
                 Some(index) => batch.bytes -= batch.parts.remove(index).weight(),
                 None => batch.open -= 1,
             }
@@ -94,7 +94,7 @@ impl Engine {
         for (index, part) in parts.into_iter().enumerate() {
             out.push(if index == 0 { b'[' } else { b',' });
             out.extend_from_slice(&part.text);
-            if let PartOf::Request(key) = part.of {
+            if let EntryOwner::Request(key) = part.of {
                 self.release(key);
             }
         }

@@ -7,12 +7,12 @@ use alloc::{
 
 use crate::{
     connection::{
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::tags::{CallTag, Origin},
         types::{CloseReason, Event, RequestOptions, Violation},
     },
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
-    rpc::{Lane, Owner, Timestamp},
+    rpc::{FrameOwner, Priority, Timestamp},
     schema::{At, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode, excerpt},
 };
@@ -20,16 +20,17 @@ use crate::{
 impl Engine {
     /// Opens a session: in the newest revision that there is, or in one that the server has named.
     pub(crate) fn shake_hands(&mut self, now: Timestamp, named: Option<ProtocolVersion>) {
-        let Side::Client { config, .. } = &self.side else { return };
+        let RoleState::Client { config, .. } = &self.role_state else { return };
         let config = config.clone();
         let newest = config.settings.versions.intersection(VersionSet::LEGACY).newest();
         let offered = named.or(newest).unwrap_or(ProtocolVersion::LATEST_LEGACY);
         let params =
             InitializeParams::new(offered.as_str().to_string(), config.capabilities.clone(), config.info.clone());
         let options = RequestOptions::within(config.settings.handshake_timeout);
-        let queued = self.start(now, Lane::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
-            params.append_at(Some(offered), &mut JsonLine::new(out))
-        });
+        let queued =
+            self.start(now, Priority::Request, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
+                params.append_at(Some(offered), &mut JsonLine::new(out))
+            });
         if let Err(error) = queued {
             self.end(CloseReason::BadHandshake(error.to_string()));
         }
@@ -60,12 +61,12 @@ impl Engine {
         }
         self.version = Some(version);
         self.peer = result.capabilities.set();
-        if let Side::Client { server, .. } = &mut self.side {
+        if let RoleState::Client { server, .. } = &mut self.role_state {
             *server = Some(Box::new(result));
         }
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
-        let _ = self.push_notification(Owner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
+        let _ = self.push_notification(FrameOwner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 
@@ -107,7 +108,7 @@ impl Engine {
             self.refuse(origin, Some(id), &error);
             return self.violation(Violation::NotSupported(Method::Initialize));
         };
-        let Side::Server { config, client } = &mut self.side else { return None };
+        let RoleState::Server { config, client } = &mut self.role_state else { return None };
         let config = config.clone();
         let result = InitializeResult {
             instructions: config.instructions.clone(),
@@ -120,7 +121,7 @@ impl Engine {
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
         // The handshake is not cancelled.
-        self.answer(None, Owner::Nobody, |out| {
+        self.answer(None, FrameOwner::Nobody, |out| {
             encode::open_response(out, id);
             // Everything in it came from typed values that this revision has.
             let _ = result.append_at(Some(version), &mut JsonLine::new(out));

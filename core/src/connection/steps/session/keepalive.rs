@@ -7,7 +7,7 @@ use crate::{
         types::{CloseReason, RequestOptions, SendError},
     },
     protocol::{Method, Phase},
-    rpc::{CallId, Lane, Timestamp},
+    rpc::{CallId, Priority, Timestamp},
     wire::{ErrorCode, ErrorObject},
 };
 
@@ -33,7 +33,7 @@ impl Engine {
         }
         let options = RequestOptions::within(pings.keepalive.interval);
         pings.in_flight = true;
-        if self.send_ping(now, Lane::Control, CallTag::Keepalive, options).is_err() {
+        if self.send_ping(now, Priority::Control, CallTag::Keepalive, options).is_err() {
             // Frames are limited to less than a ping.
             self.pings = None;
         }
@@ -70,10 +70,10 @@ impl Engine {
     pub(crate) fn send_ping(
         &mut self,
         now: Timestamp,
-        lane: Lane,
+        priority: Priority,
         tag: CallTag,
         options: RequestOptions,
     ) -> Result<CallId, SendError> {
-        self.start(now, lane, Method::Ping.as_str(), tag, options, |_| Ok(()))
+        self.start(now, priority, Method::Ping.as_str(), tag, options, |_| Ok(()))
     }
 }

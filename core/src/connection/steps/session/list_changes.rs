@@ -3,17 +3,17 @@
 use crate::{
     connection::{
         engine::Engine,
-        state::list_changes::{Changes, LISTS},
+        state::list_changes::{LISTS, ListChanges},
     },
     protocol::{Method, Phase},
-    rpc::{Lane, Owner},
+    rpc::{FrameOwner, Priority},
     wire::encode,
 };
 
 impl Engine {
     /// Marks the list that `method` speaks of, if anybody is to hear of it; `false` if it speaks of none.
     pub(crate) fn note_change(&mut self, method: Method, is_heard: bool) -> bool {
-        let Some(bit) = Changes::bit(method) else { return false };
+        let Some(bit) = ListChanges::bit(method) else { return false };
         if is_heard {
             self.changes.0 |= bit;
         }
@@ -33,7 +33,7 @@ impl Engine {
             self.changes.0 &= !(1 << index);
             self.flush_change(method);
             if has_session {
-                let _: Result<_, ()> = self.outbox.push(Lane::Control, Owner::Nobody, usize::MAX, |out| {
+                let _: Result<_, ()> = self.outbox.push(Priority::Control, FrameOwner::Nobody, usize::MAX, |out| {
                     encode::open_notification(out, method.as_str());
                     out.push(b'}');
                     Ok(())

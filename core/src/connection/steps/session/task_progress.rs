@@ -59,6 +59,6 @@ impl Engine {
     }
 
     fn number_of(&self, task: &str) -> u64 {
-        FixedState::with_seed(self.side.hash_seed()).hash_one(task)
+        FixedState::with_seed(self.role_state.hash_seed()).hash_one(task)
     }
 }

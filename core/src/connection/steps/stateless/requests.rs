@@ -8,9 +8,9 @@ use alloc::{
 
 use crate::{
     connection::{
-        engine::{Engine, Side},
+        engine::{Engine, RoleState},
         state::{
-            stateless_request::{Modern, described},
+            stateless_request::{StatelessRequest, described},
             tags::{Origin, RequestTag, Token},
         },
         types::{Event, Violation},
@@ -19,7 +19,7 @@ use crate::{
         Capability, Era, HeaderMismatch, Kind, Method, MethodName, Mirrored, Phase, ProtocolVersion, Refusal, Role,
         VersionSet, check,
     },
-    rpc::Owner,
+    rpc::FrameOwner,
     schema::{
         At, ClientCapabilities, DiscoverResult, Encode, JsonLine, MissingRequiredClientCapability, TraceContext,
         UnsupportedProtocolVersion, keys,
@@ -28,12 +28,12 @@ use crate::{
 };
 
 /// Why a request is not served.
-struct Refused {
+struct Rejection {
     error: ErrorObject,
     violation: Violation<'static>,
 }
 
-impl From<HeaderMismatch> for Refused {
+impl From<HeaderMismatch> for Rejection {
     fn from(mismatch: HeaderMismatch) -> Self {
         Self { error: header_mismatch(&mismatch), violation: Violation::HeaderMismatch }
     }
@@ -102,7 +102,7 @@ impl Engine {
         let described = described(meta);
         let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
             Ok(read) => read,
-            Err(Refused { error, violation }) => {
+            Err(Rejection { error, violation }) => {
                 self.refuse(origin, Some(&id), &error);
                 return self.violation(violation);
             }
@@ -131,10 +131,10 @@ impl Engine {
         method: &MethodName<'_>,
         params: Option<&RawJson<'_>>,
         meta: Option<&'m RawJson<'a>>,
-    ) -> Result<(Modern, &'m RawJson<'a>), Refused> {
+    ) -> Result<(StatelessRequest, &'m RawJson<'a>), Rejection> {
         let known = method.known();
         let bad =
-            |message: String| Refused { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
+            |message: String| Rejection { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
         let field = |key: &str| bad(alloc::format!("Invalid params: _meta needs {key}"));
         let meta = meta.ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
         let requested: String = meta
@@ -154,7 +154,7 @@ impl Engine {
             .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
         else {
             let error = self.unsupported_version(&requested);
-            return Err(Refused { error, violation: Violation::UnsupportedVersion });
+            return Err(Rejection { error, violation: Violation::UnsupportedVersion });
         };
         if let Some(headers) = headers {
             headers.method.repeats("Mcp-Method", method.as_str())?;
@@ -163,7 +163,7 @@ impl Engine {
             if known.kind() == Kind::Notification {
                 let error =
                     ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: this method is a notification");
-                return Err(Refused { error, violation: Violation::WrongKind(known) });
+                return Err(Rejection { error, violation: Violation::WrongKind(known) });
             }
             let (local, remote) = (self.local, capabilities.set());
             let declared = move |role| if role == Role::Server { local } else { remote };
@@ -171,11 +171,11 @@ impl Engine {
                 Ok(()) => {}
                 Err(Refusal::Unshared(extension)) => {
                     let error = MissingRequiredClientCapability::error([extension].into_iter().collect());
-                    return Err(Refused { error, violation: Violation::Undeclared(extension) });
+                    return Err(Rejection { error, violation: Violation::Undeclared(extension) });
                 }
                 Err(Refusal::WrongDirection | Refusal::NotInRevision | Refusal::Undeclared(_)) => {
                     let error = ErrorObject::method_not_found(known.as_str());
-                    return Err(Refused { error, violation: Violation::NotSupported(known) });
+                    return Err(Rejection { error, violation: Violation::NotSupported(known) });
                 }
             }
         }
@@ -196,7 +196,7 @@ impl Engine {
         let may_ask = known.is_some_and(Method::may_ask);
         let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
         let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
-        Ok((Modern { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
+        Ok((StatelessRequest { version, capabilities, info, log_level, cacheable, may_ask, may_become_task }, meta))
     }
 
     /// -32022, with the revisions that are served.
@@ -208,14 +208,14 @@ impl Engine {
         }
     }
 
-    fn answer_discover(&mut self, id: &RequestId, modern: &Modern, origin: Origin) {
-        let Side::Server { config, .. } = &self.side else { return };
+    fn answer_discover(&mut self, id: &RequestId, modern: &StatelessRequest, origin: Origin) {
+        let RoleState::Server { config, .. } = &self.role_state else { return };
         let config = config.clone();
         let result = DiscoverResult {
             instructions: config.instructions.clone(),
             ..DiscoverResult::new(self.spoken(), config.capabilities.clone())
         };
-        self.answer(origin.batch, Owner::Answered(None), |out| {
+        self.answer(origin.batch, FrameOwner::Answered(None), |out| {
             encode::open_response(out, id);
             // Everything in it came from typed values that this revision has.
             let _ = modern

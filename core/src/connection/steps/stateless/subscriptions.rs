@@ -7,13 +7,13 @@ use crate::{
         engine::Engine,
         json_splice,
         state::{
-            subscriptions::Asked,
+            subscriptions::PendingSubscription,
             tags::{Origin, RequestTag},
         },
         types::{CloseReason, Event, SendError, Violation},
     },
     protocol::{Capability, Method, Phase, ProtocolVersion},
-    rpc::{Outbox, Owner, ReplyKey, State},
+    rpc::{FrameOwner, Outbox, ReplyKey, State},
     schema::{
         Encode, JsonLine, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams,
         SubscriptionsListenResult, keys,
@@ -93,7 +93,7 @@ impl Engine {
             return None;
         }
         if names_tasks {
-            self.subscriptions.asked.insert(key, Asked { id, filter: wanted, described });
+            self.subscriptions.asked.insert(key, PendingSubscription { id, filter: wanted, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }
         self.open_subscription(key, id, wanted);
@@ -116,7 +116,7 @@ impl Engine {
         }
         self.has_room()?;
         let asked = self.subscriptions.asked.remove(&key).ok_or(SendError::WrongResult)?;
-        let Asked { id, mut filter, described } = asked;
+        let PendingSubscription { id, mut filter, described } = asked;
         if self.phase >= Phase::Draining {
             return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
         }
@@ -313,7 +313,7 @@ impl Engine {
                 self.release(key);
                 continue;
             }
-            let _ = self.push_notification(Owner::Behind(key), Method::Cancelled.as_str(), |out| {
+            let _ = self.push_notification(FrameOwner::Behind(key), Method::Cancelled.as_str(), |out| {
                 out.extend_from_slice(b"{\"requestId\":");
                 out.extend_from_slice(id.as_bytes());
                 out.push(b'}');
@@ -331,7 +331,7 @@ impl Engine {
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) {
         // What the engine writes itself fits, and a peer that does not read is dealt with where it asks.
-        let queued = self.push_notification(Owner::Reply { key, last: false }, method.as_str(), |out| {
+        let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), |out| {
             let start = out.len();
             params(out)?;
             json_splice::set_meta(out, start, keys::SUBSCRIPTION_ID, id.as_json());

@@ -1,6 +1,6 @@
 //! How a session is, and what it holds.
 
-use super::{Session, Way};
+use super::{Session, SessionKind};
 use crate::{
     connection::Standing,
     http::{SessionId, server::Usage},
@@ -13,8 +13,8 @@ impl Session {
     #[must_use]
     pub const fn id(&self) -> Option<&SessionId> {
         match &self.kind {
-            Way::Modern { .. } => None,
-            Way::Streams { id, .. } | Way::Old { id, .. } => Some(id),
+            SessionKind::Modern { .. } => None,
+            SessionKind::Streams { id, .. } | SessionKind::Old { id, .. } => Some(id),
         }
     }
 
@@ -37,8 +37,8 @@ impl Session {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = match &self.kind {
-            Way::Streams { streams, .. } => streams.waiting_bytes(),
-            Way::Modern { .. } | Way::Old { .. } => 0,
+            SessionKind::Streams { streams, .. } => streams.waiting_bytes(),
+            SessionKind::Modern { .. } | SessionKind::Old { .. } => 0,
         };
         // Messages that no exchange has room for, and answers that wait for the rest of their batch, are in the connection.
         self.queued + self.conn.pending_bytes() + waiting + self.conn.described_bytes()
@@ -47,13 +47,13 @@ impl Session {
     /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
     #[must_use]
     pub fn standing(&self) -> Option<Standing> {
-        if matches!(self.kind, Way::Streams { .. }) { self.conn.standing() } else { None }
+        if matches!(self.kind, SessionKind::Streams { .. }) { self.conn.standing() } else { None }
     }
 
     /// What of [`standing`](Self::standing) can change.
     #[must_use]
     pub fn settled(&self) -> Option<(bool, Option<LoggingLevel>)> {
-        let has_begun = matches!(self.kind, Way::Streams { .. }) && self.conn.version().is_some();
+        let has_begun = matches!(self.kind, SessionKind::Streams { .. }) && self.conn.version().is_some();
         has_begun.then(|| self.conn.settled())
     }
 
@@ -61,8 +61,8 @@ impl Session {
     #[must_use]
     pub fn usage(&self) -> Usage {
         let (streams, waiting, (replay, replay_bytes)) = match &self.kind {
-            Way::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
-            Way::Modern { .. } | Way::Old { .. } => (0, 0, (0, 0)),
+            SessionKind::Streams { streams, .. } => (streams.all.len(), streams.waiting(), streams.replay.usage()),
+            SessionKind::Modern { .. } | SessionKind::Old { .. } => (0, 0, (0, 0)),
         };
         Usage {
             exchanges: self.exchanges.len(),

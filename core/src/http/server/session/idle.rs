@@ -3,8 +3,8 @@
 use alloc::{collections::VecDeque, vec::Vec};
 use core::time::Duration;
 
-use super::{Session, Way};
-use crate::{collections::Row, protocol::Phase, rpc::Timestamp};
+use super::{Session, SessionKind};
+use crate::{collections::SeqMap, protocol::Phase, rpc::Timestamp};
 
 /// For how long a session that was asked something keeps its tables and buffers: who asks once asks again.
 const WARM: Duration = Duration::from_secs(1);
@@ -14,10 +14,10 @@ impl Session {
     pub(super) fn expiry(&self) -> Option<Timestamp> {
         let limits = &self.options.limits;
         match self.kind {
-            Way::Streams { .. } if self.conn.phase() != Phase::Closed => {
+            SessionKind::Streams { .. } if self.conn.phase() != Phase::Closed => {
                 self.idle.map(|since| since + if self.came_back { limits.idle } else { limits.abandoned })
             }
-            Way::Modern { .. } | Way::Streams { .. } | Way::Old { .. } => None,
+            SessionKind::Modern { .. } | SessionKind::Streams { .. } | SessionKind::Old { .. } => None,
         }
     }
 
@@ -47,7 +47,7 @@ impl Session {
     /// Gives back the room of empty tables and buffers.
     fn cool(&mut self) {
         if self.exchanges.is_empty() {
-            self.exchanges = Row::new();
+            self.exchanges = SeqMap::new();
             self.ready = VecDeque::new();
             self.frame = Vec::new();
             self.conn.shrink();
@@ -55,7 +55,7 @@ impl Session {
         if self.events.is_empty() {
             self.events = VecDeque::new();
         }
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.shrink();
         }
     }

@@ -12,7 +12,7 @@ const MOST: usize = 4;
 /// It knows them all, or none: of an object that is large, has many members, or names with escapes, it knows nothing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
-    spots: [Spot; MOST],
+    spots: [Span; MOST],
     len: u8,
     examined: Examined,
 }
@@ -38,7 +38,7 @@ impl Default for Index {
 
 /// A name and a value, from where to where.
 #[derive(Clone, Copy, Debug)]
-struct Spot {
+struct Span {
     name: [u16; 2],
     value: [u16; 2],
 }
@@ -46,7 +46,7 @@ struct Spot {
 impl Index {
     /// It knows nothing.
     pub(super) const NOTHING: Self =
-        Self { spots: [Spot { name: [0; 2], value: [0; 2] }; MOST], len: 0, examined: Examined::Nothing };
+        Self { spots: [Span { name: [0; 2], value: [0; 2] }; MOST], len: 0, examined: Examined::Nothing };
 
     /// The same, for a text that was found to be in order.
     pub(super) const fn examined(mut self, examined: Examined) -> Self {
@@ -72,12 +72,12 @@ impl Index {
     /// The members of the object with this text, if it knows them: names and values in their order.
     pub(super) fn members<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let known = self.spots.iter().take(usize::from(self.len));
-        known.filter_map(move |Spot { name, value }| Some((part(text, *name)?, part(text, *value)?)))
+        known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
     /// The value of the last of them that has this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
-        let is_named = |spot: &&Spot| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
+        let is_named = |spot: &&Span| text.as_bytes().get(range(spot.name)) == Some(name.as_bytes());
         let spot = self.spots.iter().take(usize::from(self.len)).rfind(is_named)?;
         part(text, spot.value)
     }
@@ -121,7 +121,7 @@ impl Indexing {
         let name_spot = spot([name.behind + name.inner.len(), name.behind]);
         match self.index.spots.get_mut(usize::from(self.index.len)) {
             Some(free) if !name.escaped => {
-                *free = Spot { name: name_spot, value: spot(value) };
+                *free = Span { name: name_spot, value: spot(value) };
                 self.index.len += 1;
             }
             _ => self.gave_up = true,

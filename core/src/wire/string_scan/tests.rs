@@ -3,12 +3,12 @@ use alloc::{vec, vec::Vec};
 use super::*;
 
 /// What [`body`] is, one byte after the other.
-fn reference(bytes: &[u8]) -> Result<Body, usize> {
+fn reference(bytes: &[u8]) -> Result<StringEnd, usize> {
     let mut escaped = false;
     let mut at = 0;
     loop {
         match bytes.get(at) {
-            Some(b'"') => return Ok(Body { length: at + 1, escaped }),
+            Some(b'"') => return Ok(StringEnd { length: at + 1, escaped }),
             Some(b'\\') => {
                 escaped = true;
                 at += 1;

@@ -3,10 +3,8 @@
 use alloc::{borrow::Cow, string::String};
 use core::ops::Range;
 
-use super::{
-    Message, RawJson, RequestId,
-    index::{Index, place},
-};
+use super::{Message, RawJson, RequestId};
+use crate::wire::member_index::{Index, place};
 
 /// What was found in the text of a request or of a notification, without the text: who keeps both need not read it again.
 #[derive(Clone, Debug)]

@@ -11,7 +11,7 @@ mod arguments;
 mod schema;
 
 use arguments::{Argument, find};
-use schema::Walk;
+use schema::SchemaWalker;
 
 use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header};
 use crate::wire::{
@@ -98,7 +98,7 @@ impl HeaderParam {
     /// If it asks for something that the specification does not allow, or for [more](InvalidHeaderParam::TooLarge) than a
     /// request has room for. Such a tool is not offered over HTTP.
     pub fn of_schema(schema: &RawJson<'_>) -> Result<Vec<Self>, InvalidHeaderParam> {
-        let mut walk = Walk::default();
+        let mut walk = SchemaWalker::default();
         let mut scanner = Scanner::new(schema.get(), MAX_DEPTH);
         if scanner.peek() != Some(b'{') {
             return Err(InvalidHeaderParam::Schema);

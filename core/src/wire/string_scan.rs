@@ -27,7 +27,7 @@ const SHORT_ESCAPES: [u8; 8] = *b"\"\\/bfnrt";
 
 /// The rest of a string token, behind its opening quote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Body {
+pub(super) struct StringEnd {
     /// Its length, with the closing quote.
     pub(super) length: usize,
     /// Whether it has escapes.
@@ -60,13 +60,13 @@ pub(super) fn cut(bytes: &[u8], piece: impl FnMut(&[u8], usize)) {
 }
 
 /// The rest of a string whose opening quote is before `bytes`, or where it is none.
-pub(super) fn body(bytes: &[u8]) -> Result<Body, usize> {
+pub(super) fn body(bytes: &[u8]) -> Result<StringEnd, usize> {
     let at = short(bytes);
     if bytes.get(at) == Some(&b'"') {
-        return Ok(Body { length: at + 1, escaped: false });
+        return Ok(StringEnd { length: at + 1, escaped: false });
     }
     match long_body(&bytes[at.min(bytes.len())..]) {
-        Ok(body) => Ok(Body { length: at + body.length, ..body }),
+        Ok(body) => Ok(StringEnd { length: at + body.length, ..body }),
         Err(wrong) => Err(at + wrong),
     }
 }
@@ -93,14 +93,14 @@ fn short(bytes: &[u8]) -> usize {
 /// [`body`] for a text that is long, or has escapes.
 #[cfg(not(feature = "simd"))]
 #[inline(never)]
-fn long_body(bytes: &[u8]) -> Result<Body, usize> {
+fn long_body(bytes: &[u8]) -> Result<StringEnd, usize> {
     body_by_blocks(Portable, bytes)
 }
 
 /// The same, with the vectors that the processor has.
 #[cfg(feature = "simd")]
 #[inline(never)]
-fn long_body(bytes: &[u8]) -> Result<Body, usize> {
+fn long_body(bytes: &[u8]) -> Result<StringEnd, usize> {
     dispatch!(Level::new(), simd => body_by_blocks(Vector(simd), bytes))
 }
 
@@ -116,7 +116,7 @@ pub(super) fn escapes(bytes: &[u8], found: impl FnMut(usize)) {
 }
 
 /// Finds bytes in a block: a bit for each, the one of the first byte lowest.
-trait Lanes: Copy {
+trait SimdLanes: Copy {
     /// Whether nothing in several blocks is special: faster than to look at each.
     fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool;
 
@@ -144,7 +144,7 @@ fn block_at<'a>(bytes: &'a [u8], start: usize, padded: &'a mut [u8; BLOCK]) -> &
 
 /// Up to where many blocks at once have nothing special.
 #[inline(always)]
-fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
+fn skip_many(lanes: impl SimdLanes, bytes: &[u8], mut start: usize) -> usize {
     while let Some(blocks) = bytes[start..].as_chunks().0.first_chunk()
         && lanes.are_plain(blocks)
     {
@@ -154,7 +154,7 @@ fn skip_many(lanes: impl Lanes, bytes: &[u8], mut start: usize) -> usize {
 }
 
 #[inline(always)]
-fn cut_by_blocks(lanes: impl Lanes, bytes: &[u8], mut piece: impl FnMut(&[u8], usize)) {
+fn cut_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut piece: impl FnMut(&[u8], usize)) {
     let mut padded = [0; BLOCK];
     // Where what is not cut yet begins, and the block.
     let (mut from, mut start) = (0, 0);
@@ -186,7 +186,7 @@ fn cut_by_blocks(lanes: impl Lanes, bytes: &[u8], mut piece: impl FnMut(&[u8], u
 }
 
 #[inline(always)]
-fn body_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> Result<Body, usize> {
+fn body_by_blocks(lanes: impl SimdLanes, bytes: &[u8]) -> Result<StringEnd, usize> {
     let mut padded = [0; BLOCK];
     let mut escaped = false;
     // 1 if the last byte of the block before begins an escape.
@@ -216,7 +216,7 @@ fn body_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> Result<Body, usize> {
         if ends != 0 {
             let offset = ends.trailing_zeros() as usize;
             let at = start + offset;
-            return if block[offset] == b'"' { Ok(Body { length: at + 1, escaped }) } else { Err(at) };
+            return if block[offset] == b'"' { Ok(StringEnd { length: at + 1, escaped }) } else { Err(at) };
         }
         carry = next_carry;
         start += BLOCK;
@@ -224,7 +224,7 @@ fn body_by_blocks(lanes: impl Lanes, bytes: &[u8]) -> Result<Body, usize> {
 }
 
 #[inline(always)]
-fn escapes_by_blocks(lanes: impl Lanes, bytes: &[u8], mut found: impl FnMut(usize)) {
+fn escapes_by_blocks(lanes: impl SimdLanes, bytes: &[u8], mut found: impl FnMut(usize)) {
     let mut padded = [0; BLOCK];
     let mut carry = 0;
     for start in (0..bytes.len()).step_by(BLOCK) {
@@ -286,7 +286,7 @@ impl Portable {
 }
 
 #[cfg(any(test, not(feature = "simd")))]
-impl Lanes for Portable {
+impl SimdLanes for Portable {
     #[inline(always)]
     fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
         !blocks.as_flattened().iter().fold(false, |any, byte| any | is_special(*byte))
@@ -324,7 +324,7 @@ impl Lanes for Portable {
 struct Vector<S>(S);
 
 #[cfg(feature = "simd")]
-impl<S: Simd> Lanes for Vector<S> {
+impl<S: Simd> SimdLanes for Vector<S> {
     #[inline(always)]
     fn are_plain(self, blocks: &[[u8; BLOCK]; MANY]) -> bool {
         let (mut least, mut backslashes) = (u8x64::splat(self.0, u8::MAX), mask8x64::splat(self.0, false));

@@ -21,7 +21,7 @@ const MOST_BYTES: usize = 64 << 10;
 const QUOTED: usize = 128;
 
 /// How the value of a keyword is made of schemas.
-enum Holds {
+enum KeywordClass {
     /// It is one, or an array of them.
     Schemas,
     /// The members of an object are.
@@ -32,10 +32,10 @@ enum Holds {
     Nothing,
 }
 
-fn holds(keyword: &str) -> Holds {
+fn holds(keyword: &str) -> KeywordClass {
     match keyword {
-        "properties" => Holds::Properties,
-        "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" => Holds::Map,
+        "properties" => KeywordClass::Properties,
+        "$defs" | "definitions" | "dependencies" | "dependentSchemas" | "patternProperties" => KeywordClass::Map,
         "additionalItems"
         | "additionalProperties"
         | "allOf"
@@ -51,15 +51,15 @@ fn holds(keyword: &str) -> Holds {
         | "propertyNames"
         | "then"
         | "unevaluatedItems"
-        | "unevaluatedProperties" => Holds::Schemas,
-        _ => Holds::Nothing,
+        | "unevaluatedProperties" => KeywordClass::Schemas,
+        _ => KeywordClass::Nothing,
     }
 }
 
 /// The walk over one schema. Its work and its memory are linear in the text: names are borrowed, and the path to an argument
 /// is joined where an annotation is found, within [`MOST`] and [`MOST_BYTES`].
 #[derive(Default)]
-pub(super) struct Walk<'a> {
+pub(super) struct SchemaWalker<'a> {
     pub(super) found: Vec<HeaderParam>,
     /// The names that were seen, in lower case.
     names: BTreeSet<String>,
@@ -75,7 +75,7 @@ impl From<ScanError> for InvalidHeaderParam {
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> SchemaWalker<'a> {
     /// Reads the schema that begins here, inside of `outer` brackets. They nest no deeper than the scanner goes. Whether it is
     /// that of the argument at the present path, or of all arguments, says `is_argument`.
     pub(super) fn schema(
@@ -95,10 +95,10 @@ impl<'a> Walk<'a> {
             first = false;
             let name = name.text().unwrap_or_default();
             match holds(&name) {
-                Holds::Schemas => self.schemas(scanner, outer + 1)?,
-                Holds::Map => self.map(scanner, outer + 1, false)?,
-                Holds::Properties => self.map(scanner, outer + 1, is_argument)?,
-                Holds::Nothing => {
+                KeywordClass::Schemas => self.schemas(scanner, outer + 1)?,
+                KeywordClass::Map => self.map(scanner, outer + 1, false)?,
+                KeywordClass::Properties => self.map(scanner, outer + 1, is_argument)?,
+                KeywordClass::Nothing => {
                     let value = scanner.value(outer + 1)?;
                     match &*name {
                         ANNOTATION => annotation = Some(value),
