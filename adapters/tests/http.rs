@@ -1,4 +1,4 @@
-//! Clients and servers over HTTP, as users have them on any runtime. Whoever takes this in has the adapter as
+//! Clients and servers over HTTP, as users have them on any runtime. The including test has the adapter as
 //! `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
 
 #[path = "http_proofs.rs"]
@@ -206,7 +206,7 @@ fn a_server_that_stops_leaves_nobody_waiting() {
             let waits = client.call_tool("wait", json!({})).expect("it is sent");
             within(heard.until(|heard| (heard.begun == 1).then_some(()))).await;
             server.stop().await;
-            within(waits).await.expect_err("nobody answers");
+            within(waits).await.expect_err("no answer");
             within(client.close()).await;
         }
     });
@@ -239,7 +239,7 @@ fn where_nobody_listens_there_is_no_connection() {
         let nowhere = within(Client::connect_http(&server.url("/nowhere"), &host(VersionSet::ALL))).await;
         assert!(matches!(nowhere, Err(Error::Handshake(_))), "{nowhere:?}");
         server.stop().await;
-        let refused = within(Client::connect_http(&url, &host(VersionSet::ALL))).await.expect_err("nobody listens");
+        let refused = within(Client::connect_http(&url, &host(VersionSet::ALL))).await.expect_err("no listener");
         assert!(refused.to_string().contains("refused"), "it says why: {refused}");
         assert!(matches!(Client::connect_http("ftp://x/", &host(VersionSet::ALL)).await, Err(Error::Io(_))));
     });
@@ -338,7 +338,7 @@ impl http_body::Body for Broken {
 /// Brings requests to an endpoint.
 struct Guarded {
     endpoint: Endpoint,
-    /// Tokens that are taken, and whose they are. Without any, nobody asks.
+    /// Tokens that are taken, and whose they are. Without any, none is asked for.
     tokens: Vec<(&'static str, &'static str)>,
     look: Box<dyn Fn(&Parts) + Send + Sync>,
 }

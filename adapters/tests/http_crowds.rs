@@ -1,4 +1,4 @@
-//! Peers of an HTTP server that take what they can: they read nothing, come in numbers, and send without end. Whoever takes this
+//! Peers of an HTTP server that take what they can: they read nothing, come in numbers, and send without end. A test that includes this
 //! in has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
 
 use std::{
@@ -64,7 +64,7 @@ fn one_address_leaves_places_for_others() {
         let other = dial_from(2, server.address);
         assert!(is_served(&other), "another address gets in");
         assert!(is_served(&dial_from(3, server.address)), "and so does a third one");
-        assert!(many.iter().filter(|stream| is_served(stream)).count() == 14, "nobody has lost anything");
+        assert!(many.iter().filter(|stream| is_served(stream)).count() == 14, "no client has lost anything");
         server.stop().await;
     });
 }

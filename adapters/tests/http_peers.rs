@@ -1,4 +1,4 @@
-//! What peers do to a server over HTTP, on any adapter: they hang up, say half of it, read nothing, and come in crowds. Whoever takes this in has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
+//! What peers do to a server over HTTP, on any adapter: they hang up, say half of it, read nothing, and come in crowds. The including test has the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn}`.
 
 use std::{
     future::{Future, poll_fn},
@@ -370,11 +370,11 @@ fn a_server_that_stops_ends_what_is_open() {
         {
             let mut rest = Vec::new();
             let ended = stream.read_to_end(&mut rest);
-            // There may have been something that nobody read.
+            // There may have been something that was not read.
             let is_over = ended.as_ref().map_or_else(|error| error.kind() == ErrorKind::ConnectionReset, |_| true);
             assert!(is_over, "{name}: {ended:?}");
         }
-        assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+        assert!(TcpStream::connect(address).is_err(), "the listener is closed");
     });
 }
 

@@ -71,13 +71,12 @@ fn every_request_carries_its_proof_in_a_header() {
                 let tells = head.uri.to_string().contains("s3cret");
                 log.lock().expect("no panic").push((head.method.to_string(), proves && !tells));
             };
-            let guarded =
-                Guarded { tokens: vec![("Bearer s3cret", "somebody")], ..Guarded::open(endpoint.clone(), look) };
+            let guarded = Guarded { tokens: vec![("Bearer s3cret", "alice")], ..Guarded::open(endpoint.clone(), look) };
             let connector = Connector::to(Address::new("http://server.example/mcp", 1).expect("an address"));
             let connector = connector.requests(guarded).credentials(purse);
             let client = within(connector.connect(&host(VersionSet::only(version)))).await.expect("it is let in");
             for _ in 0..2 {
-                assert_eq!(call(&client, "who", json!({})).await, "somebody");
+                assert_eq!(call(&client, "who", json!({})).await, "alice");
             }
             within(client.close()).await;
             within(endpoint.close()).await;
@@ -95,12 +94,12 @@ fn every_request_carries_its_proof_in_a_header() {
 fn whoever_is_asked_proves_who_it_is() {
     run(async {
         for versions in [VersionSet::ALL, VersionSet::LEGACY] {
-            for (tokens, expected) in [(vec!["good", "bad"], Some("somebody")), (vec!["worse", "bad"], None)] {
+            for (tokens, expected) in [(vec!["good", "bad"], Some("alice")), (vec!["worse", "bad"], None)] {
                 let (service, _) = service();
                 let endpoint = endpoint(&service);
                 let challenges = Arc::<Mutex<Vec<String>>>::default();
                 let purse = Purse { tokens: Mutex::new(tokens), challenges: challenges.clone() };
-                let tokens = vec![("good", "somebody"), ("better", "else")];
+                let tokens = vec![("good", "alice"), ("better", "else")];
                 let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
                 let address = Address::new("http://server.example/mcp", 1).expect("an address");
                 let connector = Connector::to(address).requests(guarded).credentials(purse);
@@ -133,7 +132,7 @@ struct Asking {
     over: bool,
 }
 
-/// Goes on with its refusal until somebody looks for a proof.
+/// Goes on with its refusal until a proof is looked for.
 struct Slow {
     guarded: Guarded,
     asking: Arc<Watch<Asking>>,
@@ -184,14 +183,14 @@ fn a_refusal_that_ends_late_takes_no_proof_with_it() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);
-        let tokens = vec![("good", "somebody")];
+        let tokens = vec![("good", "alice")];
         let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
         let asking = Arc::<Watch<Asking>>::default();
         let address = Address::new("http://server.example/mcp", 1).expect("an address");
         let looking = Looking(asking.clone());
         let connector = Connector::to(address).requests(Slow { guarded, asking }).credentials(looking);
         let client = within(connector.connect(&host(VersionSet::LEGACY))).await.expect("it is let in");
-        assert_eq!(call(&client, "who", json!({})).await, "somebody");
+        assert_eq!(call(&client, "who", json!({})).await, "alice");
         within(client.close()).await;
         within(endpoint.close()).await;
     });
@@ -218,7 +217,7 @@ fn what_a_caller_sends_goes_no_further() {
                 async move { Ok::<_, Failure>(pending?.await?) }
             });
             let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));
-            let guarded = Guarded { tokens: vec![("s3cret", "somebody")], ..Guarded::open(near.clone(), |_| ()) };
+            let guarded = Guarded { tokens: vec![("s3cret", "alice")], ..Guarded::open(near.clone(), |_| ()) };
             let mut address = Address::new("http://near.example/mcp", 1).expect("an address");
             address.headers.insert(header::COOKIE, header::HeaderValue::from_static("s3cret"));
             let purse = Purse { tokens: Mutex::new(vec!["s3cret"]), challenges: Arc::default() };

@@ -1,4 +1,4 @@
-//! Clients and servers over HTTP with encryption, and through proxies, as users have them on runtimes. Whoever takes this in has
+//! Clients and servers over HTTP with encryption, and through proxies, as users have them on runtimes. The including test has
 //! the adapter as `crate::adapter`, and its runtime as `crate::{run, spawn, timeout}`.
 
 #[path = "identity.rs"]
@@ -119,14 +119,15 @@ fn a_server_that_is_not_known_is_told_nothing() {
         let url = server.url("https", "/mcp");
         let connector = |url: &str| Connector::new(url).expect("an address");
         // The system does not know it, neither does who trusts another one, and it is not known under that name.
-        let unknown = connect(connector(&url)).await.expect_err("nobody vouches for it");
+        let unknown = connect(connector(&url)).await.expect_err("an unknown certificate");
         assert!(unknown.contains("ertificate"), "it says why: {unknown}");
-        let other = connect(connector(&url).tls(Identity::new().client)).await.expect_err("somebody else is trusted");
+        let other =
+            connect(connector(&url).tls(Identity::new().client)).await.expect_err("another certificate is trusted");
         assert!(other.contains("invalid peer certificate"), "it says why: {other}");
         let number = url.replace("localhost", "127.0.0.1");
         let misnamed = connect(connector(&number).tls(identity.client.clone())).await.expect_err("another name");
         assert!(misnamed.contains("not valid for name"), "it says why: {misnamed}");
-        // What is encrypted where nobody expects that, and the other way round.
+        // What is encrypted where that is not expected, and the other way round.
         let to_plain = connector(&plain.url("https", "/mcp")).tls(identity.client.clone());
         connect(to_plain).await.expect_err("it does not speak TLS");
         connect(connector(&server.url("http", "/mcp"))).await.expect_err("it speaks nothing but TLS");
@@ -165,7 +166,7 @@ struct Relay {
 }
 
 impl Relay {
-    /// A proxy for whoever says this for authorization.
+    /// A proxy that demands this authorization.
     fn new(authorization: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let relay = Self { address: listener.local_addr().expect("it has an address"), asked: Arc::default() };
@@ -245,7 +246,7 @@ fn a_proxy_goes_between() {
             let asked = relay.asked();
             assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
             assert!(asked.len() < 10, "connections are used again: {}", asked.len());
-            // Whoever does not say who it is has no way there.
+            // Without credentials there is no way through.
             let refused = connect(connector.clone().proxy(relay.proxy().basic("user", "wrong"))).await;
             let refused = refused.expect_err("it is not let through");
             assert!(refused.contains("407"), "it says why: {refused}");

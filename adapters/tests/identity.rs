@@ -12,7 +12,7 @@ use super::rustls::{
 pub(crate) struct Identity {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
-    /// For whoever does not read the types of rustls.
+    /// For clients that do not read the types of rustls.
     #[allow(dead_code, reason = "not every program that has this file needs it")]
     pub(crate) certificate: CertificateDer<'static>,
 }

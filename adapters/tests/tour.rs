@@ -57,7 +57,7 @@ impl Tour {
 
     fn several(self) {
         let path = |name| format!("{name}={}", self.example(name).display());
-        // One that is not there, and one that says nothing and leaves, are nobody else's concern.
+        // One that is not there, and one that says nothing and leaves, do not concern the others.
         let args = ["gone=/no/such/program".to_owned(), path("echo"), path("weather"), "true=/bin/true".to_owned()];
         let output = Command::new(self.example("several")).args(args).output().expect("it can be started");
         let text = String::from_utf8(output.stdout.clone()).expect("it writes text");

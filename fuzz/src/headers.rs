@@ -67,7 +67,7 @@ fn value(value: &str) {
     assert_eq!(text.trim_matches([' ', '\t']), text, "blanks around a value are lost");
     assert_eq!(decode_header(&text).as_deref(), Some(value));
     assert_eq!(Said::from(Some(text.as_bytes())).encodes("h", value), Ok(()));
-    // Read as a header that somebody else has written.
+    // Read as a header of another implementation.
     match (decode_header(value), Said::from(Some(value.as_bytes()))) {
         (Some(read), said @ Said::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
         (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderFault::Malformed)),

@@ -196,7 +196,7 @@ impl Play {
             take(&mut self.client, &mut self.bed.client);
             take(&mut self.server, &mut self.bed.server);
         }
-        // A server of the legacy era does not know what a client of both eras asks it first, and may ping whoever does
+        // A server of the legacy era does not know what a client of both eras asks it first, and may ping a client that does
         // not know yet whether it has to answer. One of the modern era does not know what the client turns to when it has
         // waited too long.
         let probe = Violation::NotReady(Method::Discover.into());

@@ -176,7 +176,7 @@ pub(crate) fn text_of(token: &str) -> Option<String> {
 }
 
 /// The digits of a JSON number that is an integer, whatever its spelling. With a fraction or an exponent in it, it has
-/// at most 64 of them: nobody means to unfold `1e999999999`.
+/// at most 64 of them: `1e999999999` is not unfolded.
 pub(crate) fn integer(token: &str) -> Option<String> {
     let (sign, rest) = token.strip_prefix('-').map_or(("", token), |rest| ("-", rest));
     if !rest.starts_with(|first: char| first.is_ascii_digit()) {

@@ -12,7 +12,7 @@
 //! | `@x2` | the third of our calls is cancelled |
 //! | `@r0` `@e0` `@i0` | the first open request is answered: with a result, with an error, with questions |
 //! | `@p0` `@l0` | the first open request makes progress, or logs |
-//! | `@s` `@u` | nobody polls output any more; somebody does again |
+//! | `@s` `@u` | output is not polled any more; output is polled again |
 //! | `@q` `@z` `@b` | close; the input ends; the transport breaks |
 
 use std::{collections::HashMap, fmt::Debug, time::Duration};

@@ -194,7 +194,7 @@ fn hear<E>(app: &mut App, end: &mut End<E>, script: &mut String) {
     }
 }
 
-/// One value of each method, and bytes for whoever makes values of them.
+/// One value of each method, and bytes to make values of.
 fn random_values(seeds: &mut Seeds) {
     let mut dice = Dice::new(1);
     let mut bytes = |len: usize| (0..len).map(|_| dice.roll(256) as u8).collect::<Vec<u8>>();

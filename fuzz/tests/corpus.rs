@@ -1,4 +1,4 @@
-//! Replays every stored input through its target, and some that nobody has stored.
+//! Replays every stored input through its target, and some that are not stored.
 
 use mcp_fuzz::{TARGETS, corpus, dice::Dice, mutate};
 

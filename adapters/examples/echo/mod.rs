@@ -31,7 +31,7 @@ impl Wanted {
         Ok(Self { http, streams })
     }
 
-    /// The endpoint: `/mcp`, for whoever comes over the loopback interface.
+    /// The endpoint: `/mcp`, for clients on the loopback interface.
     pub(crate) fn endpoint(&self) -> Options {
         let mut endpoint = Options::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");

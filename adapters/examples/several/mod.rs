@@ -119,7 +119,7 @@ impl Servers {
     }
 }
 
-/// Whoever closes our output does not want to hear it.
+/// Prints a line. A closed output is not an error.
 fn say(what: fmt::Arguments<'_>) {
     let _ = writeln!(io::stdout().lock(), "{what}");
 }

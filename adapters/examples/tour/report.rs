@@ -128,7 +128,7 @@ impl Report {
     }
 
     fn write(&self, text: &str) {
-        // Whoever closes our output does not want to see it.
+        // A closed output is not an error.
         let mut out = io::stdout().lock();
         let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     }

@@ -331,7 +331,7 @@ impl Visit {
         }
     }
 
-    /// A method that nobody has, and a notification that nobody knows, change nothing.
+    /// An unknown method and an unknown notification change nothing.
     async fn unknown(&mut self) {
         self.report.heading("manners");
         let refused = wait(self.client.request_raw("tour/no-such-method", None)).await;

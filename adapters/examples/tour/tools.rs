@@ -146,7 +146,7 @@ async fn call(visit: &mut Visit, tool: &Tool, arguments: &Value, as_task: bool) 
             Err(error) => Err(error),
         }
     };
-    // Of what has become a task by itself nobody says how far it is.
+    // A call that became a task by itself reports no progress.
     (result, Some(count).filter(|_| !became_task.load(Ordering::Relaxed)))
 }
 

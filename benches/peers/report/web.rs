@@ -156,7 +156,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one that says on standard output where it listens, and connects to it. On the processor of whoever asks it.
+    /// Starts one that says on standard output where it listens, and connects to it. Runs on the processor of its client.
     pub(crate) fn start(mut command: Command, form: Form, sessions: bool) -> io::Result<Self> {
         let starting = move || {
             stay();

@@ -85,7 +85,7 @@ pub(super) fn serve(adapter: &str) {
 }
 
 /// Serves HTTP on one thread, or as many as there are connections, after saying where.
-#[expect(clippy::print_stdout, reason = "it is how whoever has started it knows")]
+#[expect(clippy::print_stdout, reason = "the process that started it reads it")]
 pub(super) fn serve_http(adapter: &str) {
     let served = match adapter {
         "blocking" => {

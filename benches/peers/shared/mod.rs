@@ -1,6 +1,6 @@
 //! Clients and servers of each adapter, and of rmcp, in one process and as parent and child.
 //!
-//! A child is this program, started with [`SERVE`]: whoever uses this calls [`serve`] first.
+//! A child is this program, started with [`SERVE`]: a program with such children calls [`serve`] first.
 
 mod adapters;
 mod rmcp;

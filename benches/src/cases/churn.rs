@@ -1,4 +1,4 @@
-//! Calls that nobody waits for to the end.
+//! Calls that are given up before they end.
 
 use std::time::Duration;
 
