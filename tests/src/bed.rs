@@ -36,7 +36,7 @@ pub struct End<E> {
     pub log: Vec<String>,
     /// Every line that came or left, in the order in which the connection saw them, if [`Bed::record`] is on.
     pub trace: Vec<Line>,
-    /// Which lines are not for the connection but for somebody else who uses the same pipe.
+    /// Which lines are not for the connection but for another program on the same pipe.
     pub is_aside: Option<fn(&str) -> bool>,
     /// These lines, oldest first.
     pub aside: Vec<String>,
@@ -131,7 +131,7 @@ impl<E> End<E> {
                         self.aside.push(line);
                         continue;
                     }
-                    // Whoever has closed takes nothing in any more.
+                    // A closed end takes nothing in any more.
                     let is_heard = record && self.conn.phase() != Phase::Closed;
                     self.trace.extend(is_heard.then_some(Line::In(line)));
                 }

@@ -62,7 +62,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// A server that nobody has spoken to, or one behind its handshake.
+    /// A server without a message yet, or one behind its handshake.
     #[must_use]
     pub fn new(has_session: bool) -> Self {
         let session = if has_session { Session::Ready } else { Session::None };

@@ -150,7 +150,7 @@ impl<E> Victim<E> {
         }
     }
 
-    /// Lets time pass, and hands what there is to be written to whoever reads it.
+    /// Lets time pass, and hands what there is to be written to the peer that reads it.
     fn turn(&mut self, attack: &mut Attack, reads: bool) {
         self.now = self.now + Duration::from_millis(20);
         self.conn.handle_timeout(self.now);
@@ -185,7 +185,7 @@ impl<E> Victim<E> {
             }
         }
         if !self.conn.is_drained() {
-            // It does not read, and somebody has to give up.
+            // It does not read, and one side has to give up.
             self.conn.handle_broken();
             self.poll();
         }

@@ -124,7 +124,7 @@ proptest! {
         prop_assert_eq!(play.unanswered(), Vec::new());
     }
 
-    /// Law 5, where there is little room: whoever is told that there is none has something to poll, and then there is room.
+    /// Law 5, where there is little room: a caller that is told that there is none has something to poll, and then there is room.
     #[test]
     fn where_there_is_no_room_there_is_output(is_modern in any::<bool>(), steps in vec(press(), 0..150)) {
         let mut cramped = Cramped::new(is_modern);
@@ -279,7 +279,7 @@ fn replay<E>(mut solo: Solo<E>, chunks: &[&[u8]]) -> (Seen, Usage) {
     ((events, solo.sent_text()), solo.conn.usage())
 }
 
-/// A server for whoever comes: with a session of this revision, without one, or for both eras.
+/// A server for any client: with a session of this revision, without one, or for both eras.
 fn some_server(kind: usize, version: ProtocolVersion) -> Solo<ServerEnd> {
     match kind % 4 {
         0 => Solo::ready_server(version),
@@ -338,7 +338,7 @@ proptest! {
     }
 }
 
-/// Law 4: memory stays under what the limits add up to, whatever comes in and whoever does not read.
+/// Law 4: memory stays under what the limits add up to, whatever comes in and whichever peer does not read.
 #[test]
 fn a_flood_stays_within_the_limits() {
     flood(50, usize::MAX);
@@ -366,7 +366,7 @@ fn flood(requests: usize, request_bytes: usize) {
             _ => modern_with(n, "tools/list", json!({}), json!({VERSION: "2031-01-01"})),
         };
         solo.feed(&message);
-        // A server that has much to tell is held up by nobody.
+        // A server that has much to tell is not held up.
         let _ = solo.conn.notify(&mcp_proto::schema::ResourceUpdatedParams::new("a:b"));
         let usage = solo.conn.usage();
         assert!(usage.requests <= limits.requests && usage.request_bytes <= limits.request_bytes, "{usage:?}");

@@ -19,7 +19,7 @@ const KNOWN: [(&str, usize); 13] = [
     ("adapters/tokio", 22),
     ("adapters/examples", 4),
     ("adapters/tests", 1),
-    ("tests", 180),
+    ("tests", 34),
     ("fuzz", 0),
     ("benches", 0),
     ("docs", 0),

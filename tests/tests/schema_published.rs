@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let conclusion = libtest_mimic::run(&arguments, trials);
     for (version, judged) in ProtocolVersion::ALL.into_iter().zip(&JUDGED) {
         let line = format!("{version}: {} random messages are as published\n", judged.load(Ordering::Relaxed));
-        // Nobody is left to tell if standard output is closed.
+        // A closed standard output is not an error.
         let _ = io::stdout().write_all(line.as_bytes());
     }
     conclusion.exit_code()

@@ -25,7 +25,7 @@ fn service() -> Service {
     Service::builder("web", "1").tool(echo).tool(echo_on_a_thread).build().expect("all names differ")
 }
 
-/// What is the same for whoever crosses.
+/// What is the same for every crossing.
 fn visit(client: &Peer<ClientEnd>) {
     for tool in ["echo", "echo_on_a_thread"] {
         // More than any buffer on the way takes, and less than takes long.

@@ -49,13 +49,13 @@ pub(crate) fn oversized_bodies_are_told_so<S: Site>() {
     }
     let peak = PEAK.peak_usage() - before;
     assert!(peak < 1 << 20, "{peak} bytes for bodies of 8 MiB that were refused");
-    // Whoever asks first is told before anything is sent.
+    // The first client is told before anything is sent.
     let heard = say(server.address, &told.add("expect", "100-continue").bytes());
     assert_eq!((heard.status, heard.answers()), (413, 1), "{}", heard.text);
     assert_eq!(say(server.address, &Raw::initialize().bytes()).status, 200, "none of them has begun a session");
 }
 
-/// Whoever is refused before its body has come is told that the connection ends with that: the next request on it would be
+/// A client that is refused before its body has come is told that the connection ends with that: the next request on it would be
 /// taken for the rest of the body, or be lost. All others may go on.
 pub(crate) fn what_is_not_read_ends_its_connection<S: Site>() {
     let server = S::serve(&service(), narrow());
@@ -152,7 +152,7 @@ fn busy() -> (Service, Told) {
         async move {
             let text = "x".repeat(1000);
             for step in 1_u32.. {
-                // What is said to nobody is taken as said; and where streams are kept for who may come back, nothing waits.
+                // What is sent without a reader counts as sent; and where streams are kept for who may come back, nothing waits.
                 context.check()?;
                 let mut turn = 0;
                 poll_fn(|cx| {
@@ -213,7 +213,7 @@ pub(crate) fn requests_in_flight<S: Site>() {
     there_is_room(&server);
 }
 
-/// Whoever sends another request before the first is answered waits, and takes no second room.
+/// A client that sends another request before the first is answered waits, and takes no second room.
 pub(crate) fn one_request_at_a_time_on_a_connection<S: Site>() {
     let (service, told) = busy();
     let mut options = narrow();
@@ -227,7 +227,7 @@ pub(crate) fn one_request_at_a_time_on_a_connection<S: Site>() {
     assert!(told.0.try_recv().is_err(), "the others have not begun");
 }
 
-/// A client that never reads what it has asked for holds up nobody, and costs what its limits say.
+/// A client that never reads what it has asked for holds up no other, and costs what its limits say.
 pub(crate) fn whoever_reads_nothing<S: Site>() {
     let (service, told) = busy();
     let mut options = narrow();

@@ -142,7 +142,7 @@ pub(crate) fn guessing() -> Vec<Case> {
     cases
 }
 
-/// Headers that somebody in front may go by, and that say something else than the body.
+/// Headers that a proxy in front may go by, and that say something else than the body.
 pub(crate) fn mirrored() -> Vec<Case> {
     let other = |name: &str, value: &str| Raw::pick().set(name, value);
     let twice = |name: &str, value: &str| Raw::pick().add(name, value);

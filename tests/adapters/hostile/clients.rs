@@ -32,7 +32,7 @@ const HANDSHAKE: Duration = Duration::from_millis(500);
 /// Requests that wait at the same time.
 const AT_ONCE: usize = 30;
 
-/// Confirms that the host can talk to somebody else.
+/// Confirms that the host can talk to another server.
 fn is_served<A: Adapter>(host: &Host, service: &Service) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);
@@ -65,7 +65,7 @@ fn ask(server: &Asking<mcp_proto::connection::ClientEnd>) {
         }
         while open.len() > AT_ONCE {
             let Some((oldest, method)) = open.pop_front() else { break };
-            // A subscription lasts as long as the server likes, and of some others nobody waits for the end either.
+            // A subscription lasts as long as the server likes, and the end of some others is not waited for either.
             if method != "subscriptions/listen" && !open.len().is_multiple_of(3) {
                 let _ = oldest.wait();
             }

@@ -1,5 +1,5 @@
 //! Adapters under attack: each peer that does its worst meets each adapter, in both eras, over a real pair of sockets. What
-//! it does to its own connection stays within what the limits promise, whoever else is served does not notice, and in the end
+//! it does to its own connection stays within what the limits promise, other clients do not notice, and in the end
 //! nothing is left.
 //!
 //! What is allocated is counted for the whole process, so there is one attack at a time.

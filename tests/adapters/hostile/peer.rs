@@ -40,7 +40,7 @@ impl Peer {
         frame_bytes: usize,
         stream: UnixStream,
     ) -> Self {
-        // Whoever does not take what it is told for so long hangs.
+        // A peer that does not read for so long hangs.
         stream.set_write_timeout(Some(LONG)).expect("a time that is not zero");
         // One that steps through the bytes of few lines needs its steps for that.
         let hostile = Hostile { steps: hostile.steps.min(STEPS), ..hostile };
@@ -53,7 +53,7 @@ impl Peer {
     }
 
     /// Does its worst, while `beside` runs, and goes as it goes. Then, with the connection as it is, `after` runs. When that
-    /// is done, nobody is at the far end any more.
+    /// is done, the far end is gone.
     pub(crate) fn attack<T>(&self, beside: impl FnOnce() -> T + Send, after: impl FnOnce(T))
     where
         T: Send,
@@ -100,7 +100,7 @@ impl Peer {
             self.changed.notify_all();
         }
         self.nothing_more();
-        // Nobody is there any more, and so it goes.
+        // The far end is gone, and so it goes.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 

@@ -35,7 +35,7 @@ pub(crate) fn service(settings: Settings) -> Service {
         .expect("all names differ")
 }
 
-/// Confirms that somebody else is served.
+/// Confirms that another client is served.
 pub(crate) fn is_served<A: Adapter>(service: &Service, version: ProtocolVersion) {
     let (left, right) = A::pair(4096);
     let server = A::serve(service, right);

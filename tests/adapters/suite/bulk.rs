@@ -119,7 +119,7 @@ impl Drop for Present {
     }
 }
 
-/// Waits until something has become true that nobody tells of.
+/// Waits until something has become true without a notification.
 pub(crate) fn until(condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -174,7 +174,7 @@ fn drop_calls(client: &impl Client, begun: Option<&Watch<u64>>, calls: u64, seed
             0 => {}
             // While it is sent, or worked on, or answered.
             1 => (0..chance.below(20_000)).for_each(|_| hint::spin_loop()),
-            // While somebody works on something, and before or behind the answer.
+            // While a handler runs, and before or behind the answer.
             _ => match (tool, begun) {
                 ("answer", _) => {
                     call.wait().expect("it is answered");

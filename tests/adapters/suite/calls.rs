@@ -165,7 +165,7 @@ fn a_thousand_dropped_calls_leave_nothing<A: Adapter>() {
                 other => panic!("what is {other:?}?"),
             }
         };
-        // Answers to calls that nobody waits for any more.
+        // Answers to calls that are given up.
         for id in &requests {
             peer.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
         }
@@ -252,7 +252,7 @@ fn a_peer_that_does_not_read_costs_no_more_than_the_limit<A: Adapter>() {
     }
     assert!(refused > 90_000, "{refused}");
     assert!(client.usage().outbox_bytes < (1 << 20) + 2000);
-    // Whoever waits for room gets it when the peer reads again.
+    // A caller that waits for room gets it when the peer reads again.
     let waiting = client.peer.clone();
     let waiter = thread::spawn(move || waiting.room().wait());
     let reader = thread::spawn(move || while peer.receive().is_some() {});

@@ -133,7 +133,7 @@ fn a_server_that_ends_is_started_again<A: Adapter>() {
 fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapter>() {
     let (tell, heard) = mpsc::channel();
     let host = Host::builder("test", "1")
-        .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("somebody waits"))
+        .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("a waiting test"))
         .build();
     let supervisor = A::supervise(command::<A>("server"), &host, Restart::default());
     let first = supervisor.client().expect("it is a server");
@@ -299,11 +299,11 @@ fn death<A: Adapter>(pending: bool) {
         kill_process(Pid::from_raw(pid.parse().expect("a number")).expect("not 0"), Signal::KILL).expect("it is there");
     }
     for call in calls {
-        let error = call.wait().expect_err("there is nobody to answer");
+        let error = call.wait().expect_err("no server to answer");
         let said = error.to_string();
         assert!(said.contains("signal: 6 (SIGABRT)") && said.contains("the last words"), "{said}");
     }
-    // Nobody calls; it is noticed all the same.
+    // No call is made; it is noticed all the same.
     let reason = client.closed().wait();
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
     assert!(matches!(reason, CloseReason::Lost(_)), "{reason}");

@@ -79,7 +79,7 @@ fn host(version: ProtocolVersion) -> Host {
 fn tcp() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let near = TcpStream::connect(listener.local_addr().expect("it has an address")).expect("it listens");
-    (near, listener.accept().expect("somebody connects").0)
+    (near, listener.accept().expect("a connection").0)
 }
 
 fn transports<A: Adapter>() -> Vec<(&'static str, Pair<A>)> {

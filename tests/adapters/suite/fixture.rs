@@ -78,7 +78,7 @@ pub(crate) fn read_note(path: &Path) -> String {
     text.trim().to_owned()
 }
 
-/// Whether a process runs. One that has ended and that nobody has asked about does not.
+/// Whether a process runs. One that has ended and is not waited for does not.
 pub(crate) fn is_alive(pid: &str) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with(['Z', 'X']) && !rest.is_empty())

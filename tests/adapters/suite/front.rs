@@ -112,7 +112,7 @@ fn listening(listener: impl Listener, f: impl FnOnce()) {
     f();
     stop();
     assert_eq!(ended.recv_timeout(LONG), Ok(true));
-    thread.join().expect("it does not panic").expect("somebody listens");
+    thread.join().expect("it does not panic").expect("a listener");
 }
 
 fn many_clients_over_tcp<A: Adapter>() {

@@ -280,7 +280,7 @@ fn a_line_that_is_too_long_is_refused_and_survived<A: Adapter>() {
     let service = Service::builder("x", "1").settings(settings).build().expect("a good name");
     let (_server, mut peer) = served::<A>(&service);
     for round in 0..2 {
-        // Nobody reads meanwhile what is said about it; there is not much of it.
+        // What is said about it is not read meanwhile; there is not much of it.
         let chunk = [b'x'; 64 << 10];
         peer.stream.write_all(br#"{"jsonrpc":"2.0","id":"long","method":"ping","params":{"a":""#).expect("it reads");
         for _ in 0..100 {
@@ -304,14 +304,14 @@ fn what_nobody_knows_is_refused_or_ignored<A: Adapter>() {
     peer.send(&json!({"jsonrpc": "2.0", "id": "", "method": "vendor/what", "params": {"any": null}}));
     let heard = up_to(&mut peer, "");
     assert_eq!(heard[heard.len() - 1]["error"]["code"], -32601, "{heard:?}");
-    // And the other way: raw methods are for whoever wants them.
+    // And the other way: raw methods are for callers that want them.
     let service =
         Service::builder("x", "1").on_request("vendor/what", |_: Value, _| Ok::<_, Failure>(EmptyResult::default()));
     let (left, right) = A::pair(64);
     let _server = A::serve(&service.build().expect("a good name"), right);
     let client = A::connect(left, &Host::builder("x", "1").build()).expect("it serves");
     client.request_raw("vendor/what", None).expect("it is sent").wait().expect("it is answered");
-    let error = client.request_raw("vendor/else", None).expect("it is sent").wait().expect_err("nobody knows it");
+    let error = client.request_raw("vendor/else", None).expect("it is sent").wait().expect_err("an unknown method");
     assert_eq!(error.rpc().map(|error| error.code.0), Some(-32601));
 }
 

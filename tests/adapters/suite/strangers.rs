@@ -224,7 +224,7 @@ fn one_address_leaves_seats_for_others<A: Adapter>() {
         let other = dial_from(2, address);
         assert!(is_served(&other), "another address gets in");
         assert!(is_served(&dial_from(3, address)), "and so does a third one");
-        assert!(is_served(&many[0]), "nobody has lost anything");
+        assert!(is_served(&many[0]), "no client has lost anything");
     });
 }
 

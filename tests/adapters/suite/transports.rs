@@ -64,7 +64,7 @@ fn tcp<A: Adapter>() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("it has an address");
     let left = TcpStream::connect(address).expect("it listens");
-    let (right, _) = listener.accept().expect("somebody connects");
+    let (right, _) = listener.accept().expect("a connection");
     converse::<A>((A::tcp(left), A::tcp(right)));
 }
 

@@ -179,14 +179,14 @@ pub(crate) fn leftovers<A: Adapter>() {
             1 => {
                 drop(clients);
                 for call in calls {
-                    call.wait().expect_err("nobody answers");
+                    call.wait().expect_err("no answer");
                 }
                 server.stop();
             }
             _ => {
                 server.stop();
                 for call in calls {
-                    call.wait().expect_err("nobody answers");
+                    call.wait().expect_err("no answer");
                 }
                 clients.iter().for_each(|client| _ = client.close());
             }

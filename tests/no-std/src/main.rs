@@ -16,7 +16,7 @@ static ALLOCATOR: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
 
 #[panic_handler]
 fn panic(_info: &PanicInfo<'_>) -> ! {
-    // There is nobody to tell. Whoever started the program sees that it does not end.
+    // No output exists. The parent process sees that it does not end.
     loop {}
 }
 

@@ -102,7 +102,7 @@ pub(crate) fn talk() -> Result<(), Wrong> {
     let result: CallToolResult = good(result.decode())?;
     sure(some(result.content.first())?.as_text() == Some("file:///home"))?;
 
-    // Nobody answers this one.
+    // This one is not answered.
     let within = RequestOptions::within(Duration::from_secs(1));
     let late = good(client.conn.request(now, &CallToolParams::new("where"), within))?;
     let key = some(only_request(&client.write(now, &mut server), Method::CallTool))?;

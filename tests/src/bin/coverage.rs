@@ -74,6 +74,6 @@ fn fail(status: u8, message: &str) -> ExitCode {
 }
 
 fn complain(message: &str) {
-    // Nobody is left to tell if standard error is closed.
+    // A closed standard error is not an error.
     let _ = writeln!(io::stderr(), "coverage: {message}");
 }

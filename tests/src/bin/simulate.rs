@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         let _ = writeln!(io::stderr(), "{USAGE}");
         return ExitCode::from(2);
     };
-    // What is said on the way is said by whoever catches the panic.
+    // The code that catches the panic prints the message.
     panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         let _ = writeln!(io::stdout(), "at {place}");
@@ -68,7 +68,7 @@ fn show(seed: u64) -> io::Result<bool> {
     let played = simulate::attempt(
         seed,
         Some(Box::new(move |line| {
-            // Whoever closes our output does not want to see it.
+            // A closed output is not an error.
             let _ = writeln!(lines.borrow_mut(), "{line}");
         })),
     );

@@ -304,7 +304,7 @@ impl App {
         demand(open.is_none(), Rule::Rest, || format!("{open:?} never ends"))?;
         let owed = self.requests.iter().find(|request| request.debt != Debt::Paid);
         demand(owed.is_none(), Rule::Rest, || format!("{owed:?} cannot be answered"))?;
-        // A task asks once, and so is whoever waits for it.
+        // A task asks once, and so is the client that waits for it.
         let twice = |request: &&Request| {
             let same = |other: &&Request| other.number == request.number;
             self.role == Role::Client && self.tasks_ask && self.requests.iter().filter(same).count() > 1

@@ -267,7 +267,7 @@ impl<E: Clone + fmt::Debug> End<E> {
     /// The application answers a request.
     fn answer(&mut self, now: Timestamp, index: usize, reply: Reply) -> Result<bool, Fault> {
         let request = self.app.requests[index];
-        // An answer that nobody waits for is the end of the work on it: no task comes of it, but one may end by it.
+        // An answer that is not waited for is the end of the work on it: no task comes of it, but one may end by it.
         let mut tasks = self.app.tasks.clone();
         let refused = match reply {
             Reply::Error => self.conn.respond_error(request.key, &ErrorObject::internal("no")),

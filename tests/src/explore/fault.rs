@@ -11,11 +11,11 @@ pub enum Rule {
     EndsRightly,
     /// A request gets at most one answer, and none after its cancellation was handled (law 3).
     OneAnswer,
-    /// Progress is reported while a request is worked on, to whoever asked for it, and grows.
+    /// Progress is reported while a request is worked on, to the peer that asked for it, and grows.
     Progress,
     /// No id is used twice, and a server of the modern era asks nothing.
     FreshIds,
-    /// What is cancelled on the wire is a request of one's own that nobody has answered, and only once.
+    /// What is cancelled on the wire is a request of one's own that is not answered, and only once.
     CancelsOwn,
     /// A subscription is acknowledged before anything else, and over when it has ended.
     Subscriptions,

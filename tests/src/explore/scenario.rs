@@ -252,7 +252,7 @@ impl Scenario {
         Self { ends, ..self }
     }
 
-    /// Behind a gateway that keeps the two apart, somebody else may open a session on the connection of the client.
+    /// Behind a gateway that keeps the two apart, another client may open a session on the connection of the client.
     #[must_use]
     pub fn newcomer(self) -> Self {
         Self { newcomer: true, ..self }

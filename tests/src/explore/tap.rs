@@ -85,7 +85,7 @@ enum Fate {
 pub(super) struct Tap {
     inbound: Vec<Inbound>,
     outbound: Vec<Outbound>,
-    /// A list has changed, and nobody was told.
+    /// A list has changed, and no peer was told.
     owes_change: bool,
 }
 

@@ -121,7 +121,7 @@ impl Tasks {
         }
     }
 
-    /// Nobody will hear of the tasks of the call with this number.
+    /// No client will hear of the tasks of the call with this number.
     pub(super) fn forget(&mut self, number: Option<u64>) {
         for task in self.0.iter_mut().filter(|task| Some(task.number) == number) {
             task.is_unwanted = true;
@@ -149,7 +149,7 @@ impl Tasks {
         shown
     }
 
-    /// Whether none is worked on for nobody.
+    /// Whether each that is worked on has a client.
     pub(super) fn settled(&self) -> Result<(), Fault> {
         let is_over = |task: &Task| task.is_unwanted || matches!(task.status, Status::Done | Status::Cancelled);
         let left = self.0.iter().find(|task| !is_over(task));

@@ -54,7 +54,7 @@ pub enum Act {
     Batch(Who),
     /// A gateway ends the client's subscription with this number.
     End(u64),
-    /// Somebody else opens a session, behind a gateway.
+    /// Another client opens a session, behind a gateway.
     Begin,
     /// A deadline is over, and the driver wakes up.
     Wake(Who),
@@ -76,7 +76,7 @@ struct Wire {
     frames: VecDeque<Rc<Frame>>,
     /// Nothing more will come.
     ended: bool,
-    /// Nobody reads any more.
+    /// The output is not read any more.
     deaf: bool,
 }
 
@@ -292,7 +292,7 @@ impl World {
 
     fn acts_of<E: Clone + fmt::Debug>(&self, who: Who, end: &End<E>, acts: &mut Vec<Act>) {
         let (app, left) = (&end.app, &end.left);
-        // Requests are answered even when the connection is no more: whoever works on them does not know.
+        // Requests are answered even when the connection is no more: their handlers do not know.
         for (index, request) in app.requests.iter().enumerate().filter(|(_, request)| request.debt != Debt::Paid) {
             acts.push(Act::Answer(who, index, Reply::Result));
             if request.debt == Debt::Open {
@@ -351,7 +351,7 @@ impl World {
         }
     }
 
-    /// The moment of the next deadline, if nobody has slept through one and time may still pass.
+    /// The moment of the next deadline, if none has passed and time may still pass.
     fn next_deadline(&self) -> Option<Timestamp> {
         if self.ticks == 0 {
             return None;

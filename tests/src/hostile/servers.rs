@@ -224,7 +224,7 @@ fn task(id: &str, status: &str, more: &str) -> String {
     format!(r#""taskId":"{id}","status":"{status}",{times},"pollIntervalMs":1{more}"#)
 }
 
-/// Answers as somebody who makes a task of everything, in either era.
+/// Answers as a server that makes a task of everything, in either era.
 fn make_task(mouth: &mut Mouth, heard: &super::Heard, id: &str, status: &str, more: &str) {
     let about = task(id, status, more);
     match heard.method.as_str() {

@@ -121,7 +121,7 @@ impl Model {
         Ok(())
     }
 
-    /// A call ends without an answer. Whoever has heard of it and not answered is told.
+    /// A call ends without an answer. A peer that has heard of it and not answered is told.
     pub(super) fn give_up(&mut self, index: usize) {
         let (id, wire, state) = (self.calls[index].id, self.calls[index].wire, self.calls[index].state);
         self.drop_questions(id);

@@ -226,7 +226,7 @@ impl Model {
         }
     }
 
-    /// An answer that nobody waits for, to a request with this id.
+    /// An answer that is not waited for, to a request with this id.
     fn hear_late(&mut self, number: u64) {
         // Which call has had an id is remembered only of its first one, and while it goes on.
         match self.calls.iter().find(|call| call.state != CallState::Over && call.id == number) {

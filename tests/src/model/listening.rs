@@ -26,7 +26,7 @@ pub(super) struct Listening {
 }
 
 impl Model {
-    /// Tells whoever opened a subscription, by its id.
+    /// Tells the client that opened a subscription, by its id.
     pub(super) fn tell_listener(&mut self, listener: usize, method: &str, mut params: Value) {
         params["_meta"] = json!({format!("{META}subscriptionId"): self.requests[listener].id});
         let message = json!({"jsonrpc": "2.0", "method": method, "params": params});

@@ -116,7 +116,7 @@ impl Model {
         }
     }
 
-    /// A batch in which nobody is owed anything leaves nothing.
+    /// A batch in which no answer is owed leaves nothing.
     pub(super) fn tidy(&mut self) {
         for batch in &mut self.batches {
             batch.take_if(|batch| batch.open == 0 && batch.answers.is_empty());

@@ -178,7 +178,7 @@ impl Model {
             Step::Eof => {
                 match self.role {
                     Role::Server => self.close("Eof"),
-                    // Whoever closes its output while it is asked things has left.
+                    // A peer that closes its output while it is asked things has left.
                     Role::Client => self.end("Eof"),
                 }
                 Ok(())
@@ -206,7 +206,7 @@ impl Model {
         let change = method.ends_with("list_changed");
         let listened = method == "notifications/tools/list_changed";
         if self.is_modern() && self.role == Role::Server && listened && self.phase < Phase::Draining {
-            // Those who listen are told, and there is nobody else.
+            // Those who listen are told, and there are no others.
             self.changed |= !self.listeners.is_empty();
             return Ok(());
         }

@@ -146,7 +146,7 @@ impl Model {
         Ok(())
     }
 
-    /// A request is not wanted any more: nothing of it leaves, and whoever works on it may answer into the void.
+    /// A request is not wanted any more: nothing of it leaves, and its handler may answer into the void.
     pub(super) fn withdraw(&mut self, index: usize) {
         self.control.retain(|(about, _)| !matches!(about, About::Reply { request, .. } if *request == index));
         let request = &mut self.requests[index];

@@ -111,7 +111,7 @@ impl Model {
         }
     }
 
-    /// Nobody waits for the answers to the questions of a call any more.
+    /// The answers to the questions of a call are not waited for any more.
     pub(super) fn drop_questions(&mut self, call: u64) {
         for index in 0..self.requests.len() {
             let request = &mut self.requests[index];

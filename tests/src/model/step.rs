@@ -84,7 +84,7 @@ pub enum Seen {
 pub enum By {
     /// The peer.
     Peer,
-    /// Nobody: there is no connection any more.
+    /// None: there is no connection any more.
     End,
 }
 

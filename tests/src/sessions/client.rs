@@ -118,11 +118,11 @@ pub struct Stream {
     pub since: Timestamp,
     /// It is that of a subscription (2026-07-28).
     pub subscription: Option<Subscription>,
-    /// What was read, in order: for whoever tells states apart.
+    /// What was read, in order: to tell states apart.
     pub log: Vec<String>,
 }
 
-/// What a client has learned, for whoever plays it.
+/// What a client has learned, for the code that plays it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// It was told that what it came back for is gone: at which stream.

@@ -76,7 +76,7 @@ impl World {
         demand(left == (0, 0, 0), Rule::Rest, || format!("sessions that are over are still there: {left:?}"))
     }
 
-    /// Applications answer while nobody begins to read. Whoever does not read holds up others for a while at most.
+    /// Applications answer while no client begins to read. A client that does not read holds up others for a while at most.
     fn answer_unread(&mut self) -> Result<(), Fault> {
         let time = 2 * self.play.limits.stalled;
         for job in 0..self.jobs.len() {

@@ -26,7 +26,7 @@ pub trait End: Sized {
     /// It.
     const ROLE: Role;
 
-    /// In which revision a request of the peer is made, and what the peer can do for whoever answers it.
+    /// In which revision a request of the peer is made, and what the peer can do for the side that answers it.
     fn context(conn: &Connection<Self>, key: ReplyKey) -> Option<(ProtocolVersion, CapabilitySet)>;
 
     /// Opens a subscription that names tasks.

@@ -275,7 +275,7 @@ impl Desk {
                 let good =
                     job.good.map_or_else(String::new, |good| format!(r#","ttlMs":{good},"cacheScope":"private""#));
                 let text = match &job.task {
-                    // All tasks are over when somebody asks.
+                    // All tasks are over when a client asks.
                     Some(task) => format!(r#"{{"number":{number},"taskId":"{task}","status":"completed"}}"#),
                     None => format!(r#"{{"number":{number},"tools":[],"roots":[],"padding":"{padding}"{more}{good}}}"#),
                 };

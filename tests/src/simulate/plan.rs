@@ -117,7 +117,7 @@ impl Actor {
         let mut up = way(dice, letters);
         let mut down = way(dice, letters);
         match manners {
-            // Whoever does not read is found out sooner where little is under way.
+            // A peer that does not read is found out sooner where little is under way.
             Manners::BadClient if dice.percent(50) => down.capacity = down.capacity.min(500),
             Manners::BadServer if dice.percent(50) => up.capacity = up.capacity.min(500),
             _ => {}

@@ -24,7 +24,7 @@ pub struct Rogue {
     reads: bool,
     /// What it still does.
     steps: u64,
-    /// Whether it has said goodbye, or lost whoever it spoke to.
+    /// Whether it has said goodbye, or lost its peer.
     is_over: bool,
 }
 

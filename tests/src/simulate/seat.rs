@@ -165,7 +165,7 @@ impl<E: End> Seat<E> {
 
     fn write(&mut self, stage: &mut Stage<'_>, output: &mut Way) -> bool {
         if self.is_broken {
-            // There is nobody to write to.
+            // There is no peer to write to.
             self.out.clear();
             return false;
         }
@@ -234,7 +234,7 @@ impl<E: End> Seat<E> {
         }
     }
 
-    /// Confirms that nothing is open: nobody waits for anything, and nothing is held.
+    /// Confirms that nothing is open: no call waits, and nothing is held.
     pub fn assert_at_rest(&self) {
         self.desk.assert_done();
         assert_eq!(self.conn.usage(), Usage::default(), "{} holds something", self.desk.who);

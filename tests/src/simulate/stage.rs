@@ -48,7 +48,7 @@ pub struct Stage<'a> {
     pub trace: Trace<'a>,
     /// The tasks of the server (2026-07-28).
     pub tasks: Tasks,
-    /// Whether everything is to come to an end: nobody begins anything, and nobody is silent.
+    /// Whether everything is to come to an end: no peer begins anything, and none is silent.
     pub winding_down: bool,
     agenda: BTreeMap<(Timestamp, u64), Deed>,
     planned: u64,
@@ -71,7 +71,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// Adds to the trace what has happened to somebody.
+    /// Adds to the trace what has happened to a peer.
     pub fn note(&mut self, who: Who, what: &str, detail: impl fmt::Display) {
         self.trace.note(self.now, who, what, detail);
     }
@@ -100,7 +100,7 @@ impl<'a> Stage<'a> {
         self.agenda.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// A number that nobody has had before.
+    /// A number that is new.
     pub const fn number(&mut self) -> u64 {
         self.numbers += 1;
         self.numbers

@@ -166,7 +166,7 @@ impl Stage<'_> {
                 };
             }
             Status::Completed | Status::Failed | Status::Cancelled => {
-                // Whoever has not looked by now will not hear of it.
+                // A client that has not looked by now will not hear of it.
                 if chance < 20 && !winding_down {
                     self.tasks.0.remove(&id);
                     return None;

@@ -1,4 +1,4 @@
-//! What has happened, in order: as a number that stands for all of it, and as text for whoever wants to read it.
+//! What has happened, in order: as a number that stands for all of it, and as text for readers.
 
 use std::fmt::{self, Write};
 
@@ -45,7 +45,7 @@ impl<'a> Trace<'a> {
         Self { hash: OFFSET, entries: 0, line: String::new(), reader }
     }
 
-    /// Adds what has happened to somebody, as `what` and `detail`.
+    /// Adds what has happened to a peer, as `what` and `detail`.
     pub fn note(&mut self, now: Timestamp, who: Who, what: &str, detail: impl fmt::Display) {
         self.line.clear();
         // Writing to a string cannot fail.

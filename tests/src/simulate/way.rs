@@ -37,7 +37,7 @@ pub enum Input {
     End,
 }
 
-/// Nobody reads what is written.
+/// What is written is not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
@@ -78,7 +78,7 @@ pub struct Way {
     to_server: bool,
     /// Nothing is read until then.
     pub stalled_until: Timestamp,
-    /// Whoever reads has left.
+    /// The reader has left.
     pub abandoned: bool,
 }
 
@@ -104,7 +104,7 @@ impl Way {
     /// Takes as much of `out` as fits, and says how much that was.
     ///
     /// # Errors
-    /// If nobody will ever read it.
+    /// If it will never be read.
     pub fn write(&mut self, now: Timestamp, dice: &mut Dice, out: &mut Vec<u8>) -> Result<usize, Broken> {
         let Kind::Bytes(link) = &mut self.kind else { return Ok(0) };
         if self.abandoned || link.is_cut() {
@@ -116,7 +116,7 @@ impl Way {
         if link.is_cut() { Err(Broken) } else { Ok(written) }
     }
 
-    /// Whether another message fits, or would show that nobody reads any more.
+    /// Whether another message fits, or would show that the reader is gone.
     #[must_use]
     pub fn has_room(&self) -> bool {
         match &self.kind {
@@ -128,7 +128,7 @@ impl Way {
     /// Takes a message. One that is `behind_all` overtakes nothing.
     ///
     /// # Errors
-    /// If nobody will ever read it.
+    /// If it will never be read.
     pub fn send(
         &mut self,
         now: Timestamp,

@@ -174,7 +174,7 @@ impl Wiretap {
         asked.progress = Some(progress);
     }
 
-    /// Confirms that nobody waits for anything.
+    /// Confirms that no call waits.
     pub fn assert_at_rest(&self) {
         // The probe is not cancelled, and a task has to be ended by name.
         let ends_quietly = |made: &Made| made.is_task || made.method == "server/discover";

@@ -23,11 +23,11 @@ const LIVELOCK: u64 = 5_000_000;
 
 /// Who sits at one end of a connection.
 enum Chair<E> {
-    /// Somebody who keeps the rules.
+    /// A peer that keeps the rules.
     Good(Box<Seat<E>>),
-    /// Somebody who does not.
+    /// A peer that does not.
     Bad(Box<Rogue>),
-    /// Nobody any more.
+    /// None any more.
     Empty,
 }
 
@@ -100,7 +100,7 @@ impl<E: End> Chair<E> {
         }
     }
 
-    /// Nobody is silent any more, and nobody waits for ever.
+    /// No peer is silent any more, and none waits for ever.
     fn wind_down(&mut self, stage: &mut Stage<'_>) {
         let Some(Seat { desk, .. }) = self.seat() else { return };
         let who = desk.who;

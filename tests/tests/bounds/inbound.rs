@@ -250,7 +250,7 @@ fn late_tasks_leave_the_calls_to_the_application() {
     client.feed(&json!({"jsonrpc": "2.0", "id": sent[0]["id"], "result": {"resultType": "complete"}}));
     client.feed(&late(calls[150].as_u64(), 7));
     assert_eq!(client.sent_one()["params"]["taskId"], "7");
-    // What nobody waits for takes no room for ever.
+    // What is not waited for takes no room for ever.
     client.advance(Duration::from_secs(60));
     assert_eq!(client.conn.usage().calls, 0);
 }

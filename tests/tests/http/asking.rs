@@ -129,7 +129,7 @@ fn an_answer_is_one_json_text_or_an_event_of_a_stream() {
                     if *a == call && *b == call),
                 "{events:?}"
             );
-            // The rest is read for a while, and then nobody waits for it.
+            // The rest is read for a while, and then it is not waited for.
             caller.body(exchange, ": more\n\n");
             assert_eq!(caller.aborted, []);
             caller.advance(Duration::from_secs(1));

@@ -276,7 +276,7 @@ fn bodies_that_are_read_at_once_have_one_limit() {
         let refused = second.feed(b" ").expect_err("there is none");
         assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     }
-    // Whoever is refused takes nothing from then on, however long its driver keeps it.
+    // A refused exchange takes nothing from then on, however long its driver keeps it.
     first.feed(&[b' '; 400]).expect("there is room again");
     drop(second);
     assert!(first.end().is_err(), "it is no message");
@@ -394,7 +394,7 @@ fn bodies_that_are_no_message_are_refused() {
     }
 }
 
-/// What it is about may have ended meanwhile, and nobody is told that the client had not heard of it.
+/// What it is about may have ended meanwhile, and no handler is told that the client had not heard of it.
 #[test]
 fn progress_of_nothing_is_accepted_and_means_nothing() {
     let mut web = Web::new(full_server());

@@ -138,7 +138,7 @@ fn a_stream_that_was_sent_elsewhere_is_asked_for_until_its_end() {
     assert_eq!(heard(&web, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
     let second = fetch(&mut web).expect("what follows is wanted");
     assert_eq!((second.exchange, second.after), (first.exchange, 4));
-    // Whoever waits is not left without a word.
+    // A waiting client gets an answer.
     let before = web.reply(asked).body.len();
     web.advance(Duration::from_secs(20));
     assert!(web.reply(asked).body.len() > before);
@@ -163,7 +163,7 @@ fn a_stream_of_which_something_is_missing_ends() {
         assert!(String::from_utf8_lossy(&web.reply(asked).body).contains("retry: "), "its client may come back");
         web.assert_at_rest();
     }
-    // As does one that nobody can ask for, and one whose client has left.
+    // As does one that cannot be asked for, and one whose client has left.
     let (_, mut web, id, _) = moved("2025-11-25");
     let asked = web.listen(&id, Some("7-2"));
     let wanted = fetch(&mut web).expect("it is wanted");
@@ -211,7 +211,7 @@ fn nothing_is_elsewhere_where_nothing_is_shared() {
     let (head, ()) = unknown.body(()).expect("a request").into_parts();
     let refused = web.endpoint.begin(&head, web.caller.clone()).expect_err("it is nowhere");
     assert_eq!(refused.status(), 404);
-    // Where there may be others, somebody looks first; and if nobody does, it is nowhere as well.
+    // Where there may be others, a driver looks first; and if none does, it is nowhere as well.
     let mut web = sharing();
     let intake = web.endpoint.begin(&head, web.caller.clone()).expect("it may be elsewhere");
     assert!(intake.session().is_some() && intake.lost().status() == 404);
@@ -240,7 +240,7 @@ fn a_session_that_is_caught_up_with_does_not_expire_before_its_request_has_come(
     assert_eq!(here.sessions.len(), 1);
     let asked = here.say(&id, &ping());
     assert_eq!(here.reply(asked).json()["result"], json!({}));
-    // It ends when nobody uses it all the same.
+    // It ends when it is not used all the same.
     here.advance(Duration::from_secs(30 * 60 + 1));
     assert_eq!(here.sessions.len(), 0);
 }

@@ -147,7 +147,7 @@ fn what_says_nothing_of_the_era_is_reported() {
     caller.fail(exchange);
     let failure = Failure::Network("connection reset".to_owned());
     assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
-    // Silence neither: over HTTP, whoever does not know a question says so.
+    // Silence neither: over HTTP, a server that does not know a question says so.
     let mut caller = both();
     let (exchange, _) = asked(&mut caller);
     caller.advance(Duration::from_secs(29));

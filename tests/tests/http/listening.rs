@@ -129,7 +129,7 @@ fn requests_wait_until_the_server_can_say_something_unasked() {
         let methods: Vec<_> =
             caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()).collect();
         assert_eq!(methods, ["tools/call", "tools/list"], "{n}");
-        // Later nobody waits, also if the stream is lost.
+        // Later no call waits, also if the stream is lost.
         caller.fail(stream);
         caller.call("tools/list", &json!({}));
         caller.posted("tools/list");
@@ -172,7 +172,7 @@ fn the_stream_of_a_request_is_taken_up_where_it_was_lost() {
             assert!(
                 matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call)
             );
-            // It has what it wanted: nobody comes back again.
+            // It has what it wanted: no exchange comes back.
             caller.end(exchange);
             caller.advance(Duration::from_secs(600));
             assert_eq!(caller.requests.len(), 0);

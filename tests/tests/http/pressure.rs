@@ -60,7 +60,7 @@ fn tell(web: &mut Web, id: &str, bytes: usize) -> Result<(), SendError> {
     told
 }
 
-/// A stream whose client is there no more, though nobody has noticed, and as much for it as there is room for.
+/// A stream whose client is there no more, though it is not noticed, and as much for it as there is room for.
 fn dead_stream(web: &mut Web, id: &str) -> Asked {
     web.reads = false;
     let stream = web.listen(id, None);
@@ -446,7 +446,7 @@ fn requests_in_flight_are_bounded_for_the_endpoint() {
     assert_eq!(open, 7, "the others are refused");
     let refused = asked.iter().filter(|asked| web.reply(**asked).head.is_some()).count();
     assert_eq!(refused, 9);
-    // Whoever hangs up and cancels has them worked on all the same.
+    // A client that hangs up and cancels has them worked on all the same.
     web.hang_up(asked[0]);
     web.say(&ids[0], &cancel(0));
     web.take_events();

@@ -280,7 +280,7 @@ fn leaving_ends_the_session_and_waits_for_nobody() {
         caller.respond(exchange, Response::builder().status(status), "");
         assert!(caller.client.is_over());
     }
-    // Whoever does not even say goodbye is not waited for.
+    // A server that does not even say goodbye is not waited for.
     let (mut caller, _) = Caller::in_session(ProtocolVersion::V2025_11_25);
     let now = caller.now;
     caller.client.close(now);

@@ -163,7 +163,7 @@ fn an_answer_is_kept_until_it_was_received_or_for_a_while() {
         let again = web.listen(&id, Some(&ids[1]));
         assert_eq!(read(&web, again), [-1]);
     }
-    // Whoever says that it has the last event needs nothing more.
+    // A client that says that it has the last event needs nothing more.
     let again = web.listen(&id, Some(&ids[2]));
     assert_eq!((read(&web, again), web.reply(again).ended), (vec![], true));
     assert_eq!(web.named(&id).expect("it is open").usage().replay, 0);

@@ -136,7 +136,7 @@ fn streams_that_are_taken_up_count_as_those_that_are_opened() {
     let open = again.iter().filter(|stream| web.reply(**stream).status() == 200).count();
     assert_eq!(open, 8, "of 40");
     assert!(again.iter().all(|stream| matches!(web.reply(*stream).status(), 200 | 409)));
-    // Who takes up a stream that is open takes the place of whoever had it.
+    // Who takes up a stream that is open takes the place of the exchange that had it.
     let carried = again.iter().position(|stream| web.reply(*stream).status() == 200).expect("some are");
     let once_more = web.listen(&id, Some(&lost[carried]));
     assert_eq!((web.reply(once_more).status(), web.reply(again[carried]).ended), (200, true));

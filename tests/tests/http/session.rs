@@ -237,7 +237,7 @@ fn the_session_that_is_idle_longest_gives_way() {
             web.begin("2025-11-25")
         })
         .collect();
-    // Sessions that nobody has come back to take the rest, and give way to each other first.
+    // Sessions whose clients have not come back take the rest, and give way to each other first.
     for _ in 0..50 {
         web.advance(Duration::from_millis(10));
         assert_eq!(open_session(&mut web), 200);

@@ -420,7 +420,7 @@ fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
     let mut options = Options::new(Policy::loopback());
     options.limits.queued_bytes = 10_000;
     let mut web = Web::with(config, options);
-    // Sent past the bed, so that nobody reads.
+    // Sent past the bed, so that it is not read.
     let (head, body) =
         modern(&json!(1), "tools/call", json!({"name": "t", "_meta": {"progressToken": 1}})).into_parts();
     let mut intake = web.endpoint.begin(&head, web.caller.clone()).expect("it is fine");
@@ -448,7 +448,7 @@ fn a_client_that_reads_nothing_costs_no_more_than_its_limit() {
     };
     assert_eq!(refused, mcp_proto::connection::SendError::Busy);
     assert!((80..200).contains(&told), "{told} were accepted");
-    // Whoever begins to read gets everything that was accepted.
+    // A client that begins to read gets everything that was accepted.
     let mut out = Vec::new();
     while session.poll_output(exchange, &mut out).is_some() {}
     assert_eq!(String::from_utf8_lossy(&out).matches("data: ").count(), usize::try_from(told).expect("few"));

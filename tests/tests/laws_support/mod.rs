@@ -119,7 +119,7 @@ pub(crate) struct Ledger {
     cancelled: BTreeSet<ReplyKey>,
     progress: BTreeMap<ReplyKey, u32>,
     closed: bool,
-    /// Somebody else writes on the same pipe, and not only what is good.
+    /// Another program writes on the same pipe, and not only what is good.
     has_company: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Somebody who writes to a server on the pipe of a client, by hand: requests of the other era than the client's, and
+//! A program that writes to a server on the pipe of a client, by hand: requests of the other era than the client's, and
 //! whatever else servers are sent.
 
 use std::collections::BTreeMap;

@@ -174,6 +174,6 @@ fn nothing_is_said_of_a_task_behind_the_end_of_its_call() {
     let [Event::Response { outcome: Outcome::Error(_), .. }, Event::Notification { .. }] = &events[..] else {
         panic!("{events:?}")
     };
-    // Nobody else wants the task.
+    // No other client wants the task.
     assert_eq!(client.sent_one()["method"], "tasks/cancel");
 }

@@ -320,7 +320,7 @@ fn an_acknowledgement_takes_the_deadlines_of_nothing_but_a_subscription() {
     assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::TimedOut { total: false } }]);
 }
 
-/// Whoever speaks 2026-07-28 may serve it or not: that is a matter of the role.
+/// A peer that speaks 2026-07-28 may serve it or not: that is a matter of the role.
 #[test]
 fn a_client_is_not_taken_for_a_server() {
     let refused = modern().conn.notify(&ToolsListChangedParams::default());

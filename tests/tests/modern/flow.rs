@@ -72,7 +72,7 @@ fn each_request_has_a_progress_token_of_its_own() {
     tokens.sort_by_key(Value::as_u64);
     tokens.dedup();
     assert_eq!(tokens.len(), 4);
-    // Whoever does not want to hear of progress does not ask for it.
+    // A caller that does not want progress does not ask for it.
     let options = RequestOptions { progress: false, ..RequestOptions::default() };
     client.conn.request(client.now, &ListToolsParams::default(), options).expect("it is ready");
     assert!(one(client.sent())["params"]["_meta"].get("progressToken").is_none());
@@ -100,7 +100,7 @@ fn progress_grows_as_long_as_the_request_lives() {
     let other = server.ask(&modern_with(2, "tools/call", json!({"name": "t"}), token(json!("u"))));
     assert_eq!(server.conn.progress(key, 4.0, None, None), Err(SendError::Answered));
     server.feed(&cancelled(2));
-    assert_eq!(server.conn.progress(other, 1.0, None, None), Ok(()), "nobody listens");
+    assert_eq!(server.conn.progress(other, 1.0, None, None), Ok(()), "no listener");
     assert_eq!(server.sent(), NOTHING);
 }
 
@@ -157,7 +157,7 @@ fn a_client_cancels_what_it_has_in_flight_and_nothing_else() {
     let (answered, request) = ask_for_tool(&mut client);
     client.feed(&result(request["id"].clone(), json!({"content": []})));
     assert_eq!(client.conn.cancel(answered, None), Err(SendError::UnknownCall));
-    // What has not left yet is taken back, and nobody needs to hear of it.
+    // What has not left yet is taken back, and the peer need not hear of it.
     let unsent = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
     client.conn.cancel(unsent.expect("it is ready"), None).expect("it is queued");
     assert_eq!(client.sent(), NOTHING);
@@ -282,8 +282,8 @@ fn a_session_that_has_not_begun_hears_nothing_and_holds_nobody_up() {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "old", "version": "1"}}}));
     server.feed(&listen("s", json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]})));
     server.sent();
-    server.conn.notify(&ToolsListChangedParams::default()).expect("somebody listens");
-    server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("somebody listens");
+    server.conn.notify(&ToolsListChangedParams::default()).expect("a listener");
+    server.conn.notify(&ResourceUpdatedParams::new("a:b")).expect("a listener");
     let sent = server.sent();
     assert!(sent.len() == 2 && sent.iter().all(|it| subscription_of(it) == Some(&json!("s"))), "{sent:?}");
     server.feed(&notification("notifications/initialized"));

@@ -127,7 +127,7 @@ fn every_request_says_what_its_sender_can_do() {
         assert_eq!(*declared(request), expected, "{request}");
         assert_eq!(request["params"]["_meta"][VERSION], "2026-07-28");
     }
-    // Whoever can do nothing says that.
+    // A client without capabilities says that.
     let mut config = ClientConfig::new(Implementation::new("plain", "1"), 1);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     assert_eq!(*declared(&one(Solo::client(config).sent())), json!({}));
@@ -273,7 +273,7 @@ fn a_request_means_the_same_whatever_came_before() {
             let key = server.ask(&message);
             let context = server.conn.context(key).expect("it is open");
             let context = format!("{:?} {context:?}", context.era());
-            server.conn.progress(key, 1.0, None, None).expect("nobody asked");
+            server.conn.progress(key, 1.0, None, None).expect("not asked for");
             server.answer(key, &json!({"content": []}));
             (context, server.sent_text())
         });

@@ -314,7 +314,7 @@ fn what_is_known_of_a_server_saves_the_question_or_the_hurry() {
     client.advance(Duration::from_millis(29_999));
     client.feed(&discovered(&probe["id"], &["2026-07-28"]));
     assert_eq!(next(&mut client), Modern);
-    // Whoever speaks only one era has nothing to choose.
+    // A client that speaks only one era has nothing to choose.
     let (_, first) = begun(modern_only(), known(Era::Legacy));
     assert_eq!(first["method"], "server/discover");
     let (_, first) = begun(VersionSet::LEGACY, known(Era::Modern));

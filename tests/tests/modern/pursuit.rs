@@ -297,7 +297,7 @@ fn a_call_can_end_with_the_task_itself() {
     let look = one(client.sent());
     refuse(&mut client, &look, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
-    // Whoever follows it no longer, or cannot answer what it asks, does not end it.
+    // A client that follows it no longer, or cannot answer what it asks, does not end it.
     let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
     let look = one(client.sent());
     client.conn.cancel(call, None).expect("it has not ended");

@@ -91,7 +91,7 @@ fn a_server_that_has_asked_waits_for_nothing() {
     }
     assert_eq!(server.conn.usage(), Usage::default());
     assert_eq!(server.conn.poll_timeout(), None);
-    // Whoever comes again comes as anybody else, under whichever id.
+    // A client that comes again comes as any other, under whichever id.
     let key = server.ask(&modern(5, "tools/call", json!({"name": "t", "requestState": "s", "inputResponses": {}})));
     server.answer(key, &json!({"content": []}));
     assert_eq!(one(server.sent())["result"]["resultType"], "complete");

@@ -433,7 +433,7 @@ fn a_server_of_the_old_revisions_ignores_the_claim() {
     assert_eq!(one(server.sent())["result"], json!({"tools": []}));
 }
 
-/// Whoever begins while it closes could not know, in either era.
+/// A client that begins while it closes could not know, in either era.
 #[test]
 fn a_server_that_is_closing_takes_nothing_new_and_finds_no_fault_with_it() {
     let mut server = dual();

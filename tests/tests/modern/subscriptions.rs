@@ -130,7 +130,7 @@ fn whoever_tells_hears_that_there_is_no_room() {
     assert_eq!(server.conn.notify(&news), Ok(()));
     assert_eq!(server.sent().len(), 1);
     let unheard: [Value; 0] = [];
-    server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("nobody listens");
+    server.conn.notify(&ResourceUpdatedParams::new("a:other")).expect("no listener is fine");
     assert_eq!(server.sent(), unheard);
 }
 

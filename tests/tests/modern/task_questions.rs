@@ -79,7 +79,7 @@ fn a_question_that_cannot_be_answered_ends_the_call_and_the_task() {
     answer(&mut client, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
     client.take_events();
 
-    // The client cannot do this, and nobody is asked anything.
+    // The client cannot do this, and it is not asked anything.
     let page = json!({"method": "elicitation/create", "params": {"mode": "url", "message": "m", "url": "https://a/", "elicitationId": "e"}});
     let sample = json!({"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}});
     let many = json!({"a": roots(), "b": roots(), "c": roots()});

@@ -118,7 +118,7 @@ fn a_stream_is_let_go_behind_what_was_said_on_it() {
     assert_eq!(routes, [log, (Route::LetGo { key: first, retry }, Some(10))]);
     server.answer(first, &json!({"content": []}));
     assert_eq!(sent(&mut server).len(), 1);
-    // Where there are no streams, or nobody waits any more, there is nothing to let go.
+    // Where there are no streams, or no call waits any more, there is nothing to let go.
     let second = key(&feed(&mut server, &call(2), on(20)));
     server.conn.let_go(second, None);
     server.answer(second, &json!({"content": []}));
@@ -210,7 +210,7 @@ fn a_name_is_asked_for_where_there_is_one() {
         let events = feed(&mut server, &modern(1, method, &params), arrival);
         assert!(matches!(&events[..], [Event::Request { .. }]), "{events:?}");
     }
-    // What has no name is refused for that, by whoever looks for it.
+    // What has no name is refused for that, by the code that looks for it.
     let mut server = stateless();
     let arrival = with_headers(headers("tools/call", Said::Nothing));
     let events = feed(&mut server, &modern(1, "tools/call", &json!({})), arrival);

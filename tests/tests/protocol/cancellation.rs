@@ -176,7 +176,7 @@ fn a_call_that_may_be_a_task_is_not_cancelled_by_a_notification() {
         assert_eq!(client.take_events().len(), 2);
         assert_eq!(client.sent(), NOTHING, "only tasks/cancel would end the task");
     }
-    // The word means nothing in a method of somebody's own, nor where there are no tasks.
+    // The word means nothing in a custom method, nor where there are no tasks.
     let call =
         client.conn.request_raw(client.now, "vendor/a", Some(&RawJson::from(&raw)), options.clone()).expect("ready");
     client.sent();

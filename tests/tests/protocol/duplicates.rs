@@ -1,4 +1,4 @@
-//! Members that are there twice: refused where the protocol reads them, and else the last one, whoever reads.
+//! Members that are there twice: refused where the protocol reads them, and else the last one, for every reader.
 
 use std::collections::BTreeMap;
 

@@ -216,7 +216,7 @@ fn members_are_compared_byte_for_byte() {
         assert!(matches!(server.take_events()[..], [Event::Violation(Violation::Malformed(_))]), "{text}");
         assert_eq!(server.sent()[0]["id"], 7, "{text}");
     }
-    // A member that is not one of the envelope is nobody's business: the look-alikes change nothing.
+    // A member that is not one of the envelope does not matter: the look-alikes change nothing.
     let mut server = Solo::ready_server(ProtocolVersion::V2025_06_18);
     server.feed_text(r#"{"jsonrpc":"2.0","ID":8,"id":7,"method":"vendor/x","param\u017f":{"a":1},"Params":{"b":2}}"#);
     let events = server.take_events();

@@ -1,4 +1,4 @@
-//! What piles up is bounded, and whoever piled it up hears of it.
+//! What piles up is bounded, and the cause hears of it.
 
 use std::time::Duration;
 

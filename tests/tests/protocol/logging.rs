@@ -1,4 +1,4 @@
-//! Log messages, and the level below which nobody wants them.
+//! Log messages, and the level below which they are not wanted.
 
 use mcp_proto::{
     connection::{Event, SendError, Usage, Violation},
@@ -161,7 +161,7 @@ fn what_is_logged_for_a_request_leaves_before_its_answer_and_not_behind_it() {
         server.answer(key, &json!({}));
         let key = server.ask(&request(2, "tools/call"));
         server.sent();
-        server.conn.log(key, &log(LoggingLevel::Info)).expect("nobody wants it");
+        server.conn.log(key, &log(LoggingLevel::Info)).expect("not wanted");
         server.conn.log(key, &log(LoggingLevel::Error)).expect("it is in progress");
         server.answer(key, &json!({}));
         assert_eq!(server.conn.log(key, &log(LoggingLevel::Error)), Err(SendError::Answered));

@@ -1,4 +1,4 @@
-//! Notifications: lists that change, methods of somebody's own, and what is carried along.
+//! Notifications: lists that change, custom methods, and what is carried along.
 
 use mcp_proto::{
     connection::{Event, RequestOptions, SendError},

@@ -344,7 +344,7 @@ fn a_task_goes_on_under_the_token_of_the_request_that_began_it() {
         assert_eq!((&sent[0], &sent[1]["result"]["task"]["taskId"]), (&progress("t", 1), &json!("T")));
         assert_eq!((&sent[2]["params"]["progressToken"], &sent[2]["params"]["progress"]), (&json!("t"), &json!(2)));
 
-        // Without a token, or if nobody waits for it, there is nothing to report to.
+        // Without a token, or if no call waits for it, there is nothing to report to.
         let key = solo.ask(&request(2, method));
         assert!(solo.conn.respond_task(key, &created).expect("an answer is owed").is_none());
         let key = solo.ask(&request_with_token(3, method, "t"));

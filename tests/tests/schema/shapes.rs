@@ -739,7 +739,7 @@ fn skills_say_what_belongs_to_them() {
     };
     assert_eq!(read(json!("dynamic")).expect("a skill"), SkillResources::Dynamic);
     assert_eq!(read(json!([])).expect("a skill"), SkillResources::Listed(Vec::new()));
-    // Nobody knows what belongs to such a skill, so it is none.
+    // What belongs to such a skill is unknown, so it is none.
     for bad in [json!("static"), json!(null), json!({}), json!(5), json!([{"uri": "a:b"}])] {
         read(bad.clone()).expect_err(&bad.to_string());
     }

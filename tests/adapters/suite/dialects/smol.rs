@@ -24,7 +24,7 @@ pub(crate) fn later<T>(later: Later<T>) -> T {
     later.wait()
 }
 
-/// Nobody counts them; handlers are counted by themselves.
+/// They are not counted; handlers are counted by themselves.
 pub(crate) const fn tasks() -> usize {
     0
 }
