@@ -168,26 +168,31 @@ mod util;
 pub use client::{
     Host,
     builder::HostBuilder,
-    listening::{Listening, Subscriptions},
+    listening::Listening,
     pages::{PageLimits, Pages},
     roots::{InvalidRoot, Roots},
 };
 pub use driver_api::{
-    connection_handle::{Application, Function, Job, Link, Order, Run, Running},
-    deferred::{Later, block_on},
+    block_on::block_on,
+    connection_handle::{Application, Link},
+    deferred::Later,
+    job::{Function, Job, Order, Run, Running},
     waiters::{Lobby, Vacancies},
 };
 pub use inbound::{
-    context::{Context, RequestInfo},
-    custom_methods::Fault,
+    answer::Answered,
+    context::Context,
     failure::Failure,
+    fault::Fault,
     handler,
-    middleware::{Answered, Ended, Incoming, Rest},
+    middleware::{Ended, Incoming, Rest},
+    request::RequestInfo,
     session::{ClientSession, ServerSession, Session},
     state::Role,
     task_policy::TaskPolicy,
 };
 pub use json_schema::{OutputSchema, SchemaError};
+pub use outbound::subscriptions::Subscriptions;
 pub use outbound::{
     calls::Calls,
     error::CallError,
@@ -200,15 +205,16 @@ pub use schemars;
 #[cfg(feature = "skills")]
 pub use server::skill::Skill;
 pub use server::{
-    Service,
     builder::ServiceBuilder,
-    catalog::{Changes, Entry, RegisterError},
+    catalog::{Changes, Entry},
     client_requests::PageVisit,
     completion::{Completing, IntoCompletion},
     input_required::Answers,
     prompt::{IntoPrompt, Prompt},
+    register_error::RegisterError,
     resource::{IntoResource, Resource, base64},
     resource_template::ResourceTemplate,
+    service::Service,
     tool::Tool,
     tool_result::{IntoToolResult, Structured},
     visibility::Offer,

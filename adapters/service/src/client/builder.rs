@@ -13,12 +13,14 @@ use mcp_proto::{
 
 use super::{Answerer, Host, Inner, roots::Roots};
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{
+        deferred::Later,
+        job::{Code, Kind},
+    },
     inbound::{
         builder_common::{Common, common_methods, declared},
         context::Context,
         failure::Failure,
-        handler::Code,
         task_policy::TaskPolicy,
     },
 };

@@ -1,197 +1,25 @@
 //! What a client listens to (2026-07-28), from one connection to the next.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, Weak},
-};
+use std::{fmt, sync::Arc};
 
 use mcp_proto::{
-    connection::{ClientEnd, Outcome, RequestOptions, SendError},
+    connection::{ClientEnd, SendError},
     protocol::Era,
     rpc::CallId,
-    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, SubscriptionsListenParams},
-    wire::RawJson,
+    schema::{SubscriptionFilter, SubscriptionsListenParams},
 };
 
 use crate::{
     driver_api::connection_handle::Link,
     outbound::{
-        calls::{Calls, Desk},
+        calls::Calls,
+        cancel::Desk,
         error::CallError,
         peer::Peer,
         pending::Pending,
+        subscriptions::{Place, State, Subscriptions},
     },
-    util::lock::lock,
 };
-
-/// What a client wants to hear of, whichever connection it has to its server.
-///
-/// Each session has one, and fills it by what it [listens](Peer::listen) to. Handed to the session on the next connection
-/// ([`Host::session_with`](crate::Host::session_with)), it is asked for there as soon as that is ready. So whoever has
-/// lost a server and found it again still hears of the same changes; of those in between nobody has told, so look anew.
-///
-/// Clones are one and the same.
-#[derive(Clone, Default)]
-pub struct Subscriptions(Arc<Mutex<Book>>);
-
-#[derive(Default)]
-struct Book {
-    next: u64,
-    wanted: BTreeMap<u64, Wanted>,
-}
-
-struct Wanted {
-    filter: SubscriptionFilter,
-    options: RequestOptions,
-    state: State,
-}
-
-/// Where a subscription stands.
-enum State {
-    /// There is no connection for it, or one that does not have it.
-    Resting,
-    /// The server was asked.
-    Asked(Place),
-    /// The server tells of this.
-    Heard(Place, SubscriptionFilter),
-    /// The server will not, or not any more.
-    Over(Option<CallError>),
-}
-
-/// A request on one of the connections.
-#[derive(Clone)]
-struct Place {
-    /// The number of the connection's calls.
-    connection: u64,
-    call: CallId,
-    desk: Weak<dyn Desk>,
-}
-
-impl State {
-    fn place(&self) -> Option<&Place> {
-        match self {
-            Self::Asked(place) | Self::Heard(place, _) => Some(place),
-            Self::Resting | Self::Over(_) => None,
-        }
-    }
-}
-
-impl Subscriptions {
-    /// Nothing yet.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// How many there are, in force or not.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        lock(&self.0).wanted.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn add(&self, filter: SubscriptionFilter, options: RequestOptions) -> Listening {
-        let mut book = lock(&self.0);
-        let id = book.next;
-        book.next += 1;
-        book.wanted.insert(id, Wanted { filter: filter.clone(), options, state: State::Resting });
-        Listening { book: self.clone(), id, filter }
-    }
-
-    fn with<R>(&self, id: u64, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
-        lock(&self.0).wanted.get_mut(&id).map(f)
-    }
-
-    /// The subscription that was asked for with this call.
-    fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
-        let mut book = lock(&self.0);
-        let mut all = book.wanted.values_mut();
-        let is_it = |place: &Place| (place.connection, place.call) == (connection, call);
-        all.find(|wanted| wanted.state.place().is_some_and(is_it)).map(f)
-    }
-
-    /// The server says what it tells.
-    pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
-        let params = params.decode::<SubscriptionsAcknowledgedParams>();
-        let agreed = params.map(|params| params.notifications).unwrap_or_default();
-        let heard = |wanted: &mut Wanted| {
-            if let Some(place) = wanted.state.place().cloned() {
-                wanted.state = State::Heard(place, agreed);
-            }
-        };
-        self.find(connection, call, heard).is_some()
-    }
-
-    /// A call has ended, which may be one of these.
-    pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
-        self.find(connection, call, |wanted| {
-            wanted.state = match outcome {
-                Outcome::Closed(_) => State::Resting,
-                Outcome::Result(_) | Outcome::Cancelled => State::Over(None),
-                outcome => State::Over(CallError::of(outcome.clone()).err()),
-            };
-        });
-    }
-
-    /// A connection has ended without saying so of each of its calls.
-    pub(crate) fn lost(&self, connection: u64) {
-        for wanted in lock(&self.0).wanted.values_mut() {
-            if wanted.state.place().is_some_and(|place| place.connection == connection) {
-                wanted.state = State::Resting;
-            }
-        }
-    }
-
-    /// There is a connection again: asks for everything that rests.
-    pub(super) fn resume(&self, link: &Arc<dyn Link<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
-        let resting: Vec<u64> = {
-            let book = lock(&self.0);
-            book.wanted.iter().filter(|(_, it)| matches!(it.state, State::Resting)).map(|(id, _)| *id).collect()
-        };
-        for id in resting {
-            // What cannot be sent now waits for the next connection.
-            let _ = self.ask(id, link, calls, |_| {});
-        }
-    }
-
-    /// Asks the server, and notes that before anything can come of it.
-    fn ask<R>(
-        &self,
-        id: u64,
-        link: &Arc<dyn Link<ClientEnd>>,
-        calls: &Arc<Calls<ClientEnd>>,
-        enter: impl FnOnce(CallId) -> R,
-    ) -> Result<Option<(CallId, R)>, SendError> {
-        link.run(|conn, now| {
-            let Some((params, options)) =
-                self.with(id, |wanted| (SubscriptionsListenParams::new(wanted.filter.clone()), wanted.options.clone()))
-            else {
-                return Ok(None);
-            };
-            let call = conn.request(now, &params, options)?;
-            let desk: Arc<dyn Desk> = calls.clone();
-            let place = Place { connection: calls.number(), call, desk: Arc::downgrade(&desk) };
-            if self.with(id, |wanted| wanted.state = State::Asked(place)).is_none() {
-                // Nobody wants it any more.
-                let _ = conn.cancel(call, None);
-                return Ok(None);
-            }
-            Ok(Some((call, enter(call))))
-        })
-    }
-}
-
-impl fmt::Debug for Subscriptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Subscriptions").field(&self.len()).finish()
-    }
-}
 
 /// A subscription, for as long as it is held. What it hears goes to the handlers of the
 /// [`Host`](crate::HostBuilder::on).
@@ -263,8 +91,7 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        let wanted = lock(&self.book.0).wanted.remove(&self.id);
-        let place = wanted.and_then(|wanted| wanted.state.place().cloned());
+        let place = self.book.remove(self.id);
         if let Some((desk, call)) = place.and_then(|place| Some((place.desk.upgrade()?, place.call))) {
             desk.hang_up(call, None);
         }
@@ -274,6 +101,43 @@ impl Drop for Listening {
 impl fmt::Debug for Listening {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listening").field("filter", &self.filter).finish_non_exhaustive()
+    }
+}
+
+/// Requests of subscriptions.
+impl Subscriptions {
+    /// There is a connection again: asks for everything that rests.
+    fn resume(&self, link: &Arc<dyn Link<ClientEnd>>, calls: &Arc<Calls<ClientEnd>>) {
+        for id in self.resting() {
+            // What cannot be sent now waits for the next connection.
+            let _ = self.ask(id, link, calls, |_| {});
+        }
+    }
+
+    /// Asks the server, and notes that before anything can come of it.
+    fn ask<R>(
+        &self,
+        id: u64,
+        link: &Arc<dyn Link<ClientEnd>>,
+        calls: &Arc<Calls<ClientEnd>>,
+        enter: impl FnOnce(CallId) -> R,
+    ) -> Result<Option<(CallId, R)>, SendError> {
+        link.run(|conn, now| {
+            let Some((params, options)) =
+                self.with(id, |wanted| (SubscriptionsListenParams::new(wanted.filter.clone()), wanted.options.clone()))
+            else {
+                return Ok(None);
+            };
+            let call = conn.request(now, &params, options)?;
+            let desk: Arc<dyn Desk> = calls.clone();
+            let place = Place { connection: calls.number(), call, desk: Arc::downgrade(&desk) };
+            if self.with(id, |wanted| wanted.state = State::Asked(place)).is_none() {
+                // Nobody wants it any more.
+                let _ = conn.cancel(call, None);
+                return Ok(None);
+            }
+            Ok(Some((call, enter(call))))
+        })
     }
 }
 
@@ -288,9 +152,10 @@ impl Peer<ClientEnd> {
     pub fn listen(&self, filter: SubscriptionFilter) -> Result<Pending<Listening>, SendError> {
         let mut options = self.options().unwrap_or_else(|| self.link().look(|conn| conn.settings().request.clone()));
         options.relisten = true;
-        let listening = self.subscriptions().add(filter, options);
+        let book = self.subscriptions().clone();
+        let listening = Listening { id: book.add(filter.clone(), options), book, filter };
         let (link, calls) = (self.link(), self.calls());
-        let asked = self.subscriptions().ask(listening.id, link, calls, |call| calls.enter(call, false))?;
+        let asked = listening.book.ask(listening.id, link, calls, |call| calls.enter(call, false))?;
         // It is wanted for as long as it is held here.
         let (call, waiter) = asked.ok_or(SendError::Closed)?;
         Ok(Pending::new(call, waiter, calls.clone(), move |_, _| Ok(listening)))

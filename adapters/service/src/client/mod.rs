@@ -15,16 +15,16 @@ use mcp_proto::{
     schema::{CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams},
 };
 
+use crate::outbound::subscriptions::Subscriptions;
 use crate::{
-    driver_api::deferred::Later,
+    driver_api::{deferred::Later, job::Code},
     inbound::{
-        context::Context, custom_methods::Custom, failure::Failure, handler::Code, session::ClientSession,
-        session_tasks::TaskStore, task_policy::TaskPolicy,
+        context::Context, custom_methods::Custom, failure::Failure, session::ClientSession, session_tasks::TaskStore,
+        task_policy::TaskPolicy,
     },
     util::random::Random,
 };
 use builder::HostBuilder;
-use listening::Subscriptions;
 use roots::Roots;
 
 type Answerer<P, R> = Code<dyn Fn(P, Context<ClientEnd>) -> Later<Result<R, Failure>> + Send + Sync>;

@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::{connection_handle::Link, deferred::block_on},
+    driver_api::{block_on::block_on, connection_handle::Link},
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 

@@ -21,17 +21,17 @@ use mcp_proto::{
 use super::{Host, listening, roots::Roots};
 use crate::{
     driver_api::{
-        connection_handle::{Job, Kind, Link},
+        connection_handle::Link,
         deferred::Later,
+        job::{Job, Kind},
     },
     inbound::{
-        context::{Context, RequestInfo},
+        answer::Answer,
+        context::Context,
         custom_methods::Custom,
-        responder::Answer,
-        session::Shared,
-        state::{Asked, Role},
+        request::{Asked, RequestInfo, params},
+        state::{Role, Shared},
     },
-    tasks::receiver::params,
     util::{elicitation_form as form, lock::lock, text_arguments::excerpt},
 };
 

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    inbound::{session::Shared, session_registry::Audience},
+    inbound::{session_registry::Audience, state::Shared},
     util::lock::lock,
 };
 

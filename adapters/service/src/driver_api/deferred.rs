@@ -4,17 +4,11 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{
-        Arc, Mutex, TryLockError,
-        atomic::{AtomicU8, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
-    thread::{self, Thread},
+    sync::{Mutex, TryLockError},
+    task::{Context, Poll, Waker},
 };
 
-use super::current_handler::waits;
-#[cfg(any(test, feature = "testing"))]
-use crate::testing::workers::Workers;
+use super::block_on::block_on;
 
 /// A result that comes later: a thread [`wait`](Self::wait)s for it, a task awaits it.
 ///
@@ -160,80 +154,10 @@ pub(crate) async fn unless<T, U>(future: impl Future<Output = T>, other: impl Fu
     .await
 }
 
-/// Runs a future on this thread, which sleeps while the future has to wait. For threads that may block.
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = pin!(future);
-    // Most have nothing to wait for.
-    if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        return value;
-    }
-    let signal = Arc::new(Signal::new());
-    let waker = Waker::from(signal.clone());
-    loop {
-        signal.state.store(LOOKING, Ordering::Release);
-        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            return value;
-        }
-        waits();
-        signal.sleep();
-    }
-}
-
-/// The thread looks at its future, or is about to.
-const LOOKING: u8 = 0;
-/// It was woken, and has not looked since.
-const WOKEN: u8 = 1;
-/// It waits to be woken.
-const ASLEEP: u8 = 2;
-
-/// Wakes a thread. That it was woken is kept here, since the thread may be waiting for something else, further in.
-struct Signal {
-    thread: Thread,
-    state: AtomicU8,
-    #[cfg(any(test, feature = "testing"))]
-    workers: Option<Arc<Workers>>,
-}
-
-impl Signal {
-    fn new() -> Self {
-        Self {
-            thread: thread::current(),
-            state: AtomicU8::new(LOOKING),
-            #[cfg(any(test, feature = "testing"))]
-            workers: crate::testing::workers::workers(),
-        }
-    }
-
-    /// Waits until the thread is woken, if it was not since it has looked.
-    fn sleep(&self) {
-        let fell_asleep = self.state.compare_exchange(LOOKING, ASLEEP, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        if fell_asleep {
-            #[cfg(any(test, feature = "testing"))]
-            self.workers.iter().for_each(|workers| workers.rests());
-            while self.state.load(Ordering::Acquire) == ASLEEP {
-                thread::park();
-            }
-        }
-    }
-}
-
-impl Wake for Signal {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(WOKEN, Ordering::AcqRel) == ASLEEP {
-            #[cfg(any(test, feature = "testing"))]
-            self.workers.iter().for_each(|workers| workers.goes_on());
-            self.thread.unpark();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::thread;
     use std::{future::poll_fn, sync::mpsc::channel};
 
     /// Pending for so many times, woken by another thread each time.

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, fmt};
 
 use mcp_proto::connection::Event;
 
-use super::connection_handle::{Job, Order, Run};
+use super::job::{Job, Order, Run};
 
 /// What a job weighs beside the text that it keeps.
 const JOB: usize = 256;

@@ -3,13 +3,16 @@
 //! A driver lends its connection out as a [`Link`](crate::Link), keeps jobs in [`JobQueue`], runs their handlers in a [`HandlerScope`],
 //! and names its peer with a [`Holder`].
 
+pub(crate) mod block_on;
 pub(crate) mod connection_handle;
 pub(crate) mod current_handler;
 pub(crate) mod deferred;
 pub(crate) mod holder;
+pub(crate) mod job;
 pub(crate) mod job_queue;
 pub(crate) mod waiters;
 
+pub use block_on::{ParkObserver, observe_parking};
 pub use current_handler::{HandlerScope, on_block};
 pub use holder::Holder;
 pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};

@@ -207,7 +207,7 @@ macro_rules! common_methods {
         }
 
         /// Hears what the peer does wrong, and what it complains of. It should not take long.
-        pub fn on_fault(mut self, f: impl Fn(crate::inbound::custom_methods::Fault) + Send + Sync + 'static) -> Self {
+        pub fn on_fault(mut self, f: impl Fn(crate::inbound::fault::Fault) + Send + Sync + 'static) -> Self {
             self.common.custom.critic = Some(std::sync::Arc::new(f));
             self
         }

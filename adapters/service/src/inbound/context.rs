@@ -3,47 +3,26 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{CancelCause, Principal, RequestOptions, SendError, ServerEnd},
+    connection::{CancelCause, RequestOptions, SendError, ServerEnd},
     protocol::ProtocolVersion,
     rpc::CallId,
-    schema::{ClientCapabilities, Implementation, LoggingLevel, Meta, ProgressToken, Request, TraceContext},
+    schema::{Meta, Request, TraceContext},
     wire::ErrorObject,
 };
 
 use super::{
     failure::Failure,
     in_flight::{Origin, Work},
-    session::Shared,
-    state::Role,
+    request::RequestInfo,
+    state::{Role, Shared},
 };
 use crate::{
     driver_api::{connection_handle::Link, deferred::Later},
     outbound::{error::CallError, peer::Peer, pending::Pending},
-    server::tasks::clock::outlast,
 };
 
 /// What a peer is told of a question whose request was cancelled.
 pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
-
-/// In which circumstances a request was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RequestInfo {
-    /// The revision that it is made in.
-    pub version: ProtocolVersion,
-    /// Who the peer says it is.
-    pub peer: Option<Implementation>,
-    /// What the client can do for the server.
-    pub client_capabilities: ClientCapabilities,
-    /// The least severe log messages that the client wants, if it has said so.
-    pub log_level: Option<LoggingLevel>,
-    /// The token under which the peer wants to hear of progress.
-    pub progress_token: Option<ProgressToken>,
-    /// Which distributed trace it belongs to (requests of clients).
-    pub trace: Option<TraceContext>,
-    /// Who the client is, if the binding was told. A pipe is not.
-    pub principal: Option<Principal>,
-}
 
 /// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice
 /// that nobody wants the result any more.
@@ -186,7 +165,7 @@ impl<E: Role> Context<E> {
         Later::new(async move {
             let slept = async {
                 match work.task.get() {
-                    Some(_) => outlast(&link, &calls, until).await,
+                    Some(_) => E::sleep_as_task(link, calls, until).await,
                     None => link.sleep_until(until).await,
                 }
             };

@@ -2,21 +2,21 @@
 
 use std::{collections::HashMap, fmt, future::Future, sync::Arc};
 
-use mcp_proto::{
-    connection::Violation,
-    wire::{ErrorObject, JsonObject, RawJson, decode_params},
-};
+use mcp_proto::wire::{ErrorObject, JsonObject, RawJson, decode_params};
 use serde_core::{Serialize, de::DeserializeOwned};
 
 use super::{
     context::Context,
     failure::Failure,
-    handler::Code,
+    fault::Critic,
     middleware::{Layer, Layers},
     state::Role,
 };
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{
+        deferred::Later,
+        job::{Code, Kind},
+    },
     outbound::{calls::Tracer, peer::Peer},
     util::text_arguments::excerpt,
 };
@@ -29,28 +29,6 @@ pub(crate) type Answerer<E> = Code<dyn Fn(Params, Context<E>) -> Later<Result<Js
 
 /// Hears a notification; `None` if it cannot be read.
 pub(crate) type Listener<E> = Code<dyn Fn(&Params, Peer<E>) -> Option<Later<()>> + Send + Sync>;
-
-/// Hears what the peer has done wrong.
-pub(crate) type Critic = Arc<dyn Fn(Fault) + Send + Sync>;
-
-/// Something that the peer has done wrong, or says that this side has done wrong. The connection lives on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Fault {
-    /// The peer sent something wrong.
-    Violation(Violation<'static>),
-    /// The peer complains of something that it could not attribute to a request.
-    Complaint(ErrorObject),
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Violation(violation) => violation.fmt(f),
-            Self::Complaint(error) => write!(f, "the peer complains: {error}"),
-        }
-    }
-}
 
 /// What an application has registered beside the features of the specification.
 pub struct Custom<E: Role> {

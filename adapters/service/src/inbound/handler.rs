@@ -8,8 +8,8 @@ use serde_core::de::DeserializeOwned;
 use super::{context::Context, failure::Failure};
 use crate::{
     driver_api::{
-        connection_handle::Kind,
         deferred::{Later, Room},
+        job::{Code, Kind},
     },
     util::text_arguments as texts,
 };
@@ -152,12 +152,6 @@ impl<F: Handler<shape::Both<A>>, A: schemars::JsonSchema> Described<shape::Both<
     fn schema() -> serde_json::Value {
         crate::json_schema::derive::of::<A>()
     }
-}
-
-/// Code of the user, turned into a function of one type, and of which kind it was.
-pub(crate) struct Code<F: ?Sized> {
-    pub(crate) kind: Kind,
-    pub(crate) run: Box<F>,
 }
 
 /// Code that works on arguments.

@@ -16,7 +16,7 @@ use mcp_proto::{
     schema::Meta,
 };
 
-use super::context::RequestInfo;
+use super::request::RequestInfo;
 use crate::{
     driver_api::deferred::unless,
     server::{

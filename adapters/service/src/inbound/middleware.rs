@@ -11,18 +11,18 @@ use std::{
 
 use mcp_proto::{
     connection::ServerEnd,
-    protocol::Method,
-    schema::{CallToolResult, CompletionReference, PromptReference, ResourceTemplateReference},
+    schema::CallToolResult,
     wire::{ErrorObject, RequestId},
 };
 
 use super::{
+    answer::{Answer, Answered, AnyResult},
+    catch_panic::{caught, guarded},
     context::Context,
     failure::Failure,
-    responder::{Answer, AnyResult, caught, guarded},
-    session::Shared,
+    request::{Asked, Subject, subject},
     span::Span,
-    state::{Asked, Role},
+    state::{Role, Shared},
 };
 use crate::{
     driver_api::deferred::Later,
@@ -34,14 +34,6 @@ use crate::{
 pub struct Incoming<E: Role = ServerEnd> {
     subject: Arc<Subject>,
     context: Context<E>,
-}
-
-/// What a request says of itself.
-#[derive(Debug)]
-pub(crate) struct Subject {
-    pub(crate) id: Option<RequestId>,
-    pub(crate) method: String,
-    pub(crate) name: Option<String>,
 }
 
 impl<E: Role> Incoming<E> {
@@ -127,20 +119,6 @@ pub struct Ended {
     took: Duration,
     /// Middleware has put this in the place of what the handler came to.
     replaced: bool,
-}
-
-/// What a request is answered with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Answered {
-    /// A result.
-    Result,
-    /// The result of a tool that says it has failed.
-    Failed,
-    /// Questions, whose answers come with the request when it is sent again (2026-07-28).
-    Questions,
-    /// An error.
-    Error(ErrorObject),
 }
 
 impl Ended {
@@ -283,19 +261,4 @@ fn has_failed<T: 'static>(result: &T) -> bool {
     let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
     let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
     answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
-}
-
-/// What a request says of itself.
-pub(crate) fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
-    let Asked { link, key, method, params } = asked;
-    let id = link.look(|conn| conn.request_id(*key).cloned());
-    let name = params.as_ref().and_then(|params| match method.known()? {
-        Method::Complete => Some(match params.member("ref")?.decode().ok()? {
-            CompletionReference::Prompt(PromptReference { name, .. }) => name,
-            CompletionReference::Resource(ResourceTemplateReference { uri, .. }) => uri,
-            CompletionReference::Other(_) => return None,
-        }),
-        method => params.member(method.subject_param()?)?.decode().ok(),
-    });
-    Subject { id, method: method.as_str().to_owned(), name }
 }

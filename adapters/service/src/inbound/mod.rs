@@ -1,13 +1,18 @@
 //! Requests and notifications of the peer, whatever the role: the state of a session, dispatch, middleware, the handler with
 //! its context, and the response.
 
+pub(crate) mod answer;
 pub(crate) mod builder_common;
+pub(crate) mod catch_panic;
 pub(crate) mod context;
 pub(crate) mod custom_methods;
+pub(crate) mod dispatch;
 pub(crate) mod failure;
+pub(crate) mod fault;
 pub mod handler;
 pub(crate) mod in_flight;
 pub(crate) mod middleware;
+pub(crate) mod request;
 pub(crate) mod responder;
 pub(crate) mod session;
 pub(crate) mod session_registry;

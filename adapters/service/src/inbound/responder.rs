@@ -1,73 +1,17 @@
 //! Answers.
 
-use std::{
-    any::Any,
-    future::{Future, poll_fn},
-    panic::{AssertUnwindSafe, catch_unwind},
-    pin::Pin,
-    sync::Arc,
-    task::Poll,
-};
+use std::sync::Arc;
 
-use mcp_proto::{
-    connection::{Connection, SendError},
-    protocol::{Phase, ProtocolVersion},
-    rpc::ReplyKey,
-    schema::{EmptyResult, Encode, JsonLine},
-    wire::{ErrorObject, Json},
-};
-use serde_core::{Serialize, Serializer, ser::Error as _};
+use mcp_proto::{connection::SendError, protocol::Phase, rpc::ReplyKey, schema::Encode, wire::ErrorObject};
 
-use super::{context::Context, in_flight::Work, middleware::Around, session::Shared, span, state::Role};
+use super::{
+    answer::{Answer, AnyResult, Refusal, respond},
+    context::Context,
+    in_flight::Work,
+    middleware::Around,
+    state::{Role, Shared},
+};
 use crate::driver_api::{connection_handle::Link, deferred::Later};
-
-/// What became of a request.
-pub(crate) type Answer<T> = Result<T, ErrorObject>;
-
-/// An answer that is an error for sure.
-pub(crate) type Refusal = Answer<EmptyResult>;
-
-/// A result of any type. Most methods are not asked for all the time: what becomes of their results is the same code for all of
-/// them, and not some for each type, which would be most of a small server.
-pub(crate) struct AnyResult(Box<dyn Sendable>);
-
-trait Sendable: Send + Sync {
-    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error>;
-    fn as_any(&self) -> &dyn Any;
-}
-
-impl<T: Encode + Send + Sync + 'static> Sendable for T {
-    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
-        self.append_at(version, out)
-    }
-
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-}
-
-impl AnyResult {
-    pub(crate) fn new(result: impl Encode + Send + Sync + 'static) -> Self {
-        Self(Box::new(result))
-    }
-
-    /// What it is.
-    pub(crate) fn as_any(&self) -> &dyn Any {
-        self.0.as_any()
-    }
-}
-
-impl Encode for AnyResult {
-    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut text = Vec::new();
-        self.0.append(version, &mut JsonLine::new(&mut text)).map_err(S::Error::custom)?;
-        serde_json::from_slice::<Json>(&text).map_err(S::Error::custom)?.serialize(serializer)
-    }
-
-    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
-        self.0.append(version, out)
-    }
-}
 
 /// What answers a request, whatever the type of its result.
 pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Later<Answer<AnyResult>> + Send>;
@@ -76,43 +20,6 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
     run: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
 ) -> Run<E> {
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
-}
-
-/// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
-pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
-    // As below.
-    catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
-        span::panicked();
-        Later::ready(Err(ErrorObject::internal("Internal error")))
-    })
-}
-
-/// Goes on with code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
-pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
-    // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
-    poll_fn(move |cx| {
-        let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
-        polled.unwrap_or_else(|_| {
-            span::panicked();
-            Poll::Ready(Err(ErrorObject::internal("Internal error")))
-        })
-    })
-}
-
-/// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
-pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
-    let sent = match answer {
-        Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(span::unsent)),
-        Err(error) => match conn.respond_error(key, error) {
-            Err(why @ SendError::TooLarge) => {
-                span::unsent(&why);
-                conn.respond_error(key, &ErrorObject::internal("Internal error: the error is larger than the limit"))
-            }
-            sent => sent,
-        },
-    };
-    // Beside that, there is nothing to answer any more, or no way to do so.
-    sent != Err(SendError::Busy)
 }
 
 /// The answer that a request is owed. It is given once, whatever becomes of whoever should give it.

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, Weak, atomic::Ordering},
 };
 
-use super::{session::Shared, state::Role};
+use super::state::{Role, Shared};
 use crate::{driver_api::connection_handle::Link, util::lock::lock};
 
 /// The live sessions of one application, in the order in which they came. It does not keep them alive.

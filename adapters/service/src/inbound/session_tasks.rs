@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json},
 };
 
-use super::{in_flight::Work, responder::Answer, task_policy::TaskPolicy};
+use super::{answer::Answer, in_flight::Work, task_policy::TaskPolicy};
 use crate::{
     driver_api::connection_handle::Link,
     util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},

@@ -9,9 +9,10 @@ mod there {
 
     use crate::{
         inbound::{
-            custom_methods::Fault,
-            middleware::{Answered, Subject, subject},
-            state::{Asked, Role},
+            answer::Answered,
+            fault::Fault,
+            request::{Asked, Subject, subject},
+            state::Role,
         },
         util::text_arguments::excerpt,
     };
@@ -156,11 +157,7 @@ mod there {
 
     use mcp_proto::connection::SendError;
 
-    use crate::inbound::{
-        custom_methods::Fault,
-        middleware::Answered,
-        state::{Asked, Role},
-    };
+    use crate::inbound::{answer::Answered, fault::Fault, request::Asked, state::Role};
 
     #[derive(Debug)]
     pub(crate) struct Span;

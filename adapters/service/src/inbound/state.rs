@@ -1,21 +1,32 @@
 //! What differs between the two ends of a connection.
 
-use std::{fmt, sync::Arc};
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize},
+    },
+};
 
 use mcp_proto::{
     connection::{Connection, RequestOptions, SendError},
     protocol::MethodName,
     rpc::{CallId, ReplyKey, Timestamp},
-    schema::Meta,
     wire::{ErrorObject, RawJson},
 };
 
 use super::{
-    context::{Context, RequestInfo},
+    context::Context,
     custom_methods::Custom,
-    session::Shared,
+    in_flight::Works,
+    request::{Asked, RequestInfo},
+    session_tasks::TaskStore,
 };
-use crate::driver_api::connection_handle::{Job, Link};
+use crate::{
+    driver_api::{connection_handle::Link, job::Job},
+    outbound::calls::Calls,
+};
 
 /// One of the two ends of a connection: [`ClientEnd`](mcp_proto::connection::ClientEnd) or
 /// [`ServerEnd`](mcp_proto::connection::ServerEnd).
@@ -58,6 +69,19 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn said_of_task(_context: &Context<Self>, _message: &str) {}
 
+    /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection ends.
+    #[doc(hidden)]
+    fn sleep_as_task(
+        link: Arc<dyn Link<Self>>,
+        calls: Arc<Calls<Self>>,
+        until: Timestamp,
+    ) -> impl Future<Output = ()> + Send {
+        async move {
+            drop(calls);
+            link.sleep_until(until).await;
+        }
+    }
+
     /// Follows a task of the extension to its end, which only clients do.
     #[doc(hidden)]
     fn follow_task(
@@ -72,17 +96,15 @@ pub trait Role: Sized + Send + Sync + 'static {
     fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo;
 }
 
-/// A request of the peer on its way to whoever answers it.
-pub struct Asked<'a, E> {
-    pub(crate) link: &'a Arc<dyn Link<E>>,
-    pub(crate) key: ReplyKey,
-    pub(crate) method: MethodName<'a>,
-    pub(crate) params: Option<RawJson<'a>>,
-}
-
-impl<E> Asked<'_, E> {
-    /// Its `_meta`, if there is one that can be read.
-    pub(crate) fn meta(&self) -> Option<Meta> {
-        self.params.as_ref()?.member("_meta")?.decode().ok()
-    }
+/// What a session, its jobs and its handlers have in common.
+pub struct Shared<E: Role> {
+    pub(crate) home: E::Home,
+    pub(crate) calls: Arc<Calls<E>>,
+    pub(crate) works: Works,
+    pub(crate) tasks: TaskStore,
+    pub(crate) state: E::State,
+    /// Jobs in sequence that have not ended.
+    pub(super) sequenced: AtomicUsize,
+    /// Its place among the sessions of its application.
+    pub(crate) seat: AtomicU64,
 }

@@ -17,9 +17,8 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use super::{error::CallError, response_slot::Waiter};
+use super::{cancel::Desk, error::CallError, response_slot::Waiter, subscriptions::Subscriptions};
 use crate::{
-    client::listening::Subscriptions,
     driver_api::{connection_handle::Link, deferred::Later},
     util::{lock::lock, wait_queue::Queue},
 };
@@ -249,14 +248,6 @@ impl Table {
             false => self.waiting.remove(&call).map(|entry| entry.waiter),
         }
     }
-}
-
-/// What a [`Pending`](crate::Pending) can do about its request, whatever the role.
-pub(crate) trait Desk: Send + Sync {
-    /// Gives up on a request that has not ended.
-    fn hang_up(&self, call: CallId, reason: Option<&str>);
-    /// Nobody waits for this request any more.
-    fn forget(&self, call: CallId);
 }
 
 impl<E: 'static> Desk for Calls<E> {

@@ -17,11 +17,11 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    calls::Desk,
+    cancel::Desk,
     error::CallError,
     response_slot::{Step, Waiter},
 };
-use crate::driver_api::deferred::block_on;
+use crate::driver_api::block_on::block_on;
 
 /// Makes of the result what was asked for.
 type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send>;

@@ -8,26 +8,27 @@ use std::{
 
 use mcp_proto::{
     connection::ServerEnd,
-    protocol::{Capability, CapabilitySet},
-    schema::{CacheHints, CacheScope, ServerCapabilities, TaskSupport},
+    schema::{CacheHints, CacheScope},
 };
 
 use super::{
-    Inner, Service,
-    catalog::{Catalog, Changes, RegisterError},
+    capabilities::Offers,
+    catalog::{Catalog, Changes},
     input_required::request_state::Seal,
     methods::Desks,
     prompt::Prompt,
+    register_error::RegisterError,
     resource::{Resource, hints},
     resource_template::ResourceTemplate,
     role::SubscriptionLimits,
+    service::{Inner, Service},
     tasks::store::Tasks,
     tool::Tool,
     visibility::{Offer, Predicate},
 };
 use crate::inbound::{
-    builder_common::{Common, common_methods, declared},
-    context::RequestInfo,
+    builder_common::{Common, common_methods},
+    request::RequestInfo,
     task_policy::TaskPolicy,
 };
 
@@ -247,54 +248,15 @@ impl ServiceBuilder {
     }
 }
 
-impl fmt::Debug for ServiceBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServiceBuilder").field("info", &self.common.info).finish_non_exhaustive()
+impl Service {
+    /// Begins a service with this name and version.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> ServiceBuilder {
+        ServiceBuilder::new(name.into(), version.into())
     }
 }
 
-/// What is offered beyond what is registered.
-#[derive(Debug, Default)]
-pub(super) struct Offers {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
-    subscriptions: bool,
-}
-
-impl Offers {
-    /// What follows from what is registered.
-    pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
-        let tools = self.tools || !catalog.tools.is_empty();
-        let prompts = self.prompts || !catalog.prompts.is_empty();
-        let (skills, directories) = catalog.has_skills();
-        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
-        let completes = catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
-            || catalog.templates.iter().any(|template| template.completers.is_there());
-        let tasks = catalog.tools.iter().any(|tool| *tool.about.task_support() != TaskSupport::Forbidden);
-        let there = [
-            (Capability::Tools, tools),
-            (Capability::ToolsListChanged, tools),
-            (Capability::Prompts, prompts),
-            (Capability::PromptsListChanged, prompts),
-            (Capability::Resources, resources),
-            (Capability::ResourcesListChanged, resources),
-            (Capability::ResourcesSubscribe, resources && self.subscriptions),
-            // Whoever has a handler can log: its context can.
-            (Capability::Logging, tools || prompts || resources),
-            (Capability::Completions, completes),
-            (Capability::TasksList, tasks),
-            (Capability::TasksCancel, tasks),
-            (Capability::TasksToolsCall, tasks),
-            (Capability::TasksExtension, tasks),
-            (Capability::SkillsExtension, skills),
-            (Capability::SkillsDirectories, directories),
-        ];
-        let withheld: CapabilitySet = common.withheld;
-        let mut capabilities: ServerCapabilities = declared(&there, withheld).collect();
-        if !common.experimental.is_empty() {
-            capabilities.experimental = Some(common.experimental.clone());
-        }
-        capabilities
+impl fmt::Debug for ServiceBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServiceBuilder").field("info", &self.common.info).finish_non_exhaustive()
     }
 }

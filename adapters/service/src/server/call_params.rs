@@ -13,12 +13,12 @@ use super::tool::Tool;
 use crate::{
     driver_api::deferred::Later,
     inbound::{
+        answer::Answer,
         middleware::Around,
-        responder::{Answer, Reply},
-        session::Shared,
-        state::Asked,
+        request::{Asked, params},
+        responder::Reply,
+        state::Shared,
     },
-    tasks::receiver::params,
 };
 
 /// The params of `tools/call`, as far as they are for whoever runs the tool.

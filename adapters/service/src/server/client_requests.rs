@@ -15,9 +15,9 @@ use mcp_proto::{
 use serde_core::Serialize;
 
 use super::{
-    Service,
     input_required::Answers,
     peer::{in_order, log_message},
+    service::Service,
 };
 use crate::{
     driver_api::deferred::Later,

@@ -5,8 +5,11 @@ use std::{collections::HashMap, future::Future};
 use mcp_proto::schema::{Completion, Map};
 
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
-    inbound::{context::Context, failure::Failure, handler::Code},
+    driver_api::{
+        deferred::Later,
+        job::{Code, Kind},
+    },
+    inbound::{context::Context, failure::Failure},
 };
 
 /// An argument that is being written.

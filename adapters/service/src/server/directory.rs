@@ -7,9 +7,9 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Inner, visibility::View};
+use super::{service::Inner, visibility::View};
 use crate::{
-    inbound::responder::Answer,
+    inbound::answer::Answer,
     util::{lock::read, text_arguments::excerpt},
 };
 

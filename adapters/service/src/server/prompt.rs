@@ -8,16 +8,16 @@ use mcp_proto::{
 };
 
 use super::{
-    catalog::RegisterError,
     completion::{Completable, Completers, Completing, IntoCompletion},
+    register_error::RegisterError,
 };
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{deferred::Later, job::Kind},
     inbound::{
+        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call, Described, Handler},
-        responder::Answer,
     },
     util::text_arguments::excerpt,
 };

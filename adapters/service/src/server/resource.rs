@@ -6,14 +6,14 @@ use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
 };
 
-use super::catalog::RegisterError;
+use super::register_error::RegisterError;
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{deferred::Later, job::Kind},
     inbound::{
+        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, Call, Handler},
-        responder::Answer,
     },
     util::uri::is_uri,
 };

@@ -5,17 +5,17 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use mcp_proto::schema::{CacheHints, CacheScope, Map, ReadResourceResult};
 
 use super::{
-    catalog::RegisterError,
     completion::{Completable, Completers, Completing, IntoCompletion},
+    register_error::RegisterError,
     resource::{IntoResource, addressed, hinted, hints},
 };
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{deferred::Later, job::Kind},
     inbound::{
+        answer::Answer,
         context::Context,
         failure::resource_not_found,
         handler::{Arguments, Call, Handler},
-        responder::Answer,
     },
     util::uri_template::UriTemplate,
 };

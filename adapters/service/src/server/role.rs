@@ -13,17 +13,20 @@ use mcp_proto::{
     wire::{ErrorObject, RawJson},
 };
 
-use super::{Service, tasks::clock::TaskTime};
+use super::{
+    service::Service,
+    tasks::clock::{TaskTime, outlast},
+};
 use crate::{
-    driver_api::connection_handle::Job,
+    driver_api::{connection_handle::Link, job::Job},
     inbound::{
-        context::{Context, RequestInfo},
+        answer::Answer,
+        context::Context,
         custom_methods::Custom,
-        responder::Answer,
-        session::Shared,
-        state::{Asked, Role},
+        request::{Asked, RequestInfo, params},
+        state::{Role, Shared},
     },
-    tasks::receiver::params,
+    outbound::calls::Calls,
     util::lock::lock,
 };
 
@@ -115,6 +118,10 @@ impl Role for ServerEnd {
         let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
         tasks.say(context.shared.task_time(&context.link), task, message);
         tasks.tell(task);
+    }
+
+    async fn sleep_as_task(link: Arc<dyn Link<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {
+        outlast(&link, &calls, until).await;
     }
 
     fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {

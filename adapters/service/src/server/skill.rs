@@ -8,7 +8,7 @@ use mcp_proto::schema::{
 };
 
 use super::{
-    catalog::RegisterError,
+    register_error::RegisterError,
     resource::{Resource, hints},
 };
 use crate::{

@@ -9,18 +9,18 @@ use mcp_proto::{
 };
 
 use super::{
-    catalog::RegisterError,
     methods::tasks::TaskDesk,
+    register_error::RegisterError,
     tasks::execution::Beginning,
     tool_result::{IntoToolResult, ToolAnswer},
 };
 use crate::{
-    driver_api::{connection_handle::Kind, deferred::Later},
+    driver_api::{deferred::Later, job::Kind},
     inbound::{
+        answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call, Described, Handler},
-        responder::Answer,
     },
     json_schema::Checker,
     util::text_arguments::excerpt,

@@ -15,19 +15,19 @@ use mcp_proto::{
 #[cfg(feature = "skills")]
 use super::skill::Listed;
 use super::{
-    Inner,
     catalog::{Catalog, Found},
     prompt::Prompt,
     resource::Resource,
     resource_template::ResourceTemplate,
+    service::Inner,
     tool::Tool,
 };
 use crate::{
     driver_api::connection_handle::Link,
     inbound::{
-        context::RequestInfo,
-        responder::Answer,
-        state::{Asked, Role},
+        answer::Answer,
+        request::{Asked, RequestInfo},
+        state::Role,
     },
     util::{lock::read, paged_list::Registry},
 };

@@ -16,7 +16,8 @@ use serde_core::de::DeserializeOwned;
 use crate::{
     inbound::state::Role,
     outbound::{
-        calls::{Calls, Desk},
+        calls::Calls,
+        cancel::Desk,
         error::CallError,
         peer::Peer,
         pending::{Pending, decode},

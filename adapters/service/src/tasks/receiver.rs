@@ -10,26 +10,26 @@ use mcp_proto::{
         At, CancelTaskParams, CancelTaskResult, CreateTaskResult, Encode, GetTaskParams, GetTaskPayloadParams,
         GetTaskPayloadResult, GetTaskResult, ListTasksParams, ListTasksResult, Meta, TaskMetadata,
     },
-    wire::{ErrorObject, Json, RawJson, decode_params},
+    wire::{ErrorObject, Json, RawJson},
 };
-use serde_core::de::DeserializeOwned;
 
-use crate::inbound::session_tasks::{Effects, tell};
 use crate::{
     driver_api::{
-        connection_handle::{Job, Kind, Link, Order},
+        connection_handle::Link,
         deferred::Later,
+        job::{Job, Kind, Order},
     },
     inbound::{
+        answer::{Answer, respond},
         context::Context,
         in_flight::{Origin, Work},
         middleware::Around,
-        responder::{Answer, Reply, respond},
-        session::Shared,
+        request::{Asked, params},
+        responder::Reply,
+        session_tasks::{Effects, tell},
         span::Span,
-        state::{Asked, Role},
+        state::{Role, Shared},
     },
-    util::text_arguments::excerpt,
 };
 
 /// Answers that there was no room for.
@@ -37,12 +37,6 @@ type Answers = Vec<(ReplyKey, Answer<Json>)>;
 
 /// Tasks exist only here.
 const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
-
-/// Reads params, or says what is wrong with them.
-pub(crate) fn params<T: DeserializeOwned>(params: Option<&RawJson<'_>>) -> Answer<T> {
-    decode_params(params)
-        .map_err(|error| ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: {error}"))))
-}
 
 fn json<T: Encode>(result: &T) -> Answer<Json> {
     At(result, Some(VERSION))

@@ -26,7 +26,7 @@ use crate::{
     client::Host,
     inbound::session::{ClientSession, ServerSession},
     outbound::{error::CallError, peer::Peer, pending::Pending},
-    server::Service,
+    server::service::Service,
     util::lock::lock,
 };
 

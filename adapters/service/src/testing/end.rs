@@ -22,7 +22,8 @@ use mcp_proto::{
 use super::workers::Workers;
 use crate::{
     driver_api::{
-        connection_handle::{Application, Link, Run, Running},
+        connection_handle::{Application, Link},
+        job::{Run, Running},
         job_queue::{JobLimits, JobQueue, JobSlot, job_cost},
         waiters::Lobby,
     },

@@ -1,26 +1,19 @@
 //! Which threads still have something to do.
 
 use std::{
-    cell::RefCell,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard},
     thread,
     time::{Duration, Instant},
 };
 
-use crate::util::lock::lock;
+use crate::{
+    driver_api::block_on::{ParkObserver, observe_parking},
+    util::lock::lock,
+};
 
 /// How long a handler may be busy, in real time. It is not virtual: nobody knows what it does.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-thread_local! {
-    static WORKERS: RefCell<Option<Arc<Workers>>> = const { RefCell::new(None) };
-}
-
-/// The threads that this one is counted among.
-pub(crate) fn workers() -> Option<Arc<Workers>> {
-    WORKERS.with_borrow(Clone::clone)
-}
 
 /// The threads of handlers. One that waits through its [`Context`](crate::Context) is woken by somebody, who counts it as busy
 /// before it is: at no moment does it seem to be idle while there is something for it to do.
@@ -36,7 +29,7 @@ impl Workers {
         self.goes_on();
         let workers = self.clone();
         thread::spawn(move || {
-            WORKERS.set(Some(workers.clone()));
+            observe_parking(workers.clone());
             // Jobs catch the panics of handlers. If one gets through, the test must not wait for ever.
             let _ = catch_unwind(AssertUnwindSafe(f));
             workers.rests();
@@ -70,5 +63,15 @@ impl Workers {
 
     fn busy(&self) -> MutexGuard<'_, usize> {
         lock(&self.busy)
+    }
+}
+
+impl ParkObserver for Workers {
+    fn parks(&self) {
+        self.rests();
+    }
+
+    fn unparks(&self) {
+        self.goes_on();
     }
 }

@@ -19,13 +19,15 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{
+        answer::Answered,
         context::Context,
         failure::Failure,
-        middleware::{Answered, Ended, Incoming, Rest},
+        middleware::{Ended, Incoming, Rest},
     },
     outbound::error::CallError,
     server::{
-        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource, tool::Tool,
+        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource, service::Service,
+        tool::Tool,
     },
     util::lock::lock,
 };

@@ -22,7 +22,7 @@ use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
     util::lock::lock,
 };
 

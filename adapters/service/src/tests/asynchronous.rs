@@ -27,13 +27,14 @@ use super::pair::{Pair, code};
 use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     driver_api::{
-        connection_handle::{Application, Job, Order, Run},
+        connection_handle::Application,
         deferred::Later,
+        job::{Job, Order, Run},
     },
     inbound::{context::Context, failure::Failure},
     server::{
-        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
-        resource_template::ResourceTemplate, tool::Tool,
+        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
+        resource_template::ResourceTemplate, service::Service, tool::Tool,
     },
     tasks::handle::Started,
     util::lock::lock,
@@ -472,7 +473,7 @@ fn tasks_run_futures() {
     let pair = Pair::new(&thoughtful(&Arc::default()).build(), &service, ProtocolVersion::V2025_11_25);
     let server = pair.to_server();
     let tools = pair
-        .finish(std::thread::spawn(move || crate::driver_api::deferred::block_on(server.all_tools().gather())))
+        .finish(std::thread::spawn(move || crate::driver_api::block_on::block_on(server.all_tools().gather())))
         .expect("a list");
     let started = pair.to_server().call_tool_as_task(&tools[0], (), None).expect("it can be sent");
     let Started::Task(task) = pair.wait(started).expect("a task") else { panic!("a task") };

@@ -20,7 +20,7 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
     util::lock::lock,
 };
 
@@ -79,7 +79,7 @@ fn dropping_a_call_cancels_it() {
 
 #[test]
 fn a_job_that_is_cancelled_before_it_runs_never_runs() {
-    use crate::driver_api::connection_handle::{Application, Job};
+    use crate::driver_api::{connection_handle::Application, job::Job};
     use mcp_proto::connection::Event;
 
     let (seen, begun) = (Seen::default(), Arc::new(AtomicBool::new(false)));

@@ -24,7 +24,7 @@ use crate::{
     },
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
     util::lock::lock,
 };
 

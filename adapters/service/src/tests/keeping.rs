@@ -16,7 +16,7 @@ use super::pair::Pair;
 use crate::{
     client::Host,
     inbound::context::Context,
-    server::{Service, resource::Resource, resource_template::ResourceTemplate, tool::Tool},
+    server::{resource::Resource, resource_template::ResourceTemplate, service::Service, tool::Tool},
     util::lock::lock,
 };
 

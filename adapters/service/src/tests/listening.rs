@@ -20,7 +20,7 @@ use super::pair::Pair;
 use crate::{
     client::{Host, listening::Listening},
     outbound::error::CallError,
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
 };
 
 const V: ProtocolVersion = ProtocolVersion::V2026_07_28;

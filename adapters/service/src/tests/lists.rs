@@ -16,7 +16,7 @@ use crate::{
     client::{Host, pages::PageLimits},
     inbound::context::Context,
     outbound::error::CallError,
-    server::{Service, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool},
+    server::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, service::Service, tool::Tool},
     util::lock::lock,
 };
 

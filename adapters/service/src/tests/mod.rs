@@ -29,7 +29,7 @@ mod visibility;
 use mcp_proto::protocol::{Era, ProtocolVersion};
 use serde_json::{Value, json};
 
-use crate::server::{Service, builder::ServiceBuilder, tool::Tool};
+use crate::server::{builder::ServiceBuilder, service::Service, tool::Tool};
 
 /// What a result says of its subject, without what every result of 2026-07-28 says of itself: that it is one, who gives it,
 /// and, if `cacheable`, for how long it holds.

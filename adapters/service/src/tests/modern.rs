@@ -23,7 +23,7 @@ use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{Service, builder::ServiceBuilder, prompt::Prompt, resource::Resource, tool::Tool},
+    server::{builder::ServiceBuilder, prompt::Prompt, resource::Resource, service::Service, tool::Tool},
     util::lock::lock,
 };
 

@@ -22,15 +22,16 @@ use mcp_proto::{
 use serde_json::Value;
 
 use crate::{
-    client::{Host, listening::Subscriptions},
+    client::Host,
     driver_api::{
-        connection_handle::{Application, Job, Link, Order},
+        connection_handle::{Application, Link},
         holder::Holder,
+        job::{Job, Order},
         waiters::Lobby,
     },
     inbound::session::{ClientSession, ServerSession},
-    outbound::{error::CallError, peer::Peer},
-    server::Service,
+    outbound::{error::CallError, peer::Peer, subscriptions::Subscriptions},
+    server::service::Service,
     util::lock::lock,
 };
 

@@ -17,7 +17,7 @@ use super::pair::{Pair, code};
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{Service, catalog::RegisterError, completion::Completing, prompt::Prompt},
+    server::{completion::Completing, prompt::Prompt, register_error::RegisterError, service::Service},
 };
 
 #[derive(serde::Deserialize)]

@@ -15,7 +15,7 @@ use crate::{
     client::{Host, builder::HostBuilder, roots::Roots},
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::{Service, builder::ServiceBuilder, tool::Tool},
+    server::{builder::ServiceBuilder, service::Service, tool::Tool},
     util::lock::lock,
 };
 

@@ -15,11 +15,8 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
     server::{
-        Service,
-        builder::ServiceBuilder,
-        catalog::{Changes, RegisterError},
-        resource::Resource,
-        resource_template::ResourceTemplate,
+        builder::ServiceBuilder, catalog::Changes, register_error::RegisterError, resource::Resource,
+        resource_template::ResourceTemplate, service::Service,
     },
     util::lock::lock,
 };

@@ -10,7 +10,7 @@ use super::pair::Pair;
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{Service, prompt::Prompt, resource::Resource, tool::Tool},
+    server::{prompt::Prompt, resource::Resource, service::Service, tool::Tool},
 };
 
 fn question() -> ElicitParams {

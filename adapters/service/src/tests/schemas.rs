@@ -17,7 +17,7 @@ use crate::{
     client::Host,
     json_schema::OutputSchema,
     outbound::error::CallError,
-    server::{Service, catalog::RegisterError, tool::Tool, tool_result::Structured},
+    server::{register_error::RegisterError, service::Service, tool::Tool, tool_result::Structured},
 };
 
 /// Where to go.

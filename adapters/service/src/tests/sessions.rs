@@ -12,9 +12,9 @@ use super::pair::{Pair, code};
 use super::{echo, object};
 use crate::{
     client::Host,
-    inbound::{context::Context, custom_methods::Fault, failure::Failure},
+    inbound::{context::Context, failure::Failure, fault::Fault},
     outbound::error::CallError,
-    server::{Service, resource::Resource, tool::Tool},
+    server::{resource::Resource, service::Service, tool::Tool},
     util::lock::lock,
 };
 

@@ -14,12 +14,8 @@ use crate::{
     client::Host,
     outbound::error::CallError,
     server::{
-        Service,
-        builder::ServiceBuilder,
-        catalog::{Changes, RegisterError},
-        resource::Resource,
-        skill::Skill,
-        visibility::Offer,
+        builder::ServiceBuilder, catalog::Changes, register_error::RegisterError, resource::Resource, service::Service,
+        skill::Skill, visibility::Offer,
     },
     skills::verify::SkillFault,
 };

@@ -20,8 +20,8 @@ use super::{
 use crate::{
     inbound::{context::Context, failure::Failure},
     server::{
-        Service, builder::ServiceBuilder, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate,
-        tool::Tool,
+        builder::ServiceBuilder, prompt::Prompt, resource::Resource, resource_template::ResourceTemplate,
+        service::Service, tool::Tool,
     },
     util::lock::lock,
 };

@@ -17,12 +17,7 @@ use super::{body, echo, object};
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{
-        Service,
-        catalog::{Changes, RegisterError},
-        tool::Tool,
-        tool_result::Structured,
-    },
+    server::{catalog::Changes, register_error::RegisterError, service::Service, tool::Tool, tool_result::Structured},
 };
 
 fn pair(service: &Service, version: ProtocolVersion) -> Pair {

@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 use super::pair::Pair;
 use crate::{
     client::Host,
-    inbound::context::RequestInfo,
+    inbound::request::RequestInfo,
     server::{
-        Service, builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
-        resource_template::ResourceTemplate, tool::Tool, visibility::Offer,
+        builder::ServiceBuilder, completion::Completing, prompt::Prompt, resource::Resource,
+        resource_template::ResourceTemplate, service::Service, tool::Tool, visibility::Offer,
     },
 };
 

@@ -293,7 +293,7 @@ mod tests {
             let threads: Vec<_> = (0..20)
                 .map(|_| {
                     scope.spawn(|| {
-                        crate::driver_api::deferred::block_on(queue.until(|| open.load(Ordering::SeqCst).then_some(())))
+                        crate::driver_api::block_on::block_on(queue.until(|| open.load(Ordering::SeqCst).then_some(())))
                     })
                 })
                 .collect();

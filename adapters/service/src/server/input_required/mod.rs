@@ -19,7 +19,7 @@ use mcp_proto::{
 use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 
 use crate::{
-    inbound::responder::Answer,
+    inbound::answer::Answer,
     outbound::error::CallError,
     util::{lock::lock, text_arguments::excerpt},
 };

@@ -11,7 +11,7 @@ use mcp_proto::{
     wire::{ErrorObject, Json},
 };
 
-use crate::inbound::responder::Answer;
+use crate::inbound::answer::Answer;
 
 /// The form of what is sealed. Whatever comes back in another form is not ours.
 const FORMAT: u8 = 2;

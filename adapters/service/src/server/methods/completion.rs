@@ -14,15 +14,18 @@ use mcp_proto::{
 
 use super::Request;
 use crate::{
-    driver_api::connection_handle::Job,
-    inbound::{responder::Answer, session::Shared, state::Asked},
+    driver_api::job::Job,
+    inbound::{
+        answer::Answer,
+        request::{Asked, params},
+        state::Shared,
+    },
     server::{
-        Inner,
         catalog::Found,
         completion::{Completable, Completing},
+        service::Inner,
         visibility::View,
     },
-    tasks::receiver::params,
     util::text_arguments::excerpt,
 };
 

@@ -25,10 +25,10 @@ use super::{
 };
 use crate::{
     driver_api::{
-        connection_handle::{Job, Kind},
         deferred::Later,
+        job::{Job, Kind},
     },
-    inbound::{context::Context, responder::Answer, session::Shared, state::Asked},
+    inbound::{answer::Answer, context::Context, request::Asked, state::Shared},
     util::{paged_list::Registry, uri::is_uri},
 };
 use tasks::TaskDesk;

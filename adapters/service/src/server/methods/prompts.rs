@@ -11,13 +11,8 @@ use mcp_proto::{
 
 use super::{Page, Request, asker};
 use crate::{
-    driver_api::connection_handle::Job,
-    inbound::{
-        context::Context,
-        responder::{Answer, of_any_result},
-        session::Shared,
-    },
-    tasks::receiver::params,
+    driver_api::job::Job,
+    inbound::{answer::Answer, context::Context, request::params, responder::of_any_result, state::Shared},
     util::text_arguments::excerpt,
 };
 

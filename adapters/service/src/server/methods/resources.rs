@@ -14,16 +14,16 @@ use mcp_proto::{
 
 use super::{Page, Request, asker, valid};
 use crate::{
-    driver_api::connection_handle::Job,
+    driver_api::job::Job,
     inbound::{
+        answer::Answer,
         context::Context,
         failure::resource_not_found,
-        responder::{Answer, of_any_result},
-        session::Shared,
-        state::Role,
+        request::params,
+        responder::of_any_result,
+        state::{Role, Shared},
     },
     server::catalog::Found,
-    tasks::receiver::params,
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {

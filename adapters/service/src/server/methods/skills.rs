@@ -13,9 +13,8 @@ use mcp_proto::{
 
 use super::{Page, Request, valid};
 use crate::{
-    driver_api::connection_handle::Job,
-    inbound::{responder::Answer, session::Shared},
-    tasks::receiver::params,
+    driver_api::job::Job,
+    inbound::{answer::Answer, request::params, state::Shared},
     util::text_arguments::excerpt,
 };
 

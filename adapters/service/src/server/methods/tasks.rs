@@ -11,8 +11,8 @@ use mcp_proto::{
 
 use super::{Desk, Request, tools::ToolCall};
 use crate::{
-    driver_api::connection_handle::Job,
-    inbound::{context::Context, responder::Answer, session::Shared},
+    driver_api::job::Job,
+    inbound::{answer::Answer, context::Context, state::Shared},
     server::{call_params::Called, tool_result::ToolAnswer},
 };
 

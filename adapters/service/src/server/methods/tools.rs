@@ -11,12 +11,12 @@ use mcp_proto::{
 
 use super::{Page, Request};
 use crate::{
-    driver_api::connection_handle::Job,
+    driver_api::job::Job,
     inbound::{
+        answer::Answer,
         context::Context,
-        responder::Answer,
-        session::Shared,
-        state::{Asked, Role},
+        request::{Asked, params},
+        state::{Role, Shared},
     },
     server::{
         call_params::{Called, Errand},
@@ -24,7 +24,6 @@ use crate::{
         tool::Tool,
         tool_result::ToolAnswer,
     },
-    tasks::receiver::params,
     util::text_arguments::excerpt,
 };
 

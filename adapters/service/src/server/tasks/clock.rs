@@ -10,7 +10,7 @@ use mcp_proto::{connection::ServerEnd, rpc::Timestamp};
 use super::detached_sleep::Naps;
 use crate::{
     driver_api::{connection_handle::Link, deferred::unless},
-    inbound::session::Shared,
+    inbound::state::Shared,
     outbound::calls::Calls,
     util::lock::lock,
 };

@@ -129,7 +129,7 @@ impl Drop for Nap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driver_api::deferred::{block_on, unless};
+    use crate::driver_api::{block_on::block_on, deferred::unless};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     static STARTED: AtomicUsize = AtomicUsize::new(0);

@@ -12,16 +12,18 @@ use mcp_proto::{
 
 use crate::{
     driver_api::{
-        connection_handle::{Job, Kind, Link, Order},
+        connection_handle::Link,
         deferred::Later,
+        job::{Job, Kind, Order},
     },
     inbound::{
+        answer::Answer,
         context::Context,
         in_flight::{Origin, Work},
         middleware::Around,
-        responder::{Answer, Reply},
-        session::Shared,
-        state::{Asked, Role},
+        request::Asked,
+        responder::Reply,
+        state::{Role, Shared},
     },
     outbound::error::CallError,
     server::input_required::{Asker, Rounds},

@@ -15,7 +15,7 @@ use super::clock::outlast;
 use super::store::{Task, Tasks};
 use crate::{
     driver_api::deferred::{Later, unless},
-    inbound::{context::Context, responder::Answer},
+    inbound::{answer::Answer, context::Context},
     outbound::{
         error::CallError,
         response_slot::{Step, Waiter},

@@ -14,10 +14,16 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::connection_handle::{Job, Link, Order},
-    inbound::{responder::Answer, session::Shared, state::Asked},
+    driver_api::{
+        connection_handle::Link,
+        job::{Job, Order},
+    },
+    inbound::{
+        answer::Answer,
+        request::{Asked, params},
+        state::Shared,
+    },
     server::input_required::Asker,
-    tasks::receiver::params,
 };
 
 type Request<'a> = Asked<'a, ServerEnd>;

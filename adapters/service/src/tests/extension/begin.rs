@@ -18,7 +18,7 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     outbound::error::CallError,
-    server::{Service, builder::ServiceBuilder, tool::Tool},
+    server::{builder::ServiceBuilder, service::Service, tool::Tool},
     tests::{
         echo,
         pair::{Pair, code},

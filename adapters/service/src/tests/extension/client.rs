@@ -23,7 +23,7 @@ use crate::{
     client::{Host, builder::HostBuilder},
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     outbound::{error::CallError, pending::Pending},
-    server::{Service, builder::ServiceBuilder},
+    server::{builder::ServiceBuilder, service::Service},
     tasks::handle::Started,
     tests::{echo, pair::Pair},
     util::lock::lock,

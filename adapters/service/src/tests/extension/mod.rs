@@ -16,7 +16,7 @@ use super::tasks::Gate;
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
 };
 
 const EXTENSION: &str = "io.modelcontextprotocol/tasks";

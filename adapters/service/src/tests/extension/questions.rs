@@ -25,7 +25,7 @@ use crate::tests::tasks::Gate;
 use crate::{
     inbound::{context::Context, failure::Failure},
     outbound::error::CallError,
-    server::Service,
+    server::service::Service,
     tests::pair::code,
 };
 

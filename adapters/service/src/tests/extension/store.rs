@@ -24,7 +24,7 @@ use crate::{
     client::Host,
     driver_api::{connection_handle::Application, holder::Holder},
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
-    server::{Service, builder::ServiceBuilder},
+    server::{builder::ServiceBuilder, service::Service},
     tests::{
         echo,
         pair::{Pair, code},

@@ -7,7 +7,7 @@ use super::{get, simple, start};
 use crate::tests::object;
 use crate::{
     inbound::context::Context,
-    server::{Service, tool::Tool},
+    server::{service::Service, tool::Tool},
 };
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.

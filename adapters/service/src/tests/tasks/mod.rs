@@ -30,7 +30,7 @@ use super::pair::Pair;
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
-    server::{Service, builder::ServiceBuilder, tool::Tool},
+    server::{builder::ServiceBuilder, service::Service, tool::Tool},
     tasks::handle::Started,
     util::lock::lock,
 };

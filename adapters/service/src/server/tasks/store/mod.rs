@@ -22,7 +22,7 @@ use super::{
     shares::{Holder, Share, Shares},
 };
 use crate::{
-    inbound::{in_flight::Work, responder::Answer, session::Shared, task_policy::TaskPolicy},
+    inbound::{answer::Answer, in_flight::Work, state::Shared, task_policy::TaskPolicy},
     outbound::{error::CallError, response_slot::Waiter},
     util::{lock::lock, random::Random, wall_clock::Clock},
 };

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use super::{Listener, State, Task, Tasks};
-use crate::{inbound::session::Shared, util::lock::lock};
+use crate::{inbound::state::Shared, util::lock::lock};
 
 impl Tasks {
     /// How a task stands.

@@ -1,0 +1,194 @@
+//! Units of user code for a driver to run.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use super::{block_on::block_on, deferred::Later};
+use crate::server::call_params::Errand;
+
+/// When a job may run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// After every job before it has run (those in order) or begun (the concurrent ones), and before any job behind
+    /// it. Notifications are like this: they change what later messages mean.
+    InSequence,
+    /// Beside others. Requests are like this.
+    Concurrent,
+}
+
+/// User code that is ready to run. It says what it has to say through the link.
+///
+/// A job that is a function has run when it returns, and may block. One that is a future has begun when it was polled once,
+/// has run when it is done, and does not block. Dropping a job gives it up: a request is answered all the same.
+pub struct Job {
+    order: Order,
+    outlives: bool,
+    run: Run,
+}
+
+/// What a job is made of.
+pub enum Run {
+    /// For a thread that may block.
+    Function(Function),
+    /// For a task. Many are done when they are polled once.
+    Future(Running),
+}
+
+/// A function that is run once.
+pub struct Function(Step);
+
+/// A future that may be moved between polls.
+pub struct Running(Stage);
+
+/// How far it is.
+enum Stage {
+    /// Taken when it begins.
+    Before(Option<Step>),
+    Begun(Later<()>),
+}
+
+/// What a job begins with.
+enum Step {
+    Boxed(Box<dyn FnOnce() -> Later<()> + Send>),
+    /// A tool is to be called, which is what most requests are about.
+    Errand(Errand),
+}
+
+impl Step {
+    fn begin(self) -> Later<()> {
+        match self {
+            Self::Boxed(begin) => begin(),
+            Self::Errand(errand) => errand.begin(),
+        }
+    }
+}
+
+impl Function {
+    /// Runs it, for as long as it takes.
+    pub fn run(self) {
+        self.0.begin().wait();
+    }
+}
+
+impl Future for Running {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            match &mut self.0 {
+                Stage::Before(begin) => {
+                    let begun = begin.take().map_or_else(|| Later::ready(()), Step::begin);
+                    self.0 = Stage::Begun(begun);
+                }
+                Stage::Begun(rest) => return Pin::new(rest).poll(cx),
+            }
+        }
+    }
+}
+
+/// Which kind of code a handler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A function, which may block.
+    Sync,
+    /// A function that hands back a future.
+    Async,
+}
+
+impl Job {
+    /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
+    pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
+        Self::of(Kind::Sync, order, move || {
+            run();
+            Later::ready(())
+        })
+    }
+
+    /// A job that is done when `future` is. It should neither block nor panic.
+    pub fn future(order: Order, future: impl Future<Output = ()> + Send + 'static) -> Self {
+        let run = Run::Future(Running(Stage::Begun(Later::new(future))));
+        Self { order, outlives: false, run }
+    }
+
+    /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
+    /// so only what has to wait is ever made into a future.
+    pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Later<()> + Send + 'static) -> Self {
+        Self::beginning(kind, order, Step::Boxed(Box::new(begin)))
+    }
+
+    /// A job around a tool of this kind.
+    pub(crate) fn errand(kind: Kind, errand: Errand) -> Self {
+        Self::beginning(kind, Order::Concurrent, Step::Errand(errand))
+    }
+
+    fn beginning(kind: Kind, order: Order, begin: Step) -> Self {
+        let run = match kind {
+            Kind::Sync => Run::Function(Function(begin)),
+            Kind::Async => Run::Future(Running(Stage::Before(Some(begin)))),
+        };
+        Self { order, outlives: false, run }
+    }
+
+    /// When it may run.
+    #[must_use]
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    pub(crate) const fn kind(&self) -> &Run {
+        &self.run
+    }
+
+    /// The same job, which goes on when its connection has ended.
+    #[must_use]
+    pub(crate) const fn outliving(mut self) -> Self {
+        self.outlives = true;
+        self
+    }
+
+    /// Whether it goes on when its connection has ended: what it works on may be a task by then, for which the client comes
+    /// back over another one (2026-07-28). All others have nobody to work for any more.
+    #[must_use]
+    pub const fn outlives_connection(&self) -> bool {
+        self.outlives
+    }
+
+    /// Runs it on this thread, for as long as it takes.
+    pub fn run(self) {
+        match self.run {
+            Run::Function(function) => function.run(),
+            Run::Future(future) => block_on(future),
+        }
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn into_run(self) -> Run {
+        self.run
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("order", &self.order).field("run", &self.run).finish()
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Function(_) => "Function",
+            Self::Future(_) => "Future",
+        })
+    }
+}
+
+/// Code of the user, turned into a function of one type, and of which kind it was.
+pub(crate) struct Code<F: ?Sized> {
+    pub(crate) kind: Kind,
+    pub(crate) run: Box<F>,
+}

@@ -1,0 +1,92 @@
+//! The result of a request or its error, and how they are sent.
+
+use std::any::Any;
+
+use mcp_proto::{
+    connection::{Connection, SendError},
+    protocol::ProtocolVersion,
+    rpc::ReplyKey,
+    schema::{EmptyResult, Encode, JsonLine},
+    wire::{ErrorObject, Json},
+};
+use serde_core::{Serialize, Serializer, ser::Error as _};
+
+use super::span;
+
+/// What became of a request.
+pub(crate) type Answer<T> = Result<T, ErrorObject>;
+
+/// An answer that is an error for sure.
+pub(crate) type Refusal = Answer<EmptyResult>;
+
+/// A result of any type. Most methods are not asked for all the time: what becomes of their results is the same code for all of
+/// them, and not some for each type, which would be most of a small server.
+pub(crate) struct AnyResult(Box<dyn Sendable>);
+
+trait Sendable: Send + Sync {
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error>;
+    fn as_any(&self) -> &dyn Any;
+}
+
+impl<T: Encode + Send + Sync + 'static> Sendable for T {
+    fn append(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+        self.append_at(version, out)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl AnyResult {
+    pub(crate) fn new(result: impl Encode + Send + Sync + 'static) -> Self {
+        Self(Box::new(result))
+    }
+
+    /// What it is.
+    pub(crate) fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+}
+
+impl Encode for AnyResult {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut text = Vec::new();
+        self.0.append(version, &mut JsonLine::new(&mut text)).map_err(S::Error::custom)?;
+        serde_json::from_slice::<Json>(&text).map_err(S::Error::custom)?.serialize(serializer)
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+        self.0.append(version, out)
+    }
+}
+
+/// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
+pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
+    let sent = match answer {
+        Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(span::unsent)),
+        Err(error) => match conn.respond_error(key, error) {
+            Err(why @ SendError::TooLarge) => {
+                span::unsent(&why);
+                conn.respond_error(key, &ErrorObject::internal("Internal error: the error is larger than the limit"))
+            }
+            sent => sent,
+        },
+    };
+    // Beside that, there is nothing to answer any more, or no way to do so.
+    sent != Err(SendError::Busy)
+}
+
+/// What a request is answered with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Answered {
+    /// A result.
+    Result,
+    /// The result of a tool that says it has failed.
+    Failed,
+    /// Questions, whose answers come with the request when it is sent again (2026-07-28).
+    Questions,
+    /// An error.
+    Error(ErrorObject),
+}

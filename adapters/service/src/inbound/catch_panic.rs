@@ -1,0 +1,34 @@
+//! Panics of handlers become errors of their requests.
+
+use std::{
+    future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::Poll,
+};
+
+use mcp_proto::wire::ErrorObject;
+
+use super::{answer::Answer, span};
+use crate::driver_api::deferred::Later;
+
+/// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
+    // As below.
+    catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
+        span::panicked();
+        Later::ready(Err(ErrorObject::internal("Internal error")))
+    })
+}
+
+/// Goes on with code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
+    // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
+    poll_fn(move |cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
+        polled.unwrap_or_else(|_| {
+            span::panicked();
+            Poll::Ready(Err(ErrorObject::internal("Internal error")))
+        })
+    })
+}

@@ -1,0 +1,218 @@
+//! Dispatch: finds the code that handles a request or a notification, and runs it.
+
+use std::{
+    fmt,
+    pin::pin,
+    sync::{Arc, atomic::Ordering},
+};
+
+use mcp_proto::{
+    connection::{CancelCause, Violation},
+    protocol::MethodName,
+    rpc::ReplyKey,
+    schema::{Encode, Meta},
+    wire::{ErrorObject, RawJson},
+};
+
+use super::{
+    answer::{Answer, AnyResult, Refusal, respond},
+    catch_panic::{caught, guarded},
+    context::{Context, NO_LONGER_NEEDED},
+    fault::Fault,
+    in_flight::Work,
+    middleware::{Around, outcome},
+    request::Asked,
+    responder::{Reply, of_any_result},
+    span::{self, Span},
+    state::{Role, Shared},
+};
+use crate::{
+    driver_api::{
+        connection_handle::Link,
+        deferred::Later,
+        job::{Job, Kind, Order},
+    },
+    outbound::peer::Peer,
+};
+
+impl<E: Role> Shared<E> {
+    pub(super) fn asked(self: &Arc<Self>, asked: Asked<'_, E>) -> Option<Job> {
+        let asked = match E::asked(self, asked) {
+            Ok(job) => return job,
+            Err(asked) => asked,
+        };
+        let method = asked.method.as_str();
+        let Some(answerer) = E::custom(&self.home).answerer(method).cloned() else {
+            return self.refuse(&asked, ErrorObject::method_not_found(method));
+        };
+        let params = asked.params.clone().map(RawJson::into_owned);
+        Some(self.work(&asked, asked.meta(), answerer.kind, move |context| {
+            let request = context.clone();
+            let answer = (answerer.run)(params, context.clone());
+            answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
+        }))
+    }
+
+    /// Answers a request without code of the user, at once if nothing that came before it is still being heard.
+    pub(crate) fn answer<T: Encode + Send + Sync + 'static>(
+        self: &Arc<Self>,
+        asked: &Asked<'_, E>,
+        f: impl FnOnce(&Self) -> Answer<T> + Send + 'static,
+    ) -> Option<Job> {
+        let Asked { link, key, .. } = *asked;
+        if E::custom(&self.home).has_layers() {
+            let shared = self.clone();
+            let run = of_any_result(move |_: &Context<E>| Later::ready(f(&shared)));
+            return Some(self.work(asked, asked.meta(), Kind::Async, run));
+        }
+        let span = Span::of(asked);
+        let answer = move |shared: &Self| {
+            let answer = span.within(|| f(shared));
+            span.end(false, || outcome(&answer));
+            answer
+        };
+        if self.sequenced.load(Ordering::Acquire) > 0 {
+            let (shared, reply) = (self.clone(), Reply::new(self, link, key));
+            return Some(Job::of(Kind::Async, Order::Concurrent, move || {
+                reply.send(answer(&shared).map(AnyResult::new))
+            }));
+        }
+        let answer = answer(self);
+        if link.run(|conn, _| respond(conn, key, &answer)) {
+            return None;
+        }
+        let (reply, answer) = (Reply::new(self, link, key), answer.map(AnyResult::new));
+        Some(Job::of(Kind::Async, Order::Concurrent, move || reply.send(answer)))
+    }
+
+    /// Answers a request with an error.
+    pub(crate) fn refuse(self: &Arc<Self>, asked: &Asked<'_, E>, error: ErrorObject) -> Option<Job> {
+        self.answer(asked, move |_| Refusal::Err(error))
+    }
+
+    /// A job that answers a request with code of the user, which is of this kind.
+    ///
+    /// A request that is cancelled goes on until its handler is done: nothing is dropped in the middle of what it does.
+    pub(crate) fn work<T: Encode + Send + Sync + 'static>(
+        self: &Arc<Self>,
+        asked: &Asked<'_, E>,
+        meta: Option<Meta>,
+        kind: Kind,
+        f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
+    ) -> Job {
+        let Asked { link, key, .. } = *asked;
+        let around = Around::of(self, asked);
+        let reply = Reply::of(self.context(link, self.works.begin(key, meta)), key);
+        Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
+    }
+
+    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {
+        Context::new(self.clone(), link.clone(), work)
+    }
+
+    pub(super) fn told(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<E>>,
+        method: &MethodName<'_>,
+        params: Option<RawJson<'_>>,
+    ) -> Option<Job> {
+        if !E::is_news(self, method, params.as_ref()) {
+            return None;
+        }
+        let listener = E::custom(&self.home).listener(method.as_str())?.clone();
+        let peer = Peer::new(link.clone(), self.calls.clone());
+        let params = params.map(RawJson::into_owned);
+        let (shared, known) = (self.clone(), method.known());
+        Some(self.in_sequence(listener.kind, move || {
+            (listener.run)(&params, peer).unwrap_or_else(|| {
+                if let (Some(critic), Some(method)) = (&E::custom(&shared.home).critic, known) {
+                    critic(Fault::Violation(Violation::BadParams(method)));
+                }
+                Later::ready(())
+            })
+        }))
+    }
+
+    pub(super) fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
+        span::fault(&fault);
+        let critic = E::custom(&self.home).critic.clone()?;
+        Some(self.in_sequence(Kind::Sync, move || {
+            critic(fault);
+            Later::ready(())
+        }))
+    }
+
+    /// A job of code of the user that nobody is owed an answer by.
+    fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Later<()> + Send + 'static) -> Job {
+        let running = Sequenced::new(self.clone());
+        Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).now() {
+            // A panic is nobody else's concern.
+            Ok(_) => {
+                drop(running);
+                Later::ready(())
+            }
+            Err(rest) => Later::new(async move {
+                let _running = running;
+                let _ = guarded(pin!(rest)).await;
+            }),
+        })
+    }
+
+    pub(super) fn cancelled(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, cause: CancelCause<'_>) {
+        if let Some(work) = self.works.get(key) {
+            self.stop(link, &work, own(cause));
+        } else if self.tasks.no_longer_awaited(key) {
+            // Nobody works on it who would answer; and the answer, which goes nowhere, frees its place.
+            link.run(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
+        }
+    }
+
+    /// The connection has ended, and all work with it.
+    pub(super) fn close(&self) {
+        self.works.close();
+        self.tasks.close();
+    }
+
+    /// Tells a handler that nobody wants its result, and gives up on what it waits for.
+    pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work, cause: CancelCause<'static>) {
+        let questions = work.cancel(cause);
+        if !questions.is_empty() {
+            link.run(|conn, _| {
+                for call in questions {
+                    // It may have ended meanwhile.
+                    let _ = conn.cancel(call, Some(NO_LONGER_NEEDED));
+                }
+            });
+        }
+    }
+}
+
+impl<E: Role> fmt::Debug for Shared<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("home", &self.home).finish_non_exhaustive()
+    }
+}
+
+fn own(cause: CancelCause<'_>) -> CancelCause<'static> {
+    match cause {
+        CancelCause::Peer(reason) => CancelCause::Peer(reason.map(|reason| reason.into_owned().into())),
+        CancelCause::Closed => CancelCause::Closed,
+        CancelCause::TimedOut => CancelCause::TimedOut,
+    }
+}
+
+/// One job in sequence that has not ended, whether it has begun or not.
+struct Sequenced<E: Role>(Arc<Shared<E>>);
+
+impl<E: Role> Sequenced<E> {
+    fn new(shared: Arc<Shared<E>>) -> Self {
+        shared.sequenced.fetch_add(1, Ordering::AcqRel);
+        Self(shared)
+    }
+}
+
+impl<E: Role> Drop for Sequenced<E> {
+    fn drop(&mut self) {
+        self.0.sequenced.fetch_sub(1, Ordering::AcqRel);
+    }
+}

@@ -1,0 +1,159 @@
+//! Subscriptions of a client (2026-07-28), which it keeps from one connection to the next.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, Weak},
+};
+
+use mcp_proto::{
+    connection::{Outcome, RequestOptions},
+    rpc::CallId,
+    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams},
+    wire::RawJson,
+};
+
+use super::{cancel::Desk, error::CallError};
+use crate::util::lock::lock;
+
+/// What a client wants to hear of, whichever connection it has to its server.
+///
+/// Each session has one, and fills it by what it [listens](Peer::listen) to. Handed to the session on the next connection
+/// ([`Host::session_with`](crate::Host::session_with)), it is asked for there as soon as that is ready. So whoever has
+/// lost a server and found it again still hears of the same changes; of those in between nobody has told, so look anew.
+///
+/// Clones are one and the same.
+#[derive(Clone, Default)]
+pub struct Subscriptions(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    next: u64,
+    wanted: BTreeMap<u64, Wanted>,
+}
+
+pub(crate) struct Wanted {
+    pub(crate) filter: SubscriptionFilter,
+    pub(crate) options: RequestOptions,
+    pub(crate) state: State,
+}
+
+/// Where a subscription stands.
+pub(crate) enum State {
+    /// There is no connection for it, or one that does not have it.
+    Resting,
+    /// The server was asked.
+    Asked(Place),
+    /// The server tells of this.
+    Heard(Place, SubscriptionFilter),
+    /// The server will not, or not any more.
+    Over(Option<CallError>),
+}
+
+/// A request on one of the connections.
+#[derive(Clone)]
+pub(crate) struct Place {
+    /// The number of the connection's calls.
+    pub(crate) connection: u64,
+    pub(crate) call: CallId,
+    pub(crate) desk: Weak<dyn Desk>,
+}
+
+impl State {
+    fn place(&self) -> Option<&Place> {
+        match self {
+            Self::Asked(place) | Self::Heard(place, _) => Some(place),
+            Self::Resting | Self::Over(_) => None,
+        }
+    }
+}
+
+impl Subscriptions {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many there are, in force or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        lock(&self.0).wanted.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a subscription that no server was asked for yet, and returns its id.
+    pub(crate) fn add(&self, filter: SubscriptionFilter, options: RequestOptions) -> u64 {
+        let mut book = lock(&self.0);
+        let id = book.next;
+        book.next += 1;
+        book.wanted.insert(id, Wanted { filter, options, state: State::Resting });
+        id
+    }
+
+    /// Removes a subscription, and returns the call that it stands on.
+    pub(crate) fn remove(&self, id: u64) -> Option<Place> {
+        lock(&self.0).wanted.remove(&id)?.state.place().cloned()
+    }
+
+    /// Returns the ids of the subscriptions that no server was asked for.
+    pub(crate) fn resting(&self) -> Vec<u64> {
+        let book = lock(&self.0);
+        book.wanted.iter().filter(|(_, it)| matches!(it.state, State::Resting)).map(|(id, _)| *id).collect()
+    }
+
+    pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
+        lock(&self.0).wanted.get_mut(&id).map(f)
+    }
+
+    /// The subscription that was asked for with this call.
+    fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut Wanted) -> R) -> Option<R> {
+        let mut book = lock(&self.0);
+        let mut all = book.wanted.values_mut();
+        let is_it = |place: &Place| (place.connection, place.call) == (connection, call);
+        all.find(|wanted| wanted.state.place().is_some_and(is_it)).map(f)
+    }
+
+    /// The server says what it tells.
+    pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
+        let params = params.decode::<SubscriptionsAcknowledgedParams>();
+        let agreed = params.map(|params| params.notifications).unwrap_or_default();
+        let heard = |wanted: &mut Wanted| {
+            if let Some(place) = wanted.state.place().cloned() {
+                wanted.state = State::Heard(place, agreed);
+            }
+        };
+        self.find(connection, call, heard).is_some()
+    }
+
+    /// A call has ended, which may be one of these.
+    pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
+        self.find(connection, call, |wanted| {
+            wanted.state = match outcome {
+                Outcome::Closed(_) => State::Resting,
+                Outcome::Result(_) | Outcome::Cancelled => State::Over(None),
+                outcome => State::Over(CallError::of(outcome.clone()).err()),
+            };
+        });
+    }
+
+    /// A connection has ended without saying so of each of its calls.
+    pub(crate) fn lost(&self, connection: u64) {
+        for wanted in lock(&self.0).wanted.values_mut() {
+            if wanted.state.place().is_some_and(|place| place.connection == connection) {
+                wanted.state = State::Resting;
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Subscriptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Subscriptions").field(&self.len()).finish()
+    }
+}

@@ -1,0 +1,56 @@
+//! The capabilities that a server declares.
+
+use mcp_proto::{
+    connection::ServerEnd,
+    protocol::{Capability, CapabilitySet},
+    schema::{ServerCapabilities, TaskSupport},
+};
+
+use super::catalog::Catalog;
+use crate::inbound::builder_common::{Common, declared};
+
+/// What is offered beyond what is registered.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    pub(super) tools: bool,
+    pub(super) prompts: bool,
+    pub(super) resources: bool,
+    pub(super) subscriptions: bool,
+}
+
+impl Offers {
+    /// What follows from what is registered.
+    pub(super) fn capabilities(&self, catalog: &Catalog, common: &Common<ServerEnd>) -> ServerCapabilities {
+        let tools = self.tools || !catalog.tools.is_empty();
+        let prompts = self.prompts || !catalog.prompts.is_empty();
+        let (skills, directories) = catalog.has_skills();
+        let resources = self.resources || !catalog.resources.is_empty() || !catalog.templates.is_empty() || skills;
+        let completes = catalog.prompts.iter().any(|prompt| prompt.completers.is_there())
+            || catalog.templates.iter().any(|template| template.completers.is_there());
+        let tasks = catalog.tools.iter().any(|tool| *tool.about.task_support() != TaskSupport::Forbidden);
+        let there = [
+            (Capability::Tools, tools),
+            (Capability::ToolsListChanged, tools),
+            (Capability::Prompts, prompts),
+            (Capability::PromptsListChanged, prompts),
+            (Capability::Resources, resources),
+            (Capability::ResourcesListChanged, resources),
+            (Capability::ResourcesSubscribe, resources && self.subscriptions),
+            // Whoever has a handler can log: its context can.
+            (Capability::Logging, tools || prompts || resources),
+            (Capability::Completions, completes),
+            (Capability::TasksList, tasks),
+            (Capability::TasksCancel, tasks),
+            (Capability::TasksToolsCall, tasks),
+            (Capability::TasksExtension, tasks),
+            (Capability::SkillsExtension, skills),
+            (Capability::SkillsDirectories, directories),
+        ];
+        let withheld: CapabilitySet = common.withheld;
+        let mut capabilities: ServerCapabilities = declared(&there, withheld).collect();
+        if !common.experimental.is_empty() {
+            capabilities.experimental = Some(common.experimental.clone());
+        }
+        capabilities
+    }
+}
