@@ -8,7 +8,6 @@ use std::{
 };
 
 use super::{block_on::block_on, deferred::Later};
-use crate::server::call_params::Errand;
 
 /// When a job may run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub enum Run {
 }
 
 /// A function that is run once.
-pub struct Function(Step);
+pub struct Function(Box<dyn Begin>);
 
 /// A future that may be moved between polls.
 pub struct Running(Stage);
@@ -47,23 +46,19 @@ pub struct Running(Stage);
 /// How far it is.
 enum Stage {
     /// Taken when it begins.
-    Before(Option<Step>),
+    Before(Option<Box<dyn Begin>>),
     Begun(Later<()>),
 }
 
-/// What a job begins with.
-enum Step {
-    Boxed(Box<dyn FnOnce() -> Later<()> + Send>),
-    /// A tool is to be called, which is what most requests are about.
-    Errand(Errand),
+/// The code that a job begins with. A type that is not a closure can take its memory from a pool.
+pub(crate) trait Begin: Send {
+    /// Runs it as far as it goes without waiting.
+    fn begin(self: Box<Self>) -> Later<()>;
 }
 
-impl Step {
-    fn begin(self) -> Later<()> {
-        match self {
-            Self::Boxed(begin) => begin(),
-            Self::Errand(errand) => errand.begin(),
-        }
+impl<F: FnOnce() -> Later<()> + Send> Begin for F {
+    fn begin(self: Box<Self>) -> Later<()> {
+        (*self)()
     }
 }
 
@@ -81,7 +76,7 @@ impl Future for Running {
         loop {
             match &mut self.0 {
                 Stage::Before(begin) => {
-                    let begun = begin.take().map_or_else(|| Later::ready(()), Step::begin);
+                    let begun = begin.take().map_or_else(|| Later::ready(()), Begin::begin);
                     self.0 = Stage::Begun(begun);
                 }
                 Stage::Begun(rest) => return Pin::new(rest).poll(cx),
@@ -117,15 +112,15 @@ impl Job {
     /// A job around a handler of this kind. `begin` runs it as far as it goes without waiting, which mostly is to its end:
     /// so only what has to wait is ever made into a future.
     pub(crate) fn of(kind: Kind, order: Order, begin: impl FnOnce() -> Later<()> + Send + 'static) -> Self {
-        Self::beginning(kind, order, Step::Boxed(Box::new(begin)))
+        Self::beginning(kind, order, Box::new(begin))
     }
 
-    /// A job around a tool of this kind.
-    pub(crate) fn errand(kind: Kind, errand: Errand) -> Self {
-        Self::beginning(kind, Order::Concurrent, Step::Errand(errand))
+    /// A concurrent job around code of this kind whose memory is reused.
+    pub(crate) fn reusable(kind: Kind, begin: Box<dyn Begin>) -> Self {
+        Self::beginning(kind, Order::Concurrent, begin)
     }
 
-    fn beginning(kind: Kind, order: Order, begin: Step) -> Self {
+    fn beginning(kind: Kind, order: Order, begin: Box<dyn Begin>) -> Self {
         let run = match kind {
             Kind::Sync => Run::Function(Function(begin)),
             Kind::Async => Run::Future(Running(Stage::Before(Some(begin)))),

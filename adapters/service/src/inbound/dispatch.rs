@@ -68,7 +68,7 @@ impl<E: Role> Shared<E> {
         let span = Span::of(asked);
         let answer = move |shared: &Self| {
             let answer = span.within(|| f(shared));
-            span.end(false, || outcome(&answer));
+            span.end(false, || outcome::<E, T>(&answer));
             answer
         };
         if self.sequenced.load(Ordering::Acquire) > 0 {

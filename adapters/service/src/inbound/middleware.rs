@@ -11,7 +11,6 @@ use std::{
 
 use mcp_proto::{
     connection::ServerEnd,
-    schema::CallToolResult,
     wire::{ErrorObject, RequestId},
 };
 
@@ -24,11 +23,7 @@ use super::{
     span::Span,
     state::{Role, Shared},
 };
-use crate::{
-    driver_api::deferred::Later,
-    server::{input_required::Finished, tool_result::ToolAnswer},
-    util::lock::lock,
-};
+use crate::{driver_api::deferred::Later, util::lock::lock};
 
 /// A request of the peer on its way to whoever answers it, as [middleware](crate::ServiceBuilder::around) sees it.
 pub struct Incoming<E: Role = ServerEnd> {
@@ -238,10 +233,10 @@ fn elapsed<E: Role>(context: &Context<E>, since: mcp_proto::rpc::Timestamp) -> D
 }
 
 /// What an answer that was given without a handler is.
-pub(crate) fn outcome<T: 'static>(answer: &Answer<T>) -> Answered {
+pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> Answered {
     match answer {
         Err(error) => Answered::Error(error.clone()),
-        Ok(result) if has_failed(result) => Answered::Failed,
+        Ok(result) if E::has_failed(of_any(result)) => Answered::Failed,
         Ok(_) => Answered::Result,
     }
 }
@@ -251,14 +246,11 @@ fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> An
     if context.work.rounds.get().is_some_and(|rounds| rounds.has_asked()) {
         return Answered::Questions;
     }
-    outcome(answer)
+    outcome::<E, T>(answer)
 }
 
-/// Whether this is what a tool answers that has failed.
-fn has_failed<T: 'static>(result: &T) -> bool {
+/// The result itself, if it is of any type.
+fn of_any<T: 'static>(result: &T) -> &dyn Any {
     let result: &dyn Any = result;
-    let result = result.downcast_ref().map_or(result, AnyResult::as_any);
-    let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
-    let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
-    answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
+    result.downcast_ref().map_or(result, AnyResult::as_any)
 }

@@ -1,6 +1,7 @@
 //! What differs between the two ends of a connection.
 
 use std::{
+    any::Any,
     fmt,
     future::Future,
     sync::{
@@ -68,6 +69,12 @@ pub trait Role: Sized + Send + Sync + 'static {
     /// The handler of a task of the extension says what it is at (2026-07-28).
     #[doc(hidden)]
     fn said_of_task(_context: &Context<Self>, _message: &str) {}
+
+    /// Returns whether a result is one of a tool that has failed, which only servers send.
+    #[doc(hidden)]
+    fn has_failed(_result: &dyn Any) -> bool {
+        false
+    }
 
     /// Sleeps in a handler whose request has become a task of the extension: until `until`, even if the connection ends.
     #[doc(hidden)]

@@ -11,7 +11,10 @@ use mcp_proto::{
 
 use super::tool::Tool;
 use crate::{
-    driver_api::deferred::Later,
+    driver_api::{
+        deferred::Later,
+        job::{Begin, Job, Kind},
+    },
     inbound::{
         answer::Answer,
         middleware::Around,
@@ -52,7 +55,7 @@ impl<'a> Called<'a> {
 /// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
 /// no memory anew.
 #[derive(Default)]
-pub(crate) struct Errand(Box<Place>);
+pub(super) struct Errand(Box<Place>);
 
 #[derive(Default)]
 struct Place {
@@ -85,12 +88,18 @@ impl Errand {
         errand
     }
 
-    /// Calls it, as far as that goes without waiting.
-    pub(crate) fn begin(mut self) -> Later<()> {
-        let Some(Calling { tool, arguments, around, reply }) = self.0.calling.take() else { return Later::ready(()) };
+    /// Makes a job of it.
+    pub(super) fn into_job(self, kind: Kind) -> Job {
+        Job::reusable(kind, self.0)
+    }
+}
+
+impl Begin for Place {
+    fn begin(mut self: Box<Self>) -> Later<()> {
+        let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Later::ready(()) };
         reply.earn(around, move |context| {
             let running = tool.run(&arguments.get(), context);
-            places::give_back(self, arguments);
+            places::give_back(Errand(self), arguments);
             running
         })
     }

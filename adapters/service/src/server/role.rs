@@ -1,6 +1,7 @@
 //! What a server answers.
 
 use std::{
+    any::Any,
     collections::BTreeSet,
     sync::{Arc, Mutex},
 };
@@ -9,13 +10,15 @@ use mcp_proto::{
     connection::{Connection, RequestOptions, SendError, ServerEnd},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
-    schema::{EmptyResult, SetLevelParams},
+    schema::{CallToolResult, EmptyResult, SetLevelParams},
     wire::{ErrorObject, RawJson},
 };
 
 use super::{
+    input_required::Finished,
     service::Service,
     tasks::clock::{TaskTime, outlast},
+    tool_result::ToolAnswer,
 };
 use crate::{
     driver_api::{connection_handle::Link, job::Job},
@@ -118,6 +121,12 @@ impl Role for ServerEnd {
         let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
         tasks.say(context.shared.task_time(&context.link), task, message);
         tasks.tell(task);
+    }
+
+    fn has_failed(result: &dyn Any) -> bool {
+        let answer = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<ToolAnswer>>()?.complete());
+        let result = result.downcast_ref().or_else(|| result.downcast_ref::<Finished<CallToolResult>>()?.complete());
+        answer.is_some_and(ToolAnswer::is_error) || result.is_some_and(CallToolResult::is_error)
     }
 
     async fn sleep_as_task(link: Arc<dyn Link<Self>>, calls: Arc<Calls<Self>>, until: Timestamp) {

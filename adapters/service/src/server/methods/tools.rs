@@ -91,7 +91,10 @@ impl Shared<ServerEnd> {
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         if asker.is_none() {
-            return Ok(Some(Job::errand(tool.kind(), Errand::new(self, asked, tool, &arguments, meta))));
+            return Ok(Some({
+                let kind = tool.kind();
+                Errand::new(self, asked, tool, &arguments, meta).into_job(kind)
+            }));
         }
         let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
         let run = move |context: &Context| tool.run(&arguments.get(), context);
