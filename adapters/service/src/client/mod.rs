@@ -1,6 +1,7 @@
 //! What an application does for the servers that it uses.
 
 pub(crate) mod builder;
+pub(crate) mod in_flight;
 pub(crate) mod listening;
 pub(crate) mod pages;
 pub(crate) mod requests;

@@ -18,7 +18,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
-use super::{Host, listening, roots::Roots};
+use super::{Host, in_flight::ClientWork, listening, roots::Roots};
 use crate::{
     driver_api::{
         connection_handle::Link,
@@ -64,6 +64,7 @@ impl State {
 impl Role for ClientEnd {
     type Home = Host;
     type State = State;
+    type Work = ClientWork;
 
     fn begun(shared: &Arc<Shared<Self>>) {
         if let Some(roots) = &shared.home.0.roots {

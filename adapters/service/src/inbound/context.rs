@@ -12,7 +12,7 @@ use mcp_proto::{
 
 use super::{
     failure::Failure,
-    in_flight::{Origin, Work},
+    in_flight::{Origin, RoleWork, Work},
     request::RequestInfo,
     state::{Role, Shared},
 };
@@ -32,13 +32,13 @@ pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 pub struct Context<E: Role = ServerEnd> {
     pub(crate) shared: Arc<Shared<E>>,
     pub(crate) link: Arc<dyn Link<E>>,
-    pub(crate) work: Arc<Work>,
+    pub(crate) work: Arc<Work<E::Work>>,
     /// Boxed, since few have any, and every handler has several of these.
     options: Option<Box<RequestOptions>>,
 }
 
 impl<E: Role> Context<E> {
-    pub(crate) const fn new(shared: Arc<Shared<E>>, link: Arc<dyn Link<E>>, work: Arc<Work>) -> Self {
+    pub(crate) const fn new(shared: Arc<Shared<E>>, link: Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Self {
         Self { shared, link, work, options: None }
     }
 
@@ -97,9 +97,9 @@ impl<E: Role> Context<E> {
     /// The id of the task that the request has become (2025-11-25, 2026-07-28).
     #[must_use]
     pub fn task_id(&self) -> Option<&str> {
-        match (&self.work.origin, self.work.task.get()) {
-            (Origin::Task(id), _) => Some(id),
-            (Origin::Request(_), task) => task.map(|task| task.id()),
+        match &self.work.origin {
+            Origin::Task(id) => Some(id),
+            Origin::Request(_) => self.work.role.task_id(),
         }
     }
 
@@ -119,7 +119,7 @@ impl<E: Role> Context<E> {
     }
 
     fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
-        if self.work.task.get().is_some() {
+        if self.work.role.task_id().is_some() {
             message.inspect(|message| E::said_of_task(self, message));
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl<E: Role> Context<E> {
         let until = link.run(|_, now| now) + time;
         Later::new(async move {
             let slept = async {
-                match work.task.get() {
+                match work.role.task_id() {
                     Some(_) => E::sleep_as_task(link, calls, until).await,
                     None => link.sleep_until(until).await,
                 }

@@ -106,7 +106,7 @@ impl<E: Role> Shared<E> {
         Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
     }
 
-    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work>) -> Context<E> {
+    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Context<E> {
         Context::new(self.clone(), link.clone(), work)
     }
 
@@ -174,7 +174,7 @@ impl<E: Role> Shared<E> {
     }
 
     /// Tells a handler that nobody wants its result, and gives up on what it waits for.
-    pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work, cause: CancelCause<'static>) {
+    pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work<E::Work>, cause: CancelCause<'static>) {
         let questions = work.cancel(cause);
         if !questions.is_empty() {
             link.run(|conn, _| {

@@ -1,7 +1,6 @@
 //! One request of the peer, while a handler works on it.
 
 use std::{
-    cell::RefCell,
     future::Future,
     mem,
     sync::{
@@ -19,10 +18,6 @@ use mcp_proto::{
 use super::request::RequestInfo;
 use crate::{
     driver_api::deferred::unless,
-    server::{
-        input_required::Rounds,
-        tasks::{execution::Permit, store::Task},
-    },
     util::{lock::lock, wait_queue::Queue},
 };
 
@@ -36,18 +31,14 @@ pub(crate) enum Origin {
 }
 
 /// What a handler, its context, and whoever cancels it have in common.
-pub(crate) struct Work {
+pub struct Work<X> {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
     pub(crate) meta: Option<Meta>,
     /// Boxed like the rest of what few handlers want to know: a small request is not to carry it all.
     pub(crate) info: OnceLock<Box<RequestInfo>>,
-    /// How its handler asks, if that is by rounds.
-    pub(crate) rounds: OnceLock<Box<Rounds>>,
-    /// That it may become a task of the extension (2026-07-28).
-    pub(crate) permit: OnceLock<Permit>,
-    /// The task of the extension that it has become. Its handler asks by it then.
-    pub(crate) task: OnceLock<Arc<Task>>,
+    /// What only one of the two roles knows of it.
+    pub(crate) role: X,
     /// What `state.cancelled` says, for those who ask often.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
@@ -62,23 +53,36 @@ struct State {
     questions: Vec<CallId>,
 }
 
-thread_local! {
-    /// Places for work that is known of no more. Most of it ends where it began, and the next takes its place.
-    static PLACES: RefCell<Vec<Arc<Work>>> = const { RefCell::new(Vec::new()) };
+/// What only one of the two roles knows of a request that it works on.
+pub trait RoleWork: Default + Send + Sync + 'static {
+    /// Runs `f` on the places that this thread keeps for work that is known of no more. Most of it ends where it began, and the
+    /// next takes its place. Returns `None` if the thread ends.
+    fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R>;
+
+    /// Forgets everything, so that other work can take the place.
+    fn clear(&mut self) {}
+
+    /// Returns the id of the task of the extension that it has become (2026-07-28).
+    fn task_id(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns whether its handler has asked, so that the questions are the answer for now (2026-07-28).
+    fn has_asked(&self) -> bool {
+        false
+    }
 }
 
 /// How many places a thread keeps.
 const MOST_PLACES: usize = 64;
 
-impl Work {
+impl<X: RoleWork> Work<X> {
     fn new(origin: Origin, meta: Option<Meta>) -> Self {
         Self {
             origin,
             meta,
             info: OnceLock::new(),
-            rounds: OnceLock::new(),
-            permit: OnceLock::new(),
-            task: OnceLock::new(),
+            role: X::default(),
             is_cancelled: AtomicBool::new(false),
             state: Mutex::default(),
             waiting: Queue::default(),
@@ -88,7 +92,7 @@ impl Work {
     /// The work on a request.
     pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
         let origin = Origin::Request(key);
-        let place = PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten();
+        let place = X::with_places(Vec::pop).flatten();
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
@@ -101,7 +105,8 @@ impl Work {
     /// Nobody knows of it any more: it becomes a place for other work. Those who waited have left.
     fn clear(&mut self) {
         (self.origin, self.meta) = (Origin::Task(String::new()), None);
-        drop((self.info.take(), self.rounds.take(), self.permit.take(), self.task.take()));
+        drop(self.info.take());
+        self.role.clear();
         *self.is_cancelled.get_mut() = false;
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
     }
@@ -115,8 +120,7 @@ impl Work {
     pub(crate) fn over(mut self: Arc<Self>) {
         if let Some(ended) = Arc::get_mut(&mut self) {
             ended.clear();
-            let _ = PLACES.try_with(|places| {
-                let mut places = places.borrow_mut();
+            X::with_places(|places| {
                 if places.len() < MOST_PLACES {
                     places.push(self);
                 }
@@ -170,12 +174,10 @@ impl Work {
 }
 
 /// The work on the peer's requests that are not answered yet, each in the slot of its request.
-#[derive(Default)]
-pub(crate) struct Works(Mutex<Slots>);
+pub(crate) struct Works<X: RoleWork>(Mutex<Slots<X>>);
 
-#[derive(Default)]
-struct Slots {
-    works: Vec<Option<(ReplyKey, Arc<Work>)>>,
+struct Slots<X> {
+    works: Vec<Option<(ReplyKey, Arc<Work<X>>)>>,
     /// How many of them are taken.
     taken: usize,
 }
@@ -183,9 +185,15 @@ struct Slots {
 /// How many slots are kept when none of them is taken.
 const KEPT: usize = 4;
 
-impl Works {
+impl<X: RoleWork> Default for Works<X> {
+    fn default() -> Self {
+        Self(Mutex::new(Slots { works: Vec::new(), taken: 0 }))
+    }
+}
+
+impl<X: RoleWork> Works<X> {
     /// The work on a request.
-    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work> {
+    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<Work<X>> {
         let work = Work::of_request(key, meta);
         let before = {
             let Slots { works, taken } = &mut *lock(&self.0);
@@ -201,7 +209,7 @@ impl Works {
         work
     }
 
-    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work>> {
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<Arc<Work<X>>> {
         let slots = lock(&self.0);
         slots.works.get(key.slot())?.as_ref().filter(|(of, _)| *of == key).map(|(_, work)| work.clone())
     }
@@ -238,10 +246,11 @@ impl Works {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::in_flight::ServerWork;
 
     #[test]
     fn nothing_of_work_is_left_in_its_place() {
-        let mut work = Work::new(Origin::Task("1".into()), Some(Meta::new()));
+        let mut work: Work<ServerWork> = Work::new(Origin::Task("1".into()), Some(Meta::new()));
         work.cancel(CancelCause::Closed);
         work.clear();
         assert!(!work.is_cancelled() && work.cause().is_none() && work.meta.is_none());

@@ -19,6 +19,7 @@ use super::{
     catch_panic::{caught, guarded},
     context::Context,
     failure::Failure,
+    in_flight::RoleWork,
     request::{Asked, Subject, subject},
     span::Span,
     state::{Role, Shared},
@@ -243,7 +244,7 @@ pub(crate) fn outcome<E: Role, T: 'static>(answer: &Answer<T>) -> Answered {
 
 /// What the answer of a handler is.
 fn answered<E: Role, T: 'static>(context: &Context<E>, answer: &Answer<T>) -> Answered {
-    if context.work.rounds.get().is_some_and(|rounds| rounds.has_asked()) {
+    if context.work.role.has_asked() {
         return Answered::Questions;
     }
     outcome::<E, T>(answer)

@@ -39,7 +39,7 @@ pub type ClientSession = Session<ClientEnd>;
 pub type ServerSession = Session<ServerEnd>;
 
 impl<E: Role> Session<E> {
-    pub(crate) fn new(home: E::Home, tasks: TaskStore, subscriptions: Subscriptions) -> Self {
+    pub(crate) fn new(home: E::Home, tasks: TaskStore<E::Work>, subscriptions: Subscriptions) -> Self {
         let tracer = E::custom(&home).tracer.clone();
         let shared = Arc::new(Shared {
             home,

@@ -12,31 +12,35 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, Json},
 };
 
-use super::{answer::Answer, in_flight::Work, task_policy::TaskPolicy};
+use super::{
+    answer::Answer,
+    in_flight::{RoleWork, Work},
+    task_policy::TaskPolicy,
+};
 use crate::{
     driver_api::connection_handle::Link,
     util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
 };
 
 /// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.
-pub(crate) struct TaskStore {
+pub(crate) struct TaskStore<X> {
     policy: TaskPolicy,
     random: Random,
     clock: Clock,
     /// Its lock is taken before that of a task.
-    tasks: Mutex<Table>,
+    tasks: Mutex<Table<X>>,
 }
 
-struct Table {
-    tasks: Registry<Mutex<Entry>>,
+struct Table<X> {
+    tasks: Registry<Mutex<Entry<X>>>,
     /// What they weigh together.
     bytes: usize,
 }
 
 /// One task.
-struct Entry {
+struct Entry<X> {
     id: String,
-    work: Arc<Work>,
+    work: Arc<Work<X>>,
     status: TaskStatus,
     message: Option<String>,
     created: Timestamp,
@@ -58,16 +62,16 @@ struct Entry {
 
 /// What is to be done after a change, without a lock of the store.
 #[derive(Default)]
-pub(crate) struct Effects {
+pub(crate) struct Effects<X> {
     /// Answers that are due.
     pub(crate) answers: Vec<(ReplyKey, Answer<Json>)>,
     /// Tasks that have changed.
     pub(crate) changed: Vec<Task>,
     /// Work that is no longer wanted.
-    pub(crate) stop: Vec<Arc<Work>>,
+    pub(crate) stop: Vec<Arc<Work<X>>>,
 }
 
-impl TaskStore {
+impl<X: RoleWork> TaskStore<X> {
     pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
@@ -78,7 +82,7 @@ impl TaskStore {
         now: Timestamp,
         ttl: Option<u64>,
         weight: usize,
-        work: impl FnOnce(String) -> Arc<Work>,
+        work: impl FnOnce(String) -> Arc<Work<X>>,
     ) -> Answer<Task> {
         let mut table = lock(&self.tasks);
         if table.tasks.len() >= self.policy.max_tasks || !table.make_room(weight, self.policy.max_bytes) {
@@ -122,7 +126,7 @@ impl TaskStore {
     }
 
     /// Removes what has had its time.
-    pub(crate) fn expire(&self, now: Timestamp) -> Effects {
+    pub(crate) fn expire(&self, now: Timestamp) -> Effects<X> {
         let mut effects = Effects::default();
         let mut table = lock(&self.tasks);
         let expired: Vec<_> = table.tasks.iter().filter(|entry| lock(entry).has_expired(now)).cloned().collect();
@@ -175,7 +179,7 @@ impl TaskStore {
     }
 
     /// Ends a task early.
-    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects)> {
+    pub(crate) fn cancel(&self, now: Timestamp, id: &str) -> Answer<(Task, Effects<X>)> {
         let mut table = lock(&self.tasks);
         let entry = table.find(id)?;
         let mut entry = lock(&entry);
@@ -190,7 +194,7 @@ impl TaskStore {
     }
 
     /// The work on a task is done, unless it has come to another end before. A result that there is no room for makes it fail.
-    pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects {
+    pub(crate) fn finish(&self, now: Timestamp, id: &str, outcome: Answer<Json>, fault: Option<String>) -> Effects<X> {
         let mut table = lock(&self.tasks);
         let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
         let weight = match &outcome {
@@ -224,12 +228,12 @@ impl TaskStore {
 
     fn end(
         &self,
-        entry: &mut Entry,
+        entry: &mut Entry<X>,
         now: Timestamp,
         status: TaskStatus,
         message: Option<String>,
         outcome: Answer<Json>,
-    ) -> Effects {
+    ) -> Effects<X> {
         entry.turn(now, status);
         entry.message = message;
         entry.progress = None;
@@ -283,15 +287,15 @@ impl TaskStore {
         lock(&self.tasks).tasks.len()
     }
 
-    fn entry(&self, id: &str) -> Option<Arc<Mutex<Entry>>> {
+    fn entry(&self, id: &str) -> Option<Arc<Mutex<Entry<X>>>> {
         lock(&self.tasks).tasks.get(id).cloned()
     }
 
-    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry<X>>>> {
         lock(&self.tasks).find(id)
     }
 
-    fn show(&self, entry: &Entry) -> Task {
+    fn show(&self, entry: &Entry<X>) -> Task {
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Task {
             status_message: entry.message.clone(),
@@ -302,12 +306,12 @@ impl TaskStore {
     }
 }
 
-impl Table {
+impl<X: RoleWork> Table<X> {
     const fn new() -> Self {
         Self { tasks: Registry::new('k'), bytes: 0 }
     }
 
-    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry>>> {
+    fn find(&self, id: &str) -> Answer<Arc<Mutex<Entry<X>>>> {
         self.tasks.get(id).cloned().ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
 
@@ -340,13 +344,13 @@ impl Table {
         fits
     }
 
-    fn reweigh(&mut self, entry: &mut Entry, weight: usize) {
+    fn reweigh(&mut self, entry: &mut Entry<X>, weight: usize) {
         self.bytes = self.bytes - entry.weight + weight;
         entry.weight = weight;
     }
 }
 
-impl Entry {
+impl<X: RoleWork> Entry<X> {
     /// Changes the status if the state machine lets it. Whether it has changed.
     fn turn(&mut self, now: Timestamp, status: TaskStatus) -> bool {
         let may = self.status.may_become(&status);

@@ -20,7 +20,7 @@ use mcp_proto::{
 use super::{
     context::Context,
     custom_methods::Custom,
-    in_flight::Works,
+    in_flight::{RoleWork, Works},
     request::{Asked, RequestInfo},
     session_tasks::TaskStore,
 };
@@ -37,6 +37,9 @@ pub trait Role: Sized + Send + Sync + 'static {
     /// What each session has for itself.
     #[doc(hidden)]
     type State: Default + Send + Sync;
+    /// What it knows of a request that it works on, beside what both roles know.
+    #[doc(hidden)]
+    type Work: RoleWork;
 
     /// The session of an application begins.
     #[doc(hidden)]
@@ -107,8 +110,8 @@ pub trait Role: Sized + Send + Sync + 'static {
 pub struct Shared<E: Role> {
     pub(crate) home: E::Home,
     pub(crate) calls: Arc<Calls<E>>,
-    pub(crate) works: Works,
-    pub(crate) tasks: TaskStore,
+    pub(crate) works: Works<E::Work>,
+    pub(crate) tasks: TaskStore<E::Work>,
     pub(crate) state: E::State,
     /// Jobs in sequence that have not ended.
     pub(super) sequenced: AtomicUsize,

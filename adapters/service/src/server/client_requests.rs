@@ -68,7 +68,7 @@ impl Context<ServerEnd> {
     }
 
     fn say_log(&self, message: &LogMessageParams) -> Result<(), SendError> {
-        if self.work.task.get().is_some() {
+        if self.work.role.task.get().is_some() {
             // The tasks of 2026-07-28 have no log.
             return Ok(());
         }
@@ -270,7 +270,7 @@ impl Context<ServerEnd> {
         self.put(name, params).map(move |answer| {
             let answer = answer?;
             let Some(Err(why)) = schema.map(|schema| form::check_answer(&schema, &answer)) else { return Ok(answer) };
-            if let (Some(rounds), None) = (work.rounds.get(), work.task.get()) {
+            if let (Some(rounds), None) = (work.role.rounds.get(), work.role.task.get()) {
                 rounds.refuse(&why);
             }
             Err(CallError::Invalid(why))
@@ -282,10 +282,10 @@ impl Context<ServerEnd> {
     where
         R: Request<Result: Send> + Clone + Into<InputRequest> + Send + Sync + 'static,
     {
-        if let Some(task) = self.work.task.get() {
+        if let Some(task) = self.work.role.task.get() {
             return self.ask_in_task(task, name, question);
         }
-        match self.work.rounds.get() {
+        match self.work.role.rounds.get() {
             Some(rounds) => Later::ready(self.check().and_then(|()| rounds.ask(name, &question))),
             None if self.version().era() == Era::Legacy => self.ask(question),
             // A session on the same connection has nothing to do with this request.

@@ -8,6 +8,7 @@ pub(crate) mod client_requests;
 pub(crate) mod completion;
 #[cfg(feature = "skills")]
 pub(crate) mod directory;
+pub(crate) mod in_flight;
 pub(crate) mod input_required;
 pub(crate) mod methods;
 pub(crate) mod peer;

@@ -15,6 +15,7 @@ use mcp_proto::{
 };
 
 use super::{
+    in_flight::ServerWork,
     input_required::Finished,
     service::Service,
     tasks::clock::{TaskTime, outlast},
@@ -86,6 +87,7 @@ impl State {
 impl Role for ServerEnd {
     type Home = Service;
     type State = State;
+    type Work = ServerWork;
 
     fn begun(shared: &Arc<Shared<Self>>) {
         shared.home.0.clients.join(shared);
@@ -118,7 +120,7 @@ impl Role for ServerEnd {
     }
 
     fn said_of_task(context: &Context<Self>, message: &str) {
-        let (tasks, Some(task)) = (context.service().tasks(), context.work.task.get()) else { return };
+        let (tasks, Some(task)) = (context.service().tasks(), context.work.role.task.get()) else { return };
         tasks.say(context.shared.task_time(&context.link), task, message);
         tasks.tell(task);
     }

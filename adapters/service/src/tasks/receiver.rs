@@ -69,7 +69,7 @@ impl<E: Role> Shared<E> {
         method: Method,
         key: ReplyKey,
         raw: Option<&RawJson<'_>>,
-        effects: &mut Effects,
+        effects: &mut Effects<E::Work>,
     ) -> Answer<Option<Json>> {
         match method {
             Method::GetTask => {
@@ -98,7 +98,7 @@ impl<E: Role> Shared<E> {
     }
 
     /// Does what follows from a change. A job is left over if the peer does not read its answers.
-    fn carry_out(self: &Arc<Self>, link: &Arc<dyn Link<E>>, effects: Effects) -> Option<Job> {
+    fn carry_out(self: &Arc<Self>, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Option<Job> {
         let left = self.carry_out_now(link, effects);
         let (shared, link) = (self.clone(), link.clone());
         (!left.is_empty())
@@ -106,7 +106,7 @@ impl<E: Role> Shared<E> {
     }
 
     /// Does what follows from a change, but for the answers that there is no room for.
-    fn carry_out_now(&self, link: &Arc<dyn Link<E>>, effects: Effects) -> Answers {
+    fn carry_out_now(&self, link: &Arc<dyn Link<E>>, effects: Effects<E::Work>) -> Answers {
         let Effects { answers, changed, stop } = effects;
         for work in stop {
             self.stop(link, &work, CancelCause::Peer(None));
@@ -233,7 +233,7 @@ enum Begun<E: Role> {
 struct Duty<E: Role> {
     shared: Arc<Shared<E>>,
     link: Arc<dyn Link<E>>,
-    work: Arc<Work>,
+    work: Arc<Work<E::Work>>,
     owed: bool,
 }
 

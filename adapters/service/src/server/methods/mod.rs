@@ -182,8 +182,8 @@ impl Shared<ServerEnd> {
         let rounds = Rounds::begin(&self.home.0.seal, method, asked.params.as_ref(), asker)?;
         Ok(Some(self.work(asked, meta, kind, move |context| {
             let request = context.clone();
-            let _ = request.work.rounds.set(Box::new(rounds));
-            run(context).map(move |answer| match request.work.rounds.get() {
+            let _ = request.work.role.rounds.set(Box::new(rounds));
+            run(context).map(move |answer| match request.work.role.rounds.get() {
                 Some(rounds) => rounds.finish(&request.service().0.seal, answer, failed),
                 None => answer.map(Finished::Complete),
             })

@@ -10,6 +10,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
+use super::shares::Holder;
 use crate::{
     driver_api::{
         connection_handle::Link,
@@ -26,10 +27,11 @@ use crate::{
         state::{Role, Shared},
     },
     outbound::error::CallError,
-    server::input_required::{Asker, Rounds},
+    server::{
+        in_flight::ServerWork,
+        input_required::{Asker, Rounds},
+    },
 };
-
-use super::shares::Holder;
 
 /// That a request may become a task, which its client has to have declared.
 pub(crate) struct Permit {
@@ -84,9 +86,9 @@ impl Shared<ServerEnd> {
         let work = self.works.begin(*key, meta);
         let around = Around::of(self, asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
-        let _ = (work.info.set(Box::new(info)), work.permit.set(Permit { owner, weight }));
+        let _ = (work.info.set(Box::new(info)), work.role.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
-            let _ = work.rounds.set(Box::new(rounds));
+            let _ = work.role.rounds.set(Box::new(rounds));
         }
         let reply = Reply::of(self.context(link, work.clone()), *key);
         let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
@@ -113,8 +115,12 @@ impl Shared<ServerEnd> {
     }
 
     /// Makes a task of a request, and tells the client.
-    fn begin_shared_task(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>, work: &Arc<Work>) -> Result<(), NotBegun> {
-        let (Origin::Request(key), Some(permit)) = (&work.origin, work.permit.get()) else { return Ok(()) };
+    fn begin_shared_task(
+        self: &Arc<Self>,
+        link: &Arc<dyn Link<ServerEnd>>,
+        work: &Arc<Work<ServerWork>>,
+    ) -> Result<(), NotBegun> {
+        let (Origin::Request(key), Some(permit)) = (&work.origin, work.role.permit.get()) else { return Ok(()) };
         self.tend_tasks(link);
         let tasks = self.home.tasks();
         let holder = Holder::of(permit.owner.as_deref(), &**link, self.calls.number());
@@ -127,7 +133,7 @@ impl Shared<ServerEnd> {
             let task = tasks.create(now, owner, holder, work, permit.weight).map_err(NotBegun::Refused)?;
             match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
                 Ok(()) => {
-                    let _ = work.task.set(task);
+                    let _ = work.role.task.set(task);
                     Ok(())
                 }
                 Err(error) => {
@@ -180,10 +186,10 @@ impl Context<ServerEnd> {
         if self.task_id().is_some() {
             return Ok(true);
         }
-        if self.work.permit.get().is_none() {
+        if self.work.role.permit.get().is_none() {
             return Ok(false);
         }
-        if self.work.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
+        if self.work.role.rounds.get().is_some_and(|rounds| rounds.is_asking()) {
             // It comes back with the answers, and would be a second task then.
             return Err(CallError::InputRequired);
         }
@@ -205,7 +211,7 @@ fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
 struct Duty {
     shared: Arc<Shared<ServerEnd>>,
     link: Arc<dyn Link<ServerEnd>>,
-    work: Arc<Work>,
+    work: Arc<Work<ServerWork>>,
     /// What the request is owed, until it was given.
     reply: Option<Reply<ServerEnd>>,
 }
@@ -222,11 +228,11 @@ impl Duty {
 
     async fn end(mut self, answer: Answer<CallToolResult>) {
         let Some(reply) = self.reply.take() else { return };
-        if self.work.task.get().is_some() {
+        if self.work.role.task.get().is_some() {
             reply.given();
             return self.finish(answer);
         }
-        match self.work.rounds.get() {
+        match self.work.role.rounds.get() {
             Some(rounds) => {
                 let answer = rounds.finish(&self.shared.home.0.seal, answer, CallToolResult::is_error);
                 reply.send(answer).await;
@@ -237,7 +243,7 @@ impl Duty {
 
     /// The task is over.
     fn finish(&self, answer: Answer<CallToolResult>) {
-        let Some(task) = self.work.task.get() else { return };
+        let Some(task) = self.work.role.task.get() else { return };
         let tasks = self.shared.home.tasks();
         tasks.finish(self.shared.task_time(&self.link), task, answer);
         tasks.tell(task);
@@ -247,7 +253,7 @@ impl Duty {
 impl Drop for Duty {
     fn drop(&mut self) {
         if let Some(reply) = self.reply.take()
-            && self.work.task.get().is_some()
+            && self.work.role.task.get().is_some()
         {
             reply.given();
             self.finish(Err(ErrorObject::internal("The work on this task was given up")));

@@ -24,6 +24,7 @@ use super::{
 use crate::{
     inbound::{answer::Answer, in_flight::Work, state::Shared, task_policy::TaskPolicy},
     outbound::{error::CallError, response_slot::Waiter},
+    server::in_flight::ServerWork,
     util::{lock::lock, random::Random, wall_clock::Clock},
 };
 
@@ -56,7 +57,7 @@ pub(crate) struct Task {
     /// Who began it, where that is known. For everybody else there is no such task.
     owner: Option<String>,
     /// Not kept alive: it keeps its task.
-    work: Weak<Work>,
+    work: Weak<Work<ServerWork>>,
     created: Timestamp,
     ttl: Option<Duration>,
     share: Arc<Share>,
@@ -120,7 +121,7 @@ impl Tasks {
         now: Timestamp,
         owner: Option<String>,
         holder: Holder,
-        work: &Arc<Work>,
+        work: &Arc<Work<ServerWork>>,
         weight: usize,
     ) -> Answer<Arc<Task>> {
         let mut table = lock(&self.table);

@@ -1,0 +1,45 @@
+//! What only servers know of a request that they work on.
+
+use std::{
+    cell::RefCell,
+    sync::{Arc, OnceLock},
+};
+
+use super::{
+    input_required::Rounds,
+    tasks::{execution::Permit, store::Task},
+};
+use crate::inbound::in_flight::{RoleWork, Work};
+
+/// What only a server knows of a request that it works on.
+#[derive(Default)]
+pub struct ServerWork {
+    /// How its handler asks, if that is by rounds.
+    pub(crate) rounds: OnceLock<Box<Rounds>>,
+    /// That it may become a task of the extension (2026-07-28).
+    pub(crate) permit: OnceLock<Permit>,
+    /// The task of the extension that it has become. Its handler asks by it then.
+    pub(crate) task: OnceLock<Arc<Task>>,
+}
+
+thread_local! {
+    static PLACES: RefCell<Vec<Arc<Work<ServerWork>>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl RoleWork for ServerWork {
+    fn with_places<R>(f: impl FnOnce(&mut Vec<Arc<Work<Self>>>) -> R) -> Option<R> {
+        PLACES.try_with(|places| f(&mut places.borrow_mut())).ok()
+    }
+
+    fn clear(&mut self) {
+        drop((self.rounds.take(), self.permit.take(), self.task.take()));
+    }
+
+    fn task_id(&self) -> Option<&str> {
+        self.task.get().map(|task| task.id())
+    }
+
+    fn has_asked(&self) -> bool {
+        self.rounds.get().is_some_and(|rounds| rounds.has_asked())
+    }
+}
