@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::{
     adapter::{
         Client, Error, StopHandle,
-        http::{Address, Connector, Endpoint, Listener, Options, Paths, Policy, Requests, Response},
+        http::{Address, Connector, Endpoint, HttpClient, Listener, Options, Paths, Policy, ResponseHandler},
     },
     run, spawn, timeout,
 };
@@ -349,8 +349,12 @@ impl Guarded {
     }
 }
 
-impl Requests for Guarded {
-    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl HttpClient for Guarded {
+    fn make(
+        &self,
+        request: Request<Arc<[u8]>>,
+        mut response: ResponseHandler,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (mut head, body) = request.into_parts();
         (self.look)(&head);
         let token = head.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());

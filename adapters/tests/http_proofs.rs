@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
 use crate::{
-    adapter::http::{Address, AuthProvider, Connector, Requests, Response},
+    adapter::http::{Address, AuthProvider, Connector, HttpClient, ResponseHandler},
     run,
 };
 
@@ -138,8 +138,12 @@ struct Slow {
     asking: Arc<Watch<Asking>>,
 }
 
-impl Requests for Slow {
-    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl HttpClient for Slow {
+    fn make(
+        &self,
+        request: Request<Arc<[u8]>>,
+        mut response: ResponseHandler,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         if request.headers().contains_key(header::AUTHORIZATION) {
             return self.guarded.make(request, response);
         }

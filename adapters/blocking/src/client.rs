@@ -20,7 +20,7 @@ use mcp_proto::{
 use mcp_service::{Calls, Host, Peer, block_on};
 
 use crate::{child::Child, handle::Handle, transport::Transport};
-use mcp_driver::{Command, Ending, Error, Options};
+use mcp_driver::{Command, Disconnected, Error, Options};
 
 /// A connection to a server, ready to be asked.
 ///
@@ -167,19 +167,19 @@ impl Client {
     /// with all that it has started. Closing twice is closing once.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Ending {
+    pub fn close(&self) -> Disconnected {
         self.0.handle.begin_close();
         self.wait()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Ending {
+    pub fn wait(&self) -> Disconnected {
         let reason = self.0.handle.wait();
         #[cfg(feature = "signals")]
         signals::hold();
         let exit = self.0.child.as_ref().and_then(Child::exit);
         let next_opening = self.link().run(|connection, _| connection.next_opening());
-        Ending::new(reason.unwrap_or(CloseReason::Local), exit, next_opening)
+        Disconnected::new(reason.unwrap_or(CloseReason::Local), exit, next_opening)
     }
 }
 

@@ -89,7 +89,7 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
-pub use mcp_driver::{Command, Ending, Error, Exit, Options, Restart, StopHandle};
+pub use mcp_driver::{Command, Disconnected, Error, Exit, Options, RestartPolicy, StopHandle};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{ByteReader, ByteWriter, MessageSink, MessageSource, Transport};

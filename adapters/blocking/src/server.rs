@@ -6,7 +6,7 @@ use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 use mcp_service::{Peer, Service};
 
 use crate::{handle::Handle, thread_driver::driver::Driver, transport::Transport};
-use mcp_driver::{Ending, Error, Options};
+use mcp_driver::{Disconnected, Error, Options};
 
 /// Serves a client over any transport, until either side ends it.
 ///
@@ -26,7 +26,7 @@ pub fn serve_with(service: &Service, transport: Transport, options: &Options) ->
     // This thread has nothing else to do.
     keep();
     let reason = driver.stage.look(|stage| stage.closed.clone());
-    Ending::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
+    Disconnected::new(reason.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
 /// Serves the client at standard input and output, until either side ends it. That is all there is to most servers:

@@ -16,7 +16,7 @@ pub(crate) mod adapter {
     use std::{io, net::SocketAddr, net::ToSocketAddrs, ops::Deref};
 
     pub(crate) use mcp_blocking::{Error, StopHandle};
-    use mcp_driver::Ending;
+    use mcp_driver::Disconnected;
     use mcp_proto::connection::ClientEnd;
     use mcp_service::{Host, Peer, Service};
 
@@ -28,7 +28,7 @@ pub(crate) mod adapter {
             mcp_blocking::Client::connect_http(url, host).map(Self)
         }
 
-        pub(crate) async fn close(&self) -> Ending {
+        pub(crate) async fn close(&self) -> Disconnected {
             self.0.close()
         }
     }
@@ -46,7 +46,7 @@ pub(crate) mod adapter {
 
         use super::{Client, Error, Host, Service, SocketAddr, StopHandle, ToSocketAddrs, io};
         pub(crate) use mcp_blocking::http::{
-            Address, AuthProvider, Endpoint, Options, Paths, Policy, Requests, Response,
+            Address, AuthProvider, Endpoint, HttpClient, Options, Paths, Policy, ResponseHandler,
         };
 
         pub(crate) struct Listener(mcp_blocking::http::Listener);
@@ -100,7 +100,7 @@ pub(crate) mod adapter {
                 Self(mcp_blocking::http::Connector::to(address))
             }
 
-            pub(crate) fn requests(self, requests: impl Requests) -> Self {
+            pub(crate) fn requests(self, requests: impl HttpClient) -> Self {
                 Self(self.0.requests(requests))
             }
 

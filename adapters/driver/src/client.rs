@@ -15,7 +15,7 @@ use mcp_proto::{
 #[cfg(feature = "signals")]
 use crate::process::signals;
 use crate::{
-    error::{Ending, Error},
+    error::{Disconnected, Error},
     handle::Handle,
     options::Options,
     process::child::Child,
@@ -113,20 +113,20 @@ impl Client {
     /// with all that it has started. Closing twice is closing once.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Later<Ending> {
+    pub fn close(&self) -> Later<Disconnected> {
         self.0.handle.begin_close();
         self.wait()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Later<Ending> {
+    pub fn wait(&self) -> Later<Disconnected> {
         let (ended, child, link) = (self.0.handle.wait(), self.0.child.clone(), self.link().clone());
         Later::new(async move {
             let reason = ended.await.unwrap_or(CloseReason::Local);
             #[cfg(feature = "signals")]
             signals::held().await;
             let next_opening = link.run(|connection, _| connection.next_opening());
-            Ending::new(reason, child.and_then(|child| child.exit()), next_opening)
+            Disconnected::new(reason, child.and_then(|child| child.exit()), next_opening)
         })
     }
 }
@@ -143,7 +143,7 @@ pub async fn connect_with_hint<T, F: Future<Output = Result<T, Error>>>(
     loop {
         match connect(options.clone()).await {
             // There is no third time: what a second time comes to leaves nothing to try.
-            Err(Error::Handshake(Ending { next_opening: Some(opening), .. })) => options.opening = opening,
+            Err(Error::Handshake(Disconnected { next_opening: Some(opening), .. })) => options.opening = opening,
             connected => return connected,
         }
     }

@@ -21,9 +21,9 @@ pub enum Error {
     /// There is no way to the peer: no socket, no descriptor, no thread.
     Io(io::Error),
     /// The handshake failed.
-    Handshake(Ending),
+    Handshake(Disconnected),
     /// The connection has ended in another way than it should.
-    Closed(Ending),
+    Closed(Disconnected),
     /// A call has no result.
     Call(CallError),
     /// The server has ended too often, and is not started again for now. This is what it came to the last time.
@@ -33,7 +33,7 @@ pub enum Error {
 /// How a connection has ended.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Ending {
+pub struct Disconnected {
     /// Why.
     pub reason: CloseReason,
     /// How the process ended that was started for it, if one was.
@@ -43,7 +43,7 @@ pub struct Ending {
     pub next_opening: Option<Opening>,
 }
 
-impl Ending {
+impl Disconnected {
     /// An ending.
     #[must_use]
     pub const fn new(reason: CloseReason, exit: Option<Exit>, next_opening: Option<Opening>) -> Self {
@@ -59,7 +59,7 @@ impl Ending {
     }
 }
 
-impl fmt::Display for Ending {
+impl fmt::Display for Disconnected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.reason.fmt(f)?;
         match &self.exit {

@@ -39,7 +39,7 @@ mod watch;
 
 #[cfg(all(unix, feature = "os"))]
 pub use client::{Client, connect_with_hint};
-pub use error::{Ending, Error};
+pub use error::{Disconnected, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};
 #[cfg(all(unix, feature = "os"))]
@@ -49,7 +49,7 @@ pub use options::Options;
 #[cfg(all(unix, feature = "os"))]
 pub use process::child::Child;
 pub use process::command::Command;
-pub use process::restart::{Restart, RestartState};
+pub use process::restart::{RestartPolicy, RestartState};
 #[cfg(all(unix, feature = "signals"))]
 pub use process::signals;
 pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};

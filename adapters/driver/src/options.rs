@@ -36,9 +36,9 @@ pub struct Options {
     pub unwritten: usize,
     /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
     /// a connection takes [in all](mcp_proto::connection::Limits::requests).
-    pub waiting: usize,
+    pub max_queued_requests: usize,
     /// Bytes of notifications that wait for their handlers; what comes on top is dropped, the newest first. Default 16 MiB.
-    pub backlog: usize,
+    pub max_notification_bytes: usize,
     /// What is known of the server (clients): the [era](mcp_proto::protocol::ProtocolVersion::era) that it was of the
     /// last time saves the question. Default: nothing.
     pub opening: Opening,
@@ -54,8 +54,8 @@ impl Options {
         JobLimits {
             handlers: self.handlers,
             async_handlers: self.async_handlers,
-            waiting: self.waiting,
-            backlog: self.backlog,
+            max_queued_requests: self.max_queued_requests,
+            max_notification_bytes: self.max_notification_bytes,
         }
     }
 
@@ -73,15 +73,15 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let JobLimits { handlers, async_handlers, waiting, backlog } = JobLimits::default();
+        let JobLimits { handlers, async_handlers, max_queued_requests, max_notification_bytes } = JobLimits::default();
         Self {
             handlers,
             async_handlers,
             functions: 384,
             function_wait: Duration::from_secs(60),
             unwritten: 256 << 20,
-            waiting,
-            backlog,
+            max_queued_requests,
+            max_notification_bytes,
             opening: Opening::unknown(),
             subscriptions: None,
         }

@@ -5,7 +5,7 @@ use std::{ops::Deref, sync::Arc};
 use mcp_proto::connection::{CloseReason, Server as Connection, ServerEnd};
 
 use crate::{
-    error::{Ending, Error},
+    error::{Disconnected, Error},
     handle::Handle,
     options::Options,
     stream::transport::IntoTransport,
@@ -27,7 +27,7 @@ pub async fn serve(service: &Service, transport: impl IntoTransport) -> Result<(
 pub async fn serve_with(service: &Service, transport: impl IntoTransport, options: &Options) -> Result<(), Error> {
     let session = Arc::new(service.session());
     let handle = Handle::start_inline(|now| Connection::new(service.config(), now), session, transport, options)?;
-    Ending::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
+    Disconnected::new(handle.wait().await.unwrap_or(CloseReason::Local), None, None).into_result()
 }
 
 /// A connection to a client that runs as a task of its own.

@@ -12,8 +12,8 @@ use mcp_proto::connection::ClientEnd;
 
 use crate::sync::lock;
 use crate::{
-    error::{Ending, Error},
-    process::restart::{Restart, RestartState},
+    error::{Disconnected, Error},
+    process::restart::{RestartPolicy, RestartState},
 };
 use mcp_service::{Peer, driver_api::Queue};
 
@@ -36,7 +36,7 @@ struct State<C> {
 impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
     /// Nothing is started yet.
     #[must_use]
-    pub fn new(policy: Restart) -> Self {
+    pub fn new(policy: RestartPolicy) -> Self {
         let state = State { restarts: RestartState::new(policy), client: None, busy: false };
         Self { state: Mutex::new(state), queue: Queue::default() }
     }
@@ -57,7 +57,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
                 return Ok(turn.keep(client));
             }
             Some(client) if client.is_open() => return Ok(client),
-            Some(client) => Error::Closed(Ending::new(client.closed().await, None, None)),
+            Some(client) => Error::Closed(Disconnected::new(client.closed().await, None, None)),
         };
         loop {
             let now = Instant::now();

@@ -30,7 +30,7 @@ use std::{
     process::{Command as Build, ExitCode},
 };
 
-use mcp_driver::{Command, Ending};
+use mcp_driver::{Command, Disconnected};
 use mcp_proto::{
     connection::ClientEnd,
     protocol::{ProtocolVersion, VersionSet},
@@ -102,7 +102,7 @@ impl Tour {
     }
 
     /// Says how it went, once the connection was closed. Whether all went well.
-    pub(crate) fn sum_up(mut self, ending: &Ending) -> bool {
+    pub(crate) fn sum_up(mut self, ending: &Disconnected) -> bool {
         self.report.ended(ending);
         self.report.summary(&self.heard)
     }

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use mcp_driver::Ending;
+use mcp_driver::Disconnected;
 use mcp_proto::connection::Progress;
 use mcp_service::CallError;
 
@@ -93,7 +93,7 @@ impl Report {
     }
 
     /// How the connection ended after it was closed.
-    pub(crate) fn ended(&mut self, ending: &Ending) {
+    pub(crate) fn ended(&mut self, ending: &Disconnected) {
         self.heading("end");
         self.line("connection", &ending.reason.to_string());
         if let Some(exit) = &ending.exit {

@@ -32,10 +32,10 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
 pub use mcp_driver::http::{
-    AuthProvider, Body, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+    AuthProvider, Body, HttpClient, MemoryStore, Proxy, ResponseHandler, Store, StoreLimits, StoreUsage,
 };
 use mcp_driver::{
-    http::{self, Net},
+    http::{self, NetRuntime},
     unix::fd::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -77,7 +77,7 @@ impl Client {
     }
 }
 
-impl Net for Smol {
+impl NetRuntime for Smol {
     type Stream = Stream;
     type Socket = Async<TcpListener>;
     type Client = Client;

@@ -8,7 +8,7 @@ use mcp_service::{Host, Later, Peer};
 use tokio::net::{TcpStream, ToSocketAddrs, UnixStream};
 
 use crate::{child, driver::Tokio, transport::Transport};
-use mcp_driver::{Command, Ending, Error, Options};
+use mcp_driver::{Command, Disconnected, Error, Options};
 
 /// A connection to a server, ready to be asked.
 ///
@@ -116,12 +116,12 @@ impl Client {
     /// with all that it has started. Closing twice is closing once.
     ///
     /// In a handler of this connection it does not wait.
-    pub fn close(&self) -> Later<Ending> {
+    pub fn close(&self) -> Later<Disconnected> {
         self.0.close()
     }
 
     /// Waits until the connection has ended and all that belongs to it is gone. In a handler it does not wait.
-    pub fn wait(&self) -> Later<Ending> {
+    pub fn wait(&self) -> Later<Disconnected> {
         self.0.wait()
     }
 }

@@ -33,10 +33,10 @@ use hyper_util::rt::TokioIo;
 #[cfg(feature = "tls")]
 pub use mcp_driver::http::rustls;
 pub use mcp_driver::http::{
-    AuthProvider, Body, MemoryStore, Proxy, Requests, Response, Shared, StoreLimits, StoreUsage,
+    AuthProvider, Body, HttpClient, MemoryStore, Proxy, ResponseHandler, Store, StoreLimits, StoreUsage,
 };
 use mcp_driver::{
-    http::{self, Net},
+    http::{self, NetRuntime},
     unix::fd::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-impl Net for Tokio {
+impl NetRuntime for Tokio {
     type Stream = Stream;
     type Socket = tokio::net::TcpListener;
     type Client = Client;

@@ -103,7 +103,7 @@ pub use listener::{Listener, serve_tcp, serve_unix};
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
 pub use mcp_driver::{
-    ByteReader, ByteWriter, Command, Ending, Error, Exit, MessageTransport, Options, Restart, StopHandle,
+    ByteReader, ByteWriter, Command, Disconnected, Error, Exit, MessageTransport, Options, RestartPolicy, StopHandle,
 };
 #[doc(inline)]
 pub use mcp_driver::{Handle, Server, serve, serve_with};

@@ -3,10 +3,10 @@
 use mcp_service::Host;
 
 use crate::client::Client;
-use mcp_driver::{Command, Error, Options, Restart};
+use mcp_driver::{Command, Error, Options, RestartPolicy};
 
 /// Has a server started when it is wanted and does not run: at first, and again when it has ended, as often and as soon as
-/// [`Restart`] allows.
+/// [`RestartPolicy`] allows.
 ///
 /// Nothing runs in the background: whoever wants to talk to the server asks for a [`client`](Self::client) each time. What
 /// was asked of a server that has ended is not asked again, but what was [listened](mcp_service::Peer::listen) to there is
@@ -33,13 +33,13 @@ impl Supervisor {
     /// Starts nothing yet.
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
-        let clients = mcp_driver::Supervisor::new(Restart::default());
+        let clients = mcp_driver::Supervisor::new(RestartPolicy::default());
         Self { command, host: host.clone(), options: Options::default(), clients }
     }
 
     /// How often the server is started again.
     #[must_use]
-    pub fn restart(mut self, policy: Restart) -> Self {
+    pub fn restart(mut self, policy: RestartPolicy) -> Self {
         self.clients = mcp_driver::Supervisor::new(policy);
         self
     }

@@ -41,8 +41,8 @@ use mcp_service::{Context, Failure, Host, Later, Service, Tool};
 use mcp_tokio::{
     Options,
     http::{
-        Address, Body, Connector, Endpoint, MemoryStore, Options as Endpoints, Policy, RedisStore, Requests, Response,
-        Shared, StoreLimits,
+        Address, Body, Connector, Endpoint, HttpClient, MemoryStore, Options as Endpoints, Policy, RedisStore,
+        ResponseHandler, Store, StoreLimits,
     },
 };
 use serde_json::{Value, json};
@@ -52,7 +52,7 @@ use tokio::{runtime::Builder, sync::Semaphore, time::timeout};
 const LONG: Duration = Duration::from_secs(60);
 
 /// What two processes have in common, as each of them has it.
-type Both = [Shared; 2];
+type Both = [Store; 2];
 
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
     for (name, test) in tests {
         trials.push(Trial::test(format!("memory::{name}"), move || {
             run(test, |_| {
-                let shared = Shared::new(MemoryStore::default());
+                let shared = Store::new(MemoryStore::default());
                 [shared.clone(), shared]
             })
         }));
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
             run(test, |runtime| {
                 [(); 2].map(|()| {
                     let store = runtime.block_on(RedisStore::connect(&url)).expect("it answers").prefix(name);
-                    Shared::new(store)
+                    Store::new(store)
                 })
             })
         });
@@ -105,29 +105,29 @@ fn main() -> ExitCode {
     }
     // req: TASK-065
     trials.push(Trial::test("tasks_are_listed_to_their_principal", || {
-        let shared = Shared::new(MemoryStore::default());
+        let shared = Store::new(MemoryStore::default());
         run(|both| Box::pin(tasks_of_a_principal(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("a_session_that_is_too_large_is_refused", || {
         let mut limits = StoreLimits::default();
         limits.bytes = 2048;
-        let shared = Shared::new(MemoryStore::new(limits));
+        let shared = Store::new(MemoryStore::new(limits));
         run(|both| Box::pin(a_session_that_is_too_large(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("the_oldest_session_of_a_principal_gives_way", || {
         let mut limits = StoreLimits::default();
         limits.bytes_each = 4096;
-        let shared = Shared::new(MemoryStore::new(limits));
+        let shared = Store::new(MemoryStore::new(limits));
         run(|both| Box::pin(the_oldest_session_gives_way(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("adopted_sessions_belong_to_their_clients", || {
-        let shared = Shared::new(MemoryStore::default());
+        let shared = Store::new(MemoryStore::default());
         run(|both| Box::pin(clients::adopted_sessions_belong_to_their_clients(both)), |_| [shared.clone(), shared])
     }));
     trials.push(Trial::test("what_could_not_be_written_down_is_later", || moody(what_could_not_be_written_down)));
     trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
-        run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Shared::new(Broken)))
+        run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
     }));
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -181,7 +181,7 @@ fn service(gate: &Arc<Semaphore>) -> Service {
     Service::builder("shared", "1").tool(count).tool(level).tool(later).tool(client).build().expect("a service")
 }
 
-fn process(shared: &Shared, gate: &Arc<Semaphore>) -> Endpoint {
+fn process(shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
     let endpoint = Endpoints::new(Policy::loopback());
     Endpoint::sharing(&service(gate), endpoint, &Options::default(), shared.clone()).expect("there is a runtime")
 }
@@ -448,8 +448,12 @@ struct Balanced {
     count: Arc<AtomicUsize>,
 }
 
-impl Requests for Balanced {
-    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl HttpClient for Balanced {
+    fn make(
+        &self,
+        request: Request<Arc<[u8]>>,
+        mut response: ResponseHandler,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (mut head, body) = request.into_parts();
         head.headers.insert(header::HOST, header::HeaderValue::from_static("localhost"));
         head.uri = "/mcp".parse().expect("a path");
@@ -490,7 +494,7 @@ async fn a_client_need_not_know(shared: Both) {
 
 fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result<(), libtest_mimic::Failed> {
     let store = Moody::default();
-    let shared = Shared::apart(store.clone(), store.store.clone());
+    let shared = Store::from_parts(store.clone(), store.store.clone());
     run(|both| Box::pin(test(store, both)), |_| [shared.clone(), shared])
 }
 

@@ -76,5 +76,11 @@ fn settings(version: ProtocolVersion) -> Settings {
 
 /// What runs beside the connection is bounded as well.
 fn options() -> Options {
-    Options { handlers: 4, async_handlers: 16, waiting: 50, backlog: 64 << 10, ..Options::default() }
+    Options {
+        handlers: 4,
+        async_handlers: 16,
+        max_queued_requests: 50,
+        max_notification_bytes: 64 << 10,
+        ..Options::default()
+    }
 }

@@ -14,7 +14,7 @@ use std::{
 };
 
 use mcp_driver::{
-    Command, Ending, Error, Options, Restart, StopHandle,
+    Command, Disconnected, Error, Options, RestartPolicy, StopHandle,
     memory::{PipeReader, PipeWriter},
 };
 use mcp_proto::{
@@ -67,7 +67,7 @@ pub(crate) trait Adapter: Sized + Send + Sync + 'static {
     fn connect_tcp(address: SocketAddr, host: &Host) -> Result<Self::Client, Error>;
     fn connect_unix(path: &Path, host: &Host) -> Result<Self::Client, Error>;
     fn spawn_with(command: Command, host: &Host, options: &Options) -> Result<Self::Client, Error>;
-    fn supervise(command: Command, host: &Host, restart: Restart) -> Self::Supervisor;
+    fn supervise(command: Command, host: &Host, restart: RestartPolicy) -> Self::Supervisor;
     fn listen_tcp(connections: usize) -> Self::Listener;
     fn listen_unix(path: &Path) -> Self::Listener;
     fn listen_http() -> Self::WebListener;
@@ -97,8 +97,8 @@ pub(crate) trait Handle<E>: Send + Sync + 'static {
 
 pub(crate) trait Client: Clone + fmt::Debug + Deref<Target = Peer<ClientEnd>> + Send + Sync + 'static {
     fn introduction(&self) -> &InitializeResult;
-    fn wait(&self) -> Ending;
-    fn close(&self) -> Ending;
+    fn wait(&self) -> Disconnected;
+    fn close(&self) -> Disconnected;
 }
 
 pub(crate) trait Server: Deref<Target = Peer<ServerEnd>> + Send + Sync + 'static {
@@ -204,7 +204,7 @@ macro_rules! adapter {
                 $home::done($it::Client::spawn_with(command, host, options))
             }
 
-            fn supervise(command: Command, host: &Host, restart: Restart) -> Self::Supervisor {
+            fn supervise(command: Command, host: &Host, restart: RestartPolicy) -> Self::Supervisor {
                 $it::Supervisor::new(command, host).restart(restart)
             }
 
@@ -240,11 +240,11 @@ macro_rules! adapter {
                 self.server()
             }
 
-            fn wait(&self) -> Ending {
+            fn wait(&self) -> Disconnected {
                 $home::later(Self::wait(self))
             }
 
-            fn close(&self) -> Ending {
+            fn close(&self) -> Disconnected {
                 $home::later(Self::close(self))
             }
         }

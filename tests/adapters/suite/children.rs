@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Command, Error, Options, Restart};
+use mcp_driver::{Command, Error, Options, RestartPolicy};
 use mcp_proto::{
     connection::{Backoff, CloseReason, Opening, Settings},
     protocol::{ProtocolVersion, VersionSet},
@@ -116,7 +116,7 @@ fn what_is_known_of_a_server_saves_the_second_start<A: Adapter>() {
 }
 
 fn a_server_that_ends_is_started_again<A: Adapter>() {
-    let supervisor = A::supervise(command::<A>("server"), &host(), Restart::default());
+    let supervisor = A::supervise(command::<A>("server"), &host(), RestartPolicy::default());
     let first = supervisor.client().expect("it is a server");
     let pid = call(&first, "pid");
     assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
@@ -135,7 +135,7 @@ fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapt
     let host = Host::builder("test", "1")
         .on(move |_: ToolsListChangedParams, _| tell.send(()).expect("a waiting test"))
         .build();
-    let supervisor = A::supervise(command::<A>("server"), &host, Restart::default());
+    let supervisor = A::supervise(command::<A>("server"), &host, RestartPolicy::default());
     let first = supervisor.client().expect("it is a server");
     assert_eq!(first.version(), Some(ProtocolVersion::V2026_07_28));
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
@@ -158,7 +158,7 @@ fn what_was_listened_to_is_listened_to_when_the_server_is_started_again<A: Adapt
 }
 
 fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
-    let mut policy = Restart::default();
+    let mut policy = RestartPolicy::default();
     policy.budget = 2;
     policy.backoff = Backoff { first: Duration::from_millis(1), most: Duration::from_millis(2) };
     let supervisor = A::supervise(command::<A>("server"), &host(), policy);
@@ -170,7 +170,7 @@ fn a_server_that_ends_too_often_is_given_up<A: Adapter>() {
     assert!(matches!(&error, Error::GivenUp(why) if matches!(**why, Error::Closed(_))), "{error:?}");
     assert!(error.to_string().contains("SIGABRT"), "{error}");
     // What cannot be started in the first place is not tried again.
-    let error = A::supervise(Command::new("/no/such/program"), &host(), Restart::default())
+    let error = A::supervise(Command::new("/no/such/program"), &host(), RestartPolicy::default())
         .client()
         .expect_err("there is none");
     assert!(matches!(error, Error::Spawn { .. }));

@@ -304,7 +304,7 @@ fn a_client_is_shared_by_many_threads<A: Adapter>() {
 
 fn requests_that_wait_too_many_are_refused<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
-    let options = Options { handlers: 1, waiting: 3, ..Options::default() };
+    let options = Options { handlers: 1, max_queued_requests: 3, ..Options::default() };
     let (begin, begun) = channel();
     let hold = move |context: Context| {
         begin.send(()).expect("the test listens");

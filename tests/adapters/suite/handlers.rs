@@ -316,7 +316,7 @@ fn notifications_that_pile_up_are_dropped_and_nothing_else_suffers<A: Adapter>()
         }
     }
     let app = Arc::new(Slow(Arc::default(), gate.clone(), first.clone(), heard.clone()));
-    let options = Options { handlers: 4, backlog: 10 * 1300, ..Options::default() };
+    let options = Options { handlers: 4, max_notification_bytes: 10 * 1300, ..Options::default() };
     let server = A::start(|now| Server::new(server_config(), now), app, transport, &options);
     peer.shake_hands_as_client();
     let note = json!({"jsonrpc": "2.0", "method": "test/note", "params": {"text": "x".repeat(1000)}});

@@ -2,7 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
-use mcp_driver::http::{AuthProvider, Requests, seed};
+use mcp_driver::http::{AuthProvider, HttpClient, seed};
 use mcp_service::Host;
 use ureq::config::Config;
 
@@ -22,7 +22,7 @@ pub struct Connector {
     pub(super) credentials: Option<Arc<dyn AuthProvider>>,
     config: Config,
     /// Who makes requests, if it is not ureq.
-    requests: Option<Arc<dyn Requests>>,
+    requests: Option<Arc<dyn HttpClient>>,
 }
 
 impl Connector {
@@ -67,7 +67,7 @@ impl Connector {
 
     /// Who makes the requests, instead of ureq. Its futures run on a few threads that they share, and must not block.
     #[must_use]
-    pub fn requests(mut self, requests: impl Requests) -> Self {
+    pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));
         self
     }
@@ -82,7 +82,7 @@ impl Connector {
     }
 
     /// Who makes the requests, on these threads if that is up to us.
-    pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn Requests> {
+    pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn HttpClient> {
         let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
         self.requests.clone().unwrap_or_else(default_config)
     }

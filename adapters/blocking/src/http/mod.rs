@@ -48,7 +48,9 @@ pub use answer::{Answer, answer};
 pub use connector::Connector;
 pub use endpoint::Endpoint;
 pub use listener::{Listener, serve_http};
-pub use mcp_driver::http::{AuthProvider, Body, MemoryStore, Requests, Response, Shared, StoreLimits, StoreUsage};
+pub use mcp_driver::http::{
+    AuthProvider, Body, HttpClient, MemoryStore, ResponseHandler, Store, StoreLimits, StoreUsage,
+};
 pub use mcp_proto::http::{
     Limits, Policy,
     client::Options as Address,

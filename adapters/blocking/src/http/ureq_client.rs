@@ -12,7 +12,7 @@ use std::{
 use http::Request;
 use mcp_driver::{
     Runtime, Watch,
-    http::{Requests, Response},
+    http::{HttpClient, ResponseHandler},
 };
 use ureq::{Agent, Body, config::Config};
 
@@ -53,8 +53,8 @@ impl UreqClient {
     }
 }
 
-impl Requests for UreqClient {
-    fn make(&self, request: Request<Arc<[u8]>>, response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl HttpClient for UreqClient {
+    fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let agent = lock(&self.idle).pop().unwrap_or_else(|| self.config.new_agent());
         let task = Arc::new(RequestTask { agent, state: Watch::default(), idle: self.idle.clone() });
         let guard = RequestGuard(task.clone());
@@ -100,7 +100,7 @@ impl State {
 }
 
 impl RequestTask {
-    fn run(&self, request: Request<Arc<[u8]>>, mut response: Response) {
+    fn run(&self, request: Request<Arc<[u8]>>, mut response: ResponseHandler) {
         let done = self.ask(request).and_then(|(head, body)| {
             response.head(&head);
             read(body, &mut response)
@@ -135,7 +135,7 @@ impl RequestTask {
 }
 
 /// Tells the body as it comes.
-fn read(body: Body, response: &mut Response) -> Result<(), ureq::Error> {
+fn read(body: Body, response: &mut ResponseHandler) -> Result<(), ureq::Error> {
     let (mut body, mut chunk) = (body.into_reader(), vec![0; CHUNK]);
     loop {
         match body.read(&mut chunk) {

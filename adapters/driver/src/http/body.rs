@@ -12,7 +12,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
 
-use crate::http::response_body::Reply;
+use crate::http::response_body::ResponseStream;
 use crate::limits::quota::Permit;
 
 /// The body of a request or of an answer: one text, or a stream that can last for days.
@@ -22,7 +22,7 @@ pub struct Body(Content);
 
 enum Content {
     Whole(Bytes),
-    Streamed(Reply),
+    Streamed(ResponseStream),
 }
 
 impl Body {
@@ -36,7 +36,7 @@ impl Body {
         Self(Content::Whole(Bytes::from_owner(bytes)))
     }
 
-    pub(super) const fn streamed(reply: Reply) -> Self {
+    pub(super) const fn streamed(reply: ResponseStream) -> Self {
         Self(Content::Streamed(reply))
     }
 }

@@ -22,10 +22,10 @@ use crate::{
 type Soon<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Makes requests.
-pub trait Requests: Send + Sync + 'static {
+pub trait HttpClient: Send + Sync + 'static {
     /// Makes one request, as it is, and tells what comes of it to `response` as it comes. Redirects are not followed, and
     /// nothing is tried again. When the future is dropped, what carries the request is closed.
-    fn make(&self, request: Request<Arc<[u8]>>, response: Response) -> Soon<'static, ()>;
+    fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Soon<'static, ()>;
 }
 
 /// What proves to a server who asks.
@@ -43,13 +43,13 @@ pub trait AuthProvider: Send + Sync + 'static {
 }
 
 /// Where what comes of one request is told. Dropped before its end, it says that the request was given up.
-pub struct Response {
+pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientEnd, HttpClientBinding>>,
     exchange: ExchangeId,
     over: bool,
 }
 
-impl Response {
+impl ResponseHandler {
     /// The head has come.
     pub fn head(&mut self, head: &Parts) {
         self.shared.run(|messenger, now| messenger.client.handle_head(now, self.exchange, head));
@@ -77,7 +77,7 @@ impl Response {
     }
 }
 
-impl Drop for Response {
+impl Drop for ResponseHandler {
     fn drop(&mut self) {
         if !self.over {
             self.give_up("the request was given up".into());
@@ -86,9 +86,9 @@ impl Drop for Response {
     }
 }
 
-impl fmt::Debug for Response {
+impl fmt::Debug for ResponseHandler {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Response").field("exchange", &self.exchange).finish_non_exhaustive()
+        f.debug_struct("ResponseHandler").field("exchange", &self.exchange).finish_non_exhaustive()
     }
 }
 
@@ -133,7 +133,7 @@ impl Binding<ClientEnd> for HttpClientBinding {
 /// Has requests made.
 pub(crate) struct RequestRunner<R: Runtime> {
     runtime: R,
-    requests: Arc<dyn Requests>,
+    requests: Arc<dyn HttpClient>,
     credentials: Option<Arc<dyn AuthProvider>>,
     /// Each ends when it is dropped.
     tasks: BTreeMap<ExchangeId, R::Task>,
@@ -142,11 +142,11 @@ pub(crate) struct RequestRunner<R: Runtime> {
 }
 
 impl<R: Runtime> RequestRunner<R> {
-    pub(crate) fn new(runtime: R, requests: Arc<dyn Requests>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
+    pub(crate) fn new(runtime: R, requests: Arc<dyn HttpClient>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
         Self { runtime, requests, credentials, tasks: BTreeMap::new(), proofs: BTreeMap::new() }
     }
 
-    fn request(&self, request: Request<Arc<[u8]>>, response: Response) -> R::Task {
+    fn request(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> R::Task {
         let (requests, credentials) = (self.requests.clone(), self.credentials.clone());
         self.runtime.spawn(async move {
             let mut request = request;
@@ -203,7 +203,7 @@ impl<R: Runtime> TransportIo<ClientEnd, HttpClientBinding> for RequestRunner<R> 
             moved = true;
             match action {
                 Action::Request { exchange, request } => {
-                    let response = Response { shared: shared.clone(), exchange, over: false };
+                    let response = ResponseHandler { shared: shared.clone(), exchange, over: false };
                     let task = self.request(request, response);
                     self.tasks.insert(exchange, task);
                 }

@@ -9,7 +9,7 @@ use mcp_proto::{
 };
 use mcp_service::{Application, Host};
 
-use crate::http::client::{AuthProvider, HttpClientBinding, RequestRunner, Requests};
+use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
 #[cfg(all(unix, feature = "os"))]
 use crate::{client::Client, error::Error};
 use crate::{
@@ -25,7 +25,7 @@ impl Handle<ClientEnd> {
     pub fn over_http<R: Runtime>(
         client: impl FnOnce(Timestamp) -> HttpConnection,
         application: Arc<dyn Application<ClientEnd>>,
-        requests: Arc<dyn Requests>,
+        requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         options: &Options,
         runtime: &R,
@@ -55,7 +55,7 @@ impl Client {
     /// If there is no server that the host can talk to.
     pub async fn over_http<R: Runtime>(
         address: Address,
-        requests: Arc<dyn Requests>,
+        requests: Arc<dyn HttpClient>,
         credentials: Option<Arc<dyn AuthProvider>>,
         host: &Host,
         options: &Options,

@@ -21,7 +21,7 @@ use mcp_proto::http::{
     server::{Caller, Options as Endpoints},
 };
 
-use crate::http::{body::Body, peer_addr::PeerAddr, response_body::Reply, server::HttpServer, store::Shared};
+use crate::http::{body::Body, peer_addr::PeerAddr, response_body::ResponseStream, server::HttpServer, store::Store};
 use crate::{
     options::Options,
     runtime::{Runtime, race, sleep},
@@ -66,7 +66,7 @@ impl<R: Runtime> Endpoint<R> {
     ///
     /// # Errors
     /// If there is no runtime.
-    pub fn sharing(service: &Service, endpoint: Endpoints, options: &Options, shared: Shared) -> io::Result<Self> {
+    pub fn sharing(service: &Service, endpoint: Endpoints, options: &Options, shared: Store) -> io::Result<Self> {
         Ok(Self::made(service, endpoint, options, R::current()?, Some(shared)))
     }
 
@@ -75,7 +75,7 @@ impl<R: Runtime> Endpoint<R> {
         endpoint: Endpoints,
         options: &Options,
         runtime: R,
-        shared: Option<Shared>,
+        shared: Option<Store>,
     ) -> Self {
         let web = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
         Self { web, runtime, patience: Duration::from_secs(30) }
@@ -113,7 +113,11 @@ impl<R: Runtime> Endpoint<R> {
         }
     }
 
-    async fn open<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Result<(Parts, Reply), Box<Answer>>
+    async fn open<B>(
+        &self,
+        late: impl Future<Output = ()>,
+        request: Request<B>,
+    ) -> Result<(Parts, ResponseStream), Box<Answer>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,

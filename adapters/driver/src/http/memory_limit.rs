@@ -42,7 +42,7 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// - tasks within a session of 2025-11-25, which are bounded for each session ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs
 ///   that a session has subscribed to ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests
 ///   that handlers send to clients;
-/// - a [shared store](super::Shared), and messages that wait to be written there;
+/// - a [shared store](super::Store), and messages that wait to be written there;
 /// - stacks of threads, and the buffers that the system has for sockets.
 ///
 /// It assumes one request at a time on each connection, as with HTTP/1.1. Where a server of yours has HTTP/2 in front of an

@@ -1,12 +1,12 @@
 //! HTTP on a runtime: what is between the binding of the core, which decides, and a library that moves the bytes.
 //!
 //! - [`HttpServer`] is a service behind an endpoint. An adapter shows it the heads and bodies of requests, and writes what comes of
-//!   them: a [`Reply`], or an answer that refuses them. Those on hyper have that in an `Endpoint`, and a function that serves
+//!   them: a [`ResponseStream`], or an answer that refuses them. Those on hyper have that in an `Endpoint`, and a function that serves
 //!   a connection (feature `hyper`).
 //! - [`Handle::over_http`](crate::Handle::over_http) is a client. An adapter brings something that makes
-//!   [`Requests`], and tells what comes of each of them to its [`Response`].
+//!   [`HttpClient`], and tells what comes of each of them to its [`ResponseHandler`].
 //! - What is the same on all runtimes that have sockets is in a `Listener` and a `Connector`; all that they ask for is what
-//!   `Net` says (feature `net`).
+//!   `NetRuntime` says (feature `net`).
 //!
 //! # Who may come
 //!
@@ -41,8 +41,8 @@
 //!
 //! # Several processes
 //!
-//! Where requests of one session may come to several processes, these know of it together: [`Sessions`] is where they look for
-//! what is known of a session, [`Events`] for what was sent on its streams, and both of them are [`Shared`]. There is one in
+//! Where requests of one session may come to several processes, these know of it together: [`SessionStore`] is where they look for
+//! what is known of a session, [`EventStore`] for what was sent on its streams, and both of them are [`Store`]. There is one in
 //! memory ([`MemoryStore`]), and one in Redis in `mcp-tokio`. What is shared and what is not is in `ARCHITECTURE.md`.
 //!
 //! [`Policy`]: mcp_proto::http::Policy
@@ -77,7 +77,7 @@ pub use body::Body;
 #[cfg(feature = "hyper")]
 pub use endpoint::Endpoint;
 #[cfg(all(unix, feature = "net"))]
-pub use net::{Connector, Listener, Net, Proxy, serve_http};
+pub use net::{Connector, Listener, NetRuntime, Proxy, serve_http};
 #[cfg(all(unix, feature = "tls"))]
 pub use rustls;
 #[cfg(feature = "hyper")]
@@ -85,11 +85,11 @@ pub use serve::serve;
 #[cfg(feature = "hyper")]
 pub use write_timeout::WriteTimeout;
 
-pub use client::{AuthProvider, Requests, Response, seed};
+pub use client::{AuthProvider, HttpClient, ResponseHandler, seed};
 pub use mcp_proto::http::server::Passage;
 pub use memory_limit::memory_limit;
 pub use peer_addr::PeerAddr;
-pub use response_body::Reply;
+pub use response_body::ResponseStream;
 pub use server::HttpServer;
 pub use store::memory::MemoryStore;
-pub use store::{Bounds, Events, Fields, Sessions, Shared, StoreLimits, StoreUsage};
+pub use store::{EventStore, Retention, SessionRecord, SessionStore, Store, StoreLimits, StoreUsage};

@@ -20,7 +20,7 @@ use mcp_proto::{
 
 use crate::http::{
     session::{HttpSession, Settled, SharedSession},
-    store::{self, Bounds, Fields, Shared},
+    store::{self, Retention, SessionRecord, Store},
 };
 use crate::{
     event_loop::run_loop::{Dispatcher, TransportIo},
@@ -43,7 +43,7 @@ const TOUCH: Duration = Duration::from_secs(60);
 
 /// Sessions that are shared.
 pub(super) struct SessionReplication {
-    pub(super) store: Shared,
+    pub(super) store: Store,
     /// How long sessions live that nobody uses, and how long those whose clients have not come back.
     pub(super) life: Duration,
     abandoned: Duration,
@@ -55,9 +55,9 @@ pub(super) struct SessionReplication {
 
 impl SessionReplication {
     /// And what has to run for it.
-    pub(super) fn new(store: Shared, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
-        let bounds = Bounds { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
+        let bounds = Retention { most: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(scribe.clone(), store.clone(), bounds);
         let (life, abandoned) = (limits.idle, limits.abandoned);
         (Self { store, life, abandoned, limits: limits.clone(), scribe, noting: Mutex::default() }, writing)
@@ -152,8 +152,8 @@ impl Drop for SessionReplication {
 
 /// What has changed of a session.
 enum Change {
-    Begun(Fields),
-    Settings(Fields),
+    Begun(SessionRecord),
+    Settings(SessionRecord),
 }
 
 impl HttpSession {
@@ -210,7 +210,7 @@ impl EventWriter {
 }
 
 /// Writes down what was sent, in order, until nobody sends any more.
-async fn write(scribe: Arc<EventWriter>, store: Shared, bounds: Bounds) {
+async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
     loop {
         scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
         let (waiting, closed) = scribe.lines.change(|lines| (mem::take(&mut lines.waiting), lines.closed));
@@ -292,7 +292,7 @@ struct SessionReplicator {
     id: SessionId,
     following: Vec<(ExchangeId, Later<io::Result<Passage>>)>,
     /// Says that the session is in use, at times.
-    touching: Option<Later<io::Result<Option<Fields>>>>,
+    touching: Option<Later<io::Result<Option<SessionRecord>>>>,
     touch_at: Timestamp,
 }
 
@@ -395,7 +395,7 @@ mod tests {
 
     #[test]
     fn what_is_written_down_of_one_session_wakes_nobody_who_waits_for_another() {
-        let (share, _writing) = SessionReplication::new(Shared::new(MemoryStore::default()), &Limits::default());
+        let (share, _writing) = SessionReplication::new(Store::new(MemoryStore::default()), &Limits::default());
         let [one, other] = [1, 2].map(|number| SessionId::new([number; 24]));
         let woken = Arc::<Woken>::default();
         let waker = Waker::from(woken.clone());

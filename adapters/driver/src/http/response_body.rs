@@ -26,7 +26,7 @@ const COUNTED: usize = 4 << 10;
 ///
 /// Dropping it before its end says that the client has hung up.
 #[must_use = "somebody waits for it"]
-pub struct Reply {
+pub struct ResponseStream {
     pub(super) room: Arc<SharedSession>,
     exchange: ExchangeId,
     /// Whoever waits for it has brought the request, and is among the visitors still.
@@ -42,7 +42,7 @@ pub struct Reply {
     counted: Option<(Arc<Quota>, Holder)>,
 }
 
-impl Reply {
+impl ResponseStream {
     /// Where nothing is to be done between head and body, they are taken `at_once`.
     pub(super) const fn new(room: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
         Self { room, exchange, visits: false, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
@@ -161,7 +161,7 @@ const fn last(output: Option<&Output>) -> (bool, bool) {
     (matches!(output, Some(Output::End)), matches!(output, Some(Output::Abort)))
 }
 
-impl Drop for Reply {
+impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
             let mut state = self.room.enter(&mut self.visits);
@@ -173,7 +173,7 @@ impl Drop for Reply {
     }
 }
 
-impl fmt::Debug for Reply {
+impl fmt::Debug for ResponseStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reply").field("exchange", &self.exchange).field("ended", &self.ended).finish_non_exhaustive()
     }

@@ -24,9 +24,9 @@ use crate::http::{
     client_shares::{Held, Shares, holder},
     peer_addr::PeerAddr,
     replication::{ReplicationIo, SessionReplication},
-    response_body::Reply,
+    response_body::ResponseStream,
     session::{HttpSession, SharedSession},
-    store::{self, Shared},
+    store::{self, Store},
 };
 use crate::{
     event_loop::{
@@ -52,7 +52,7 @@ pub struct HttpServer<R: Runtime>(Arc<Inner<R>>);
 
 /// Closes when it is dropped.
 struct Inner<R: Runtime> {
-    house: Arc<Sessions>,
+    sessions: Arc<Sessions>,
     service: Service,
     options: Options,
     random: Random,
@@ -81,7 +81,7 @@ impl<R: Runtime> HttpServer<R> {
     /// Puts a service behind an endpoint. `options` say how each of its sessions is run; what is `shared`, if anything, is
     /// where its sessions are known beside here.
     #[must_use]
-    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Shared>) -> Self {
+    pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Store>) -> Self {
         let share = shared.map(|shared| {
             let (share, writing) = SessionReplication::new(shared, &endpoint.limits);
             // It ends when nobody sends any more, and has written down then what was sent.
@@ -93,9 +93,9 @@ impl<R: Runtime> HttpServer<R> {
         if share.is_some() {
             door.share();
         }
-        let house = Sessions { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
+        let sessions = Sessions { door: Mutex::new(door), rooms: Watch::default(), epoch: Instant::now() };
         Self(Arc::new(Inner {
-            house: Arc::new(house),
+            sessions: Arc::new(sessions),
             service: service.clone(),
             options: options.clone(),
             random: Random::default(),
@@ -110,11 +110,11 @@ impl<R: Runtime> HttpServer<R> {
     /// # Errors
     /// The answer, if it is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<Intake, Box<Answer>> {
-        let house = &self.0.house;
-        if house.rooms.look(|rooms| rooms.closing) {
+        let sessions = &self.0.sessions;
+        if sessions.rooms.look(|rooms| rooms.closing) {
             return Err(unavailable());
         }
-        lock(&house.door).begin(head, caller)
+        lock(&sessions.door).begin(head, caller)
     }
 
     /// Looks for the session of a request where it may be if it is not here, and has it go on here. To be called before the
@@ -137,7 +137,7 @@ impl<R: Runtime> HttpServer<R> {
         &self,
         mut request: Request,
         peer: Option<PeerAddr>,
-    ) -> Result<(http::response::Parts, Reply), Box<Answer>> {
+    ) -> Result<(http::response::Parts, ResponseStream), Box<Answer>> {
         let mut reply = self.bring(&mut request, peer, self.0.share.is_none())?;
         // What is said in it was handed on.
         request.drop_body();
@@ -159,25 +159,30 @@ impl<R: Runtime> HttpServer<R> {
     ///
     /// # Errors
     /// The answer, if it is refused.
-    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<Reply, Box<Answer>> {
+    pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<Answer>> {
         let mut reply = self.bring(&mut request, peer, false)?;
         reply.leave();
         Ok(reply)
     }
 
     /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
-    fn bring(&self, request: &mut Request, peer: Option<PeerAddr>, at_once: bool) -> Result<Reply, Box<Answer>> {
+    fn bring(
+        &self,
+        request: &mut Request,
+        peer: Option<PeerAddr>,
+        at_once: bool,
+    ) -> Result<ResponseStream, Box<Answer>> {
         let front = &*self.0;
         let holder = holder(request.principal(), peer);
         // Answers, cancellations and the like come in whatever their client holds.
         if request.id().is_some() && !front.shares.unread.has_room(&holder, 1) {
             return Err(busy());
         }
-        let (house, now) = (&front.house, front.house.now());
+        let (sessions, now) = (&front.sessions, front.sessions.now());
         let random = if request.begins() { front.random.bytes().map_err(|_| unavailable())? } else { [0; 24] };
         let mut is_new = false;
         let (room, given_up) = {
-            let mut door = lock(&house.door);
+            let mut door = lock(&sessions.door);
             let room = door.route(now, request, random, |session| {
                 is_new = true;
                 front.room(session, &holder)
@@ -194,21 +199,21 @@ impl<R: Runtime> HttpServer<R> {
     /// Begins to end every session, and does not wait: nothing new is begun, and what was promised may still be answered
     /// for a while.
     pub fn begin_close(&self) {
-        self.0.house.close();
+        self.0.sessions.close();
     }
 
     /// Waits until it has been closed and all that belongs to it is gone, which takes a bounded time however clients behave.
     pub fn wait(&self) -> Later<()> {
-        let house = self.0.house.clone();
+        let sessions = self.0.sessions.clone();
         Later::new(async move {
-            house.rooms.until(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
+            sessions.rooms.until(|rooms| (rooms.closing && rooms.all.is_empty()).then_some(())).await;
         })
     }
 
     /// How many sessions there are.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        lock(&self.0.house.door).len()
+        lock(&self.0.sessions.door).len()
     }
 }
 
@@ -216,7 +221,7 @@ impl<R: Runtime> Inner<R> {
     fn room(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
         self.share.iter().for_each(|share| share.watch(&mut session, holder));
         let visit = HttpSession::new(session, Held::new(self.shares.clone(), holder.clone()));
-        SharedConnection::since(self.house.epoch, visit, &self.options)
+        SharedConnection::since(self.sessions.epoch, visit, &self.options)
     }
 
     /// Ends a session that could not be written down when it was begun: its client gets no answer that names it.
@@ -225,7 +230,7 @@ impl<R: Runtime> Inner<R> {
         let begun = state.binding.settled.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
-        let forgotten = lock(&self.house.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
+        let forgotten = lock(&self.sessions.door).forget_if(&id, |it| Arc::ptr_eq(it, room));
         forgotten.inspect(|room| room.run(|visit, now| visit.session.close(now)));
     }
 
@@ -236,17 +241,17 @@ impl<R: Runtime> Inner<R> {
         id: &SessionId,
         (intake, peer): (&Intake, Option<PeerAddr>),
     ) -> Result<(), Box<Answer>> {
-        let (house, principal) = (&*self.house, intake.principal());
+        let (sessions, principal) = (&*self.sessions, intake.principal());
         let found = share.store.sessions.find(id.as_str(), share.life).await.map_err(|_| unavailable())?;
         let Some(fields) = found else {
             // If it was here, it was ended elsewhere.
-            let ended = lock(&house.door).forget(id);
+            let ended = lock(&sessions.door).forget(id);
             ended.inspect(|room| room.run(|visit, now| visit.session.close(now)));
             return Err(intake.lost());
         };
         let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
         let Some((_, standing)) = known else { return Err(intake.lost()) };
-        let here = lock(&house.door).find(id, principal.map(|it| &**it));
+        let here = lock(&sessions.door).find(id, principal.map(|it| &**it));
         if let Some(room) = here {
             let goes_on = room.run(|visit, now| {
                 visit.catch_up(now, &standing);
@@ -256,14 +261,14 @@ impl<R: Runtime> Inner<R> {
                 return Ok(());
             }
             // It has ended here alone, for lack of use: it begins anew, as one that has come from elsewhere.
-            lock(&house.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
+            lock(&sessions.door).forget_if(id, |it| Arc::ptr_eq(it, &room));
         }
         let part = share.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
         let holder = holder(principal, peer);
         let make = |session| self.room(session, &holder);
         let (adopted, given_up) = {
-            let mut door = lock(&house.door);
-            let adopted = door.adopt(house.now(), (id, part), principal, &standing, make);
+            let mut door = lock(&sessions.door);
+            let adopted = door.adopt(sessions.now(), (id, part), principal, &standing, make);
             (adopted, given_up(&mut door))
         };
         give_up(given_up);
@@ -288,7 +293,7 @@ impl<R: Runtime> Inner<R> {
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
-    ) -> Result<Reply, Box<Answer>> {
+    ) -> Result<ResponseStream, Box<Answer>> {
         let event_loop = self.event_loop(&room);
         let mut state = lock(&room.state);
         let opened = state.binding.session.open(now, request);
@@ -298,7 +303,7 @@ impl<R: Runtime> Inner<R> {
             exchange
         });
         self.run(event_loop, &room);
-        Ok(Reply::new(room, opened?, at_once))
+        Ok(ResponseStream::new(room, opened?, at_once))
     }
 
     /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
@@ -309,7 +314,7 @@ impl<R: Runtime> Inner<R> {
         now: Timestamp,
         request: &mut Request,
         at_once: bool,
-    ) -> Result<Reply, Box<Answer>> {
+    ) -> Result<ResponseStream, Box<Answer>> {
         let mut state = lock(&room.state);
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
@@ -325,14 +330,14 @@ impl<R: Runtime> Inner<R> {
                 state.dispatching = true;
                 state.inline_dispatchers += 1;
                 drop(state);
-                let reply = Reply::new(room.clone(), exchange, at_once).of_visitor();
+                let reply = ResponseStream::new(room.clone(), exchange, at_once).of_visitor();
                 Dispatcher::new(room, application).dispatch_inline(&self.runtime, event);
                 Ok(reply)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
                 room.wake_interested(state);
-                Ok(Reply::new(room, exchange, at_once))
+                Ok(ResponseStream::new(room, exchange, at_once))
             }
         }
     }
@@ -342,7 +347,7 @@ impl<R: Runtime> Inner<R> {
         let id = lock(&room.state).binding.session.id().cloned();
         let others = ReplicationIo::new(self.share.as_ref(), id.as_ref(), room.now());
         let known = id.map(|id| (id, Arc::downgrade(room)));
-        let place = SessionGuard { house: self.house.clone(), known, number: None };
+        let place = SessionGuard { sessions: self.sessions.clone(), known, number: None };
         let mut stay = Box::pin(stay(event_loop, others));
         if stay.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             let place = place.taken(room);
@@ -405,7 +410,7 @@ impl Sessions {
 
 /// The place of a session in its house, which it gives up when it is over.
 struct SessionGuard {
-    house: Arc<Sessions>,
+    sessions: Arc<Sessions>,
     /// By which name it is known there, and which it is.
     known: Option<(SessionId, Weak<SharedSession>)>,
     number: Option<u64>,
@@ -413,7 +418,7 @@ struct SessionGuard {
 
 impl SessionGuard {
     fn taken(mut self, room: &Arc<SharedSession>) -> Self {
-        let closing = self.house.rooms.change(|rooms| {
+        let closing = self.sessions.rooms.change(|rooms| {
             rooms.next += 1;
             rooms.all.insert(rooms.next, Arc::downgrade(room));
             self.number = Some(rooms.next);
@@ -430,11 +435,11 @@ impl SessionGuard {
 impl Drop for SessionGuard {
     fn drop(&mut self) {
         let forgotten = self.known.as_ref().and_then(|(id, room)| {
-            lock(&self.house.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
+            lock(&self.sessions.door).forget_if(id, |it| std::ptr::eq(Arc::as_ptr(it), room.as_ptr()))
         });
         drop(forgotten);
         if let Some(number) = self.number {
-            self.house.rooms.change(|rooms| rooms.all.remove(&number));
+            self.sessions.rooms.change(|rooms| rooms.all.remove(&number));
         }
     }
 }
@@ -480,7 +485,7 @@ fn refusal(status: StatusCode, why: &str) -> Box<Answer> {
 
 impl<R: Runtime> Drop for Inner<R> {
     fn drop(&mut self) {
-        self.house.close();
+        self.sessions.close();
     }
 }
 
@@ -492,7 +497,7 @@ impl<R: Runtime> Clone for HttpServer<R> {
 
 impl<R: Runtime> fmt::Debug for HttpServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (sessions, running) = (self.sessions(), self.0.house.rooms.look(|rooms| rooms.all.len()));
+        let (sessions, running) = (self.sessions(), self.0.sessions.rooms.look(|rooms| rooms.all.len()));
         f.debug_struct("Web").field("sessions", &sessions).field("running", &running).finish_non_exhaustive()
     }
 }

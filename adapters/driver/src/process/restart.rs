@@ -10,7 +10,7 @@ use mcp_proto::connection::Backoff;
 /// How often a server that has ended is started again, and how soon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Restart {
+pub struct RestartPolicy {
     /// Pauses before a start: none before the first one, and longer ones as long as it does not help. Default a quarter
     /// of a second, up to 8 seconds.
     pub backoff: Backoff,
@@ -20,7 +20,7 @@ pub struct Restart {
     pub window: Duration,
 }
 
-impl Default for Restart {
+impl Default for RestartPolicy {
     fn default() -> Self {
         Self { backoff: Backoff::default(), budget: 5, window: Duration::from_secs(300) }
     }
@@ -29,7 +29,7 @@ impl Default for Restart {
 /// The starts of one server so far.
 #[derive(Clone, Debug, Default)]
 pub struct RestartState {
-    policy: Restart,
+    policy: RestartPolicy,
     /// When it was started again, as far as that counts.
     starts: VecDeque<Instant>,
 }
@@ -37,13 +37,13 @@ pub struct RestartState {
 impl RestartState {
     /// None so far.
     #[must_use]
-    pub const fn new(policy: Restart) -> Self {
+    pub const fn new(policy: RestartPolicy) -> Self {
         Self { policy, starts: VecDeque::new() }
     }
 
     /// The server has ended, or could not be started: when to start it again. `None` if that is given up, for now.
     pub fn next(&mut self, now: Instant) -> Option<Instant> {
-        let Restart { backoff, budget, window } = self.policy;
+        let RestartPolicy { backoff, budget, window } = self.policy;
         while self.starts.front().is_some_and(|start| now.saturating_duration_since(*start) > window) {
             self.starts.pop_front();
         }
@@ -64,8 +64,11 @@ mod tests {
     #[test]
     fn pauses_grow_until_the_budget_is_spent() {
         let ms = Duration::from_millis;
-        let policy =
-            Restart { backoff: Backoff { first: ms(100), most: ms(300) }, budget: 4, window: Duration::from_secs(10) };
+        let policy = RestartPolicy {
+            backoff: Backoff { first: ms(100), most: ms(300) },
+            budget: 4,
+            window: Duration::from_secs(10),
+        };
         let mut restarts = RestartState::new(policy);
         let mut now = Instant::now();
         for pause in [ms(0), ms(100), ms(200), ms(300)] {

@@ -9,7 +9,7 @@ use super::job::{Job, Order, Run};
 /// What a job weighs beside the text that it keeps.
 const JOB: usize = 256;
 
-/// What the job of an event weighs in the [backlog](JobLimits::backlog).
+/// What the job of an event weighs in the [backlog](JobLimits::max_notification_bytes).
 #[must_use]
 pub fn job_cost(event: &Event<'_>) -> usize {
     match event {
@@ -28,14 +28,14 @@ pub struct JobLimits {
     /// Futures that run at the same time on a runtime; at least one. Default 1,024.
     pub async_handlers: usize,
     /// Requests that wait for a handler. Default 16,384.
-    pub waiting: usize,
+    pub max_queued_requests: usize,
     /// Bytes of notifications that wait for their handlers. Default 16 MiB.
-    pub backlog: usize,
+    pub max_notification_bytes: usize,
 }
 
 impl Default for JobLimits {
     fn default() -> Self {
-        Self { handlers: 32, async_handlers: 1024, waiting: 16_384, backlog: 16 << 20 }
+        Self { handlers: 32, async_handlers: 1024, max_queued_requests: 16_384, max_notification_bytes: 16 << 20 }
     }
 }
 
@@ -125,8 +125,8 @@ impl JobQueue {
     /// The job, if there is no place for it: too many requests wait, or it weighs something, and those that wait weigh
     /// too much already. Dropping it, outside of any lock, answers a request.
     pub fn push(&mut self, job: Job, weight: usize) -> Result<(), Job> {
-        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.backlog;
-        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.limits.waiting;
+        let fits = weight == 0 || self.load == 0 || self.load + weight <= self.limits.max_notification_bytes;
+        let has_place = job.order() == Order::InSequence || self.concurrent_waiting() < self.limits.max_queued_requests;
         if !fits || !has_place {
             return Err(job);
         }
@@ -348,7 +348,8 @@ mod tests {
     #[test]
     fn what_is_too_much_is_handed_back() {
         let begun = Begun::default();
-        let mut jobs = JobQueue::new(JobLimits { waiting: 3, backlog: 1000, ..limits(1, 1) });
+        let mut jobs =
+            JobQueue::new(JobLimits { max_queued_requests: 3, max_notification_bytes: 1000, ..limits(1, 1) });
         for number in 0..3 {
             jobs.push(future(&begun, Order::Concurrent, number), 0).expect("there is room");
         }

@@ -4,17 +4,17 @@ use std::{io, pin::Pin, sync::Arc, time::Duration};
 
 use mcp_driver::{
     Holder,
-    http::{Bounds, Events, Fields, Sessions, StoreLimits, StoreUsage},
+    http::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
 use mcp_tokio::http::{MemoryStore, RedisStore};
 use tokio::time::timeout;
 
 use crate::LONG;
 
-const BOUNDS: Bounds = Bounds { most: 1024, bytes: 1 << 20, time: LONG };
+const BOUNDS: Retention = Retention { most: 1024, bytes: 1 << 20, time: LONG };
 
 /// A store of either kind.
-pub(crate) trait Store: Sessions + Events {
+pub(crate) trait Store: SessionStore + EventStore {
     fn used(&self) -> Pin<Box<dyn Future<Output = StoreUsage> + '_>>;
 }
 
@@ -61,8 +61,8 @@ fn principal(id: &str) -> Holder {
 }
 
 /// Fields of so many bytes.
-fn fields(bytes: usize) -> Fields {
-    Fields::from([("client".to_owned(), "x".repeat(bytes - "client".len()))])
+fn fields(bytes: usize) -> SessionRecord {
+    SessionRecord::from([("client".to_owned(), "x".repeat(bytes - "client".len()))])
 }
 
 async fn begin(store: &Arc<dyn Store>, id: &str, holder: &Holder) {
@@ -103,7 +103,7 @@ async fn messages_of_a_session(make: Make<'_>) {
     keep(&store, "a", 301, 3 << 20).await.expect("there is room");
     assert_eq!((kept(&store, "a", 1..=300).await, kept(&store, "a", 301..=301).await), (0, 3 << 20));
     // Messages, and ends of streams, are bounded in number.
-    let few = Bounds { most: 4, ..BOUNDS };
+    let few = Retention { most: 4, ..BOUNDS };
     for stream in 400..=420 {
         store.keep("a", stream, 1, b"x".to_vec(), few).await.expect("there is room");
         store.done("a", stream, 1, few).await.expect("there is room");
@@ -199,7 +199,7 @@ async fn fields_of_a_session(make: Make<'_>) {
     let refused = store.begin("b", &me, fields(most + 1), LONG).await.expect_err("it is too large");
     assert_eq!((refused.kind(), store.used().await.sessions), (io::ErrorKind::FileTooLarge, 1));
     // Also if it grows.
-    let grown = Fields::from([("level".to_owned(), "debug".to_owned())]);
+    let grown = SessionRecord::from([("level".to_owned(), "debug".to_owned())]);
     let refused = store.change("a", grown.clone()).await.expect_err("it is too large");
     assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
     store.begin("c", &principal("you"), fields(100), LONG).await.expect("there is room");
@@ -255,7 +255,7 @@ async fn no_session_gives_way_to_a_message(make: Make<'_>) {
 async fn messages_in_time(make: Make<'_>) {
     let store = make(StoreLimits::default());
     begin(&store, "a", &principal("me")).await;
-    let brief = Bounds { time: Duration::from_millis(1), ..BOUNDS };
+    let brief = Retention { time: Duration::from_millis(1), ..BOUNDS };
     store.keep("a", 1, 1, b"x".to_vec(), brief).await.expect("there is room");
     keep(&store, "a", 2, 1).await.expect("there is room");
     // Nothing else is kept meanwhile.
@@ -271,7 +271,7 @@ async fn messages_in_time(make: Make<'_>) {
 async fn missing_messages(make: Make<'_>) {
     let store = make(StoreLimits::default());
     begin(&store, "a", &principal("me")).await;
-    let three = Bounds { most: 3, ..BOUNDS };
+    let three = Retention { most: 3, ..BOUNDS };
     for seq in 1..=4 {
         store.keep("a", 1, seq, vec![b'x'], three).await.expect("there is room");
     }
@@ -315,7 +315,7 @@ async fn expired(make: Make<'_>) {
         begin(&store, "d", &principal("me")).await;
     }
     assert_eq!(store.used().await.bytes, StoreLimits::SESSION + 100);
-    let brief = Bounds { time: short, ..BOUNDS };
+    let brief = Retention { time: short, ..BOUNDS };
     for stream in 1..=9 {
         store.keep("d", stream, 1, vec![b'x'; 1000], brief).await.expect("there is room");
     }

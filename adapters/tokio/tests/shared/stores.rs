@@ -8,7 +8,7 @@ use std::{
 
 use mcp_driver::{
     Holder,
-    http::{Bounds, Events, Fields, Passage, Sessions},
+    http::{EventStore, Passage, Retention, SessionRecord, SessionStore},
 };
 use mcp_service::Later;
 use mcp_tokio::http::MemoryStore;
@@ -27,16 +27,16 @@ impl Moody {
     }
 }
 
-impl Sessions for Moody {
-    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+impl SessionStore for Moody {
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
         self.store.begin(id, holder, fields, life)
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
         self.store.find(id, life)
     }
 
-    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
         let (store, id, before) = (self.store.clone(), id.to_owned(), self.before.lock().expect("no panic").take());
         Later::new(async move {
             if let Some(before) = before {
@@ -62,16 +62,16 @@ pub(super) fn broken<T>() -> Later<io::Result<T>> {
     Later::ready(Err(io::ErrorKind::ConnectionRefused.into()))
 }
 
-impl Sessions for Broken {
-    fn begin(&self, _: &str, _: &Holder, _: Fields, _: Duration) -> Later<io::Result<()>> {
+impl SessionStore for Broken {
+    fn begin(&self, _: &str, _: &Holder, _: SessionRecord, _: Duration) -> Later<io::Result<()>> {
         broken()
     }
 
-    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<Fields>>> {
+    fn find(&self, _: &str, _: Duration) -> Later<io::Result<Option<SessionRecord>>> {
         broken()
     }
 
-    fn change(&self, _: &str, _: Fields) -> Later<io::Result<()>> {
+    fn change(&self, _: &str, _: SessionRecord) -> Later<io::Result<()>> {
         broken()
     }
 
@@ -84,12 +84,12 @@ impl Sessions for Broken {
     }
 }
 
-impl Events for Broken {
-    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Bounds) -> Later<io::Result<()>> {
+impl EventStore for Broken {
+    fn keep(&self, _: &str, _: u64, _: u64, _: Vec<u8>, _: Retention) -> Later<io::Result<()>> {
         broken()
     }
 
-    fn done(&self, _: &str, _: u64, _: u64, _: Bounds) -> Later<io::Result<()>> {
+    fn done(&self, _: &str, _: u64, _: u64, _: Retention) -> Later<io::Result<()>> {
         broken()
     }
 

@@ -14,7 +14,7 @@ use crate::http::net::tls::{self, Tls};
 use crate::http::net::{
     error::error_chain,
     happy_eyeballs::happy_eyeballs,
-    net_runtime::Net,
+    net_runtime::NetRuntime,
     pool::{Origin, PooledConnection},
     proxy::Proxy,
 };
@@ -41,7 +41,7 @@ impl ConnectPath {
     }
 
     /// A new connection to a server.
-    pub(super) async fn open<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+    pub(super) async fn open<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let opened = match timeout(runtime, CONNECT, self.reach(runtime, origin)).await {
             Some(opened) => opened,
             None => Err("it takes too long".to_owned()),
@@ -49,7 +49,7 @@ impl ConnectPath {
         opened.map_err(|why| format!("cannot connect to {}:{}: {why}", origin.host, origin.port))
     }
 
-    async fn reach<N: Net>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+    async fn reach<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let (host, port) = self.proxy.as_ref().map_or((&origin.host, origin.port), |it| (&it.host, it.port));
         let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match &self.proxy {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
@@ -63,7 +63,7 @@ impl ConnectPath {
     }
 
     #[cfg(feature = "tls")]
-    async fn secure<N: Net>(
+    async fn secure<N: NetRuntime>(
         &self,
         runtime: &N,
         origin: &Origin,
@@ -82,13 +82,13 @@ impl ConnectPath {
 
     #[cfg(not(feature = "tls"))]
     #[expect(clippy::unused_async, reason = "with the feature `tls` it takes a while")]
-    async fn secure<N: Net>(&self, _: &N, _: &Origin, _: impl Read + Write) -> Result<PooledConnection, String> {
+    async fn secure<N: NetRuntime>(&self, _: &N, _: &Origin, _: impl Read + Write) -> Result<PooledConnection, String> {
         Err("there is no encryption without the feature `tls`".to_owned())
     }
 }
 
 /// Speaks HTTP/1.1 over a connection.
-async fn line<N: Net>(
+async fn line<N: NetRuntime>(
     runtime: &N,
     origin: &Origin,
     stream: impl Read + Write + Send + Unpin + 'static,

@@ -4,11 +4,11 @@ use std::{fmt, io, marker::PhantomData, sync::Arc};
 
 use mcp_proto::http::client::Options as Address;
 
-use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::Net, proxy::Proxy};
+use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::NetRuntime, proxy::Proxy};
 use crate::{
     client::Client,
     error::Error,
-    http::client::{AuthProvider, Requests, seed},
+    http::client::{AuthProvider, HttpClient, seed},
     options::Options,
 };
 use mcp_service::Host;
@@ -17,13 +17,13 @@ use mcp_service::Host;
 pub struct Connector<N> {
     address: Address,
     options: Options,
-    requests: Option<Arc<dyn Requests>>,
+    requests: Option<Arc<dyn HttpClient>>,
     credentials: Option<Arc<dyn AuthProvider>>,
     route: ConnectPath,
     net: PhantomData<fn() -> N>,
 }
 
-impl<N: Net> Connector<N> {
+impl<N: NetRuntime> Connector<N> {
     /// The way to a server at an address such as `http://localhost:8000/mcp`.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl<N: Net> Connector<N> {
     /// Who makes the requests, instead of hyper: another library, something in memory. Proxies and
     /// certificates are its own affair then.
     #[must_use]
-    pub fn requests(mut self, requests: impl Requests) -> Self {
+    pub fn requests(mut self, requests: impl HttpClient) -> Self {
         self.requests = Some(Arc::new(requests));
         self
     }

@@ -10,19 +10,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::http::net::net_runtime::Net;
+use crate::http::net::net_runtime::NetRuntime;
 use crate::runtime::{Timer, unblock};
 
 /// How long a connection may take before the next address is tried beside it (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Connects to whichever address of a host answers first.
-pub(super) async fn happy_eyeballs<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
+pub(super) async fn happy_eyeballs<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
     race(runtime, addresses(runtime, host, port).await?).await
 }
 
 /// The addresses of a host, the two families taking turns (RFC 8305, section 4).
-async fn addresses<N: Net>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
+async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok([SocketAddr::new(address, port)].into());
@@ -42,7 +42,7 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
 
 /// Tries one address after the other, each with a head start before the next. The first connection wins; of errors the last
 /// is told.
-async fn race<N: Net>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
+async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
     let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();
     let mut failed = None;
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    impl Net for Flight {
+    impl NetRuntime for Flight {
         type Stream = Silent;
         type Socket = TcpListener;
         type Client = Nobody;

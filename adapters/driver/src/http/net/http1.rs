@@ -13,13 +13,13 @@ use http_body::Body as _;
 use crate::http::net::{
     connect::ConnectPath,
     error::error_chain,
-    net_runtime::Net,
+    net_runtime::NetRuntime,
     pool::{Origin, Pool, PooledConnection},
     proxy::Proxy,
 };
 use crate::http::{
     body::Body,
-    client::{Requests, Response},
+    client::{HttpClient, ResponseHandler},
 };
 
 /// hyper: each request on a connection that was used before, or on a new one.
@@ -29,14 +29,18 @@ pub(super) struct Http1<N> {
     net: PhantomData<fn() -> N>,
 }
 
-impl<N: Net> Http1<N> {
+impl<N: NetRuntime> Http1<N> {
     pub(super) fn new(route: ConnectPath) -> Self {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 }
 
-impl<N: Net> Requests for Http1<N> {
-    fn make(&self, request: Request<Arc<[u8]>>, mut response: Response) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+impl<N: NetRuntime> HttpClient for Http1<N> {
+    fn make(
+        &self,
+        request: Request<Arc<[u8]>>,
+        mut response: ResponseHandler,
+    ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let (route, pool) = (self.route.clone(), self.pool.clone());
         Box::pin(async move {
             match exchange::<N>(&route, &pool, request.map(Body::shared), &mut response).await {
@@ -48,11 +52,11 @@ impl<N: Net> Requests for Http1<N> {
 }
 
 /// Makes a request, and tells what comes of it except for the end.
-async fn exchange<N: Net>(
+async fn exchange<N: NetRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
     mut request: Request<Body>,
-    response: &mut Response,
+    response: &mut ResponseHandler,
 ) -> Result<(), String> {
     let runtime = N::current().map_err(|error| error.to_string())?;
     let origin = Origin::of(request.uri());
@@ -86,7 +90,7 @@ async fn exchange<N: Net>(
 }
 
 /// Keeps a connection for the next request, which may well come of the end of this one.
-fn keep<N: Net>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
+fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut line: PooledConnection) {
     if line.sender.is_ready() {
         return pool.keep(line);
     }

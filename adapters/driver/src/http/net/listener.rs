@@ -15,12 +15,12 @@ use mcp_proto::http::{
     server::{Options as Endpoints, Paths},
 };
 
-use crate::http::net::net_runtime::Net;
+use crate::http::net::net_runtime::NetRuntime;
 #[cfg(feature = "tls")]
 use crate::http::net::tls::Tls;
 use crate::{
     error::Error,
-    http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Shared, write_timeout::WriteTimeout},
+    http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
     limits::quota::{Permit, Quota},
     options::Options,
     runtime::{select_biased, sleep, timeout, unblock},
@@ -36,7 +36,7 @@ use mcp_service::driver_api::Holder;
 const STDERR_GRACE: Duration = Duration::from_secs(1);
 
 /// Listens on a TCP address, and serves whoever comes over HTTP/1.1. Encryption is mostly for a proxy in front.
-pub struct Listener<N: Net> {
+pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
     address: SocketAddr,
     stopped: Arc<Watch<bool>>,
@@ -45,12 +45,12 @@ pub struct Listener<N: Net> {
     write: Duration,
     endpoint: Endpoints,
     options: Options,
-    shared: Option<Shared>,
+    shared: Option<Store>,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ServerConfig>>,
 }
 
-impl<N: Net> Listener<N> {
+impl<N: NetRuntime> Listener<N> {
     /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, for whoever comes over the loopback
     /// interface.
     ///
@@ -136,7 +136,7 @@ impl<N: Net> Listener<N> {
     /// Where its sessions are known beside here: with it, any of several processes can answer any request. Default: each
     /// process has sessions of its own.
     #[must_use]
-    pub fn shared(mut self, shared: Shared) -> Self {
+    pub fn shared(mut self, shared: Store) -> Self {
         self.shared = Some(shared);
         self
     }
@@ -238,7 +238,7 @@ impl<N: Net> Listener<N> {
     }
 }
 
-impl<N: Net> fmt::Debug for Listener<N> {
+impl<N: NetRuntime> fmt::Debug for Listener<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Listener").field("address", &self.address).finish_non_exhaustive()
     }
@@ -258,6 +258,9 @@ impl Drop for HangUp {
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.
-pub async fn serve_http<N: Net>(service: &Service, address: impl ToSocketAddrs + Send + 'static) -> Result<(), Error> {
+pub async fn serve_http<N: NetRuntime>(
+    service: &Service,
+    address: impl ToSocketAddrs + Send + 'static,
+) -> Result<(), Error> {
     Listener::<N>::bind(address).await?.serve(service).await
 }

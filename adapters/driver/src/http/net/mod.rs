@@ -14,5 +14,5 @@ mod tls;
 
 pub use connector::Connector;
 pub use listener::{Listener, serve_http};
-pub use net_runtime::Net;
+pub use net_runtime::NetRuntime;
 pub use proxy::Proxy;

@@ -11,7 +11,7 @@ use hyper::rt::{Read, Write};
 use crate::{client::Client, runtime::Runtime};
 
 /// A runtime with sockets of TCP.
-pub trait Net: Runtime {
+pub trait NetRuntime: Runtime {
     /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces, and
     /// somebody waits for each of them.
     type Stream: Read + Write + Send + Unpin + 'static;

@@ -10,7 +10,7 @@ use std::{
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::http::net::net_runtime::Net;
+use crate::http::net::net_runtime::NetRuntime;
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long a connection is kept that nobody uses.
@@ -65,7 +65,7 @@ impl Pool {
 
 impl PooledConnection {
     /// A new connection, run by a task of its own until it ends, or has not been used for long.
-    pub(super) fn new<N: Net>(
+    pub(super) fn new<N: NetRuntime>(
         runtime: &N,
         origin: Origin,
         sender: SendRequest<Body>,

@@ -10,7 +10,7 @@ use hyper::{
 };
 use mcp_proto::codec::encode_base64;
 
-use crate::http::net::{error::error_chain, net_runtime::Net, pool::Origin};
+use crate::http::net::{error::error_chain, net_runtime::NetRuntime, pool::Origin};
 use crate::{error::Error, http::body::Body};
 
 /// A proxy of HTTP: it passes on what is asked of servers without encryption, and connects to those with it (`CONNECT`), where
@@ -53,7 +53,7 @@ impl Proxy {
     }
 
     /// Has the proxy connect to a server.
-    pub(super) async fn tunnel<N: Net>(
+    pub(super) async fn tunnel<N: NetRuntime>(
         &self,
         runtime: &N,
         origin: &Origin,

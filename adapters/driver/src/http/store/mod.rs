@@ -16,24 +16,24 @@ use mcp_service::Later;
 use mcp_service::driver_api::Holder;
 
 /// What is known of a session: names and values, both of them text.
-pub type Fields = BTreeMap<String, String>;
+pub type SessionRecord = BTreeMap<String, String>;
 
 /// Where processes keep what they know of the sessions that they share.
 ///
 /// Who knows the id of a session can use it, so it is a secret here as elsewhere.
-pub trait Sessions: Send + Sync + 'static {
+pub trait SessionStore: Send + Sync + 'static {
     /// Keeps a session that has begun, for this client. The store forgets it after this time without a [look-up](Self::find).
     ///
     /// Fails with [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields, which is answered with
     /// 413, and with [`QuotaExceeded`](io::ErrorKind::QuotaExceeded) if there is no room for it now, which is answered with
     /// 503 as other errors are.
-    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>>;
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>>;
 
     /// What is known of a session, if there is one. From now on it lives for this long.
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>>;
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>>;
 
     /// These fields have changed; others stay. A session that is not there stays away.
-    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>>;
+    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>>;
 
     /// Another process takes part: a number that none has had in this session before, from 1.
     fn enter(&self, id: &str) -> Later<io::Result<u32>>;
@@ -43,13 +43,13 @@ pub trait Sessions: Send + Sync + 'static {
 }
 
 /// Where processes keep what they have sent on the streams of sessions, for clients that come back to another process.
-pub trait Events: Send + Sync + 'static {
+pub trait EventStore: Send + Sync + 'static {
     /// A message was sent on a stream: its number there, which grows by one, and what it says. It is kept `within` bounds, for
     /// which the oldest messages of the session are forgotten.
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Bounds) -> Later<io::Result<()>>;
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>>;
 
     /// Nothing follows on a stream behind the message with this number, which is zero if nothing was sent on it.
-    fn done(&self, id: &str, stream: u64, last: u64, within: Bounds) -> Later<io::Result<()>>;
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>>;
 
     /// What was sent on a stream behind a message. If that is nothing, and the stream is not done, and it is to `wait`, then
     /// only when there is something, or after a while.
@@ -62,7 +62,7 @@ pub trait Events: Send + Sync + 'static {
 
 /// How much is kept of what a session has sent on all of its streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct Retention {
     /// Messages. The end of a stream counts as one.
     pub most: usize,
     /// Bytes of messages. The latest message is kept however large it is, if the store has room for it.
@@ -108,7 +108,7 @@ impl StoreLimits {
     ///
     /// # Errors
     /// [`FileTooLarge`](io::ErrorKind::FileTooLarge) if a session may not have such fields.
-    pub fn weigh(&self, fields: &Fields) -> io::Result<usize> {
+    pub fn weigh(&self, fields: &SessionRecord) -> io::Result<usize> {
         let bytes: usize = fields.iter().map(|(name, value)| name.len() + value.len()).sum();
         let fits = bytes <= self.field_bytes;
         fits.then_some(Self::SESSION + bytes).ok_or_else(|| io::ErrorKind::FileTooLarge.into())
@@ -126,27 +126,27 @@ pub struct StoreUsage {
 
 /// What processes share. It is cheap to clone.
 #[derive(Clone)]
-pub struct Shared {
-    pub(super) sessions: Arc<dyn Sessions>,
-    pub(super) events: Arc<dyn Events>,
+pub struct Store {
+    pub(super) sessions: Arc<dyn SessionStore>,
+    pub(super) events: Arc<dyn EventStore>,
 }
 
-impl Shared {
+impl Store {
     /// Sessions and streams in one place.
     #[must_use]
-    pub fn new<T: Sessions + Events>(store: T) -> Self {
+    pub fn new<T: SessionStore + EventStore>(store: T) -> Self {
         let store = Arc::new(store);
         Self { sessions: store.clone(), events: store }
     }
 
     /// Sessions in one place, and streams in another.
     #[must_use]
-    pub fn apart(sessions: impl Sessions, events: impl Events) -> Self {
+    pub fn from_parts(sessions: impl SessionStore, events: impl EventStore) -> Self {
         Self { sessions: Arc::new(sessions), events: Arc::new(events) }
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").finish_non_exhaustive()
     }
@@ -159,7 +159,7 @@ const READY: &str = "ready";
 const LEVEL: &str = "level";
 
 /// What is known of a session, as fields.
-pub(super) fn fields(principal: Option<&str>, standing: &Standing) -> Fields {
+pub(super) fn fields(principal: Option<&str>, standing: &Standing) -> SessionRecord {
     let Standing { version, client, ready, log_level } = standing;
     let client = At(client, Some(*version)).to_json().map_or_else(|_| String::new(), |client| client.get().to_owned());
     let mut fields = settings(*ready, *log_level);
@@ -170,8 +170,8 @@ pub(super) fn fields(principal: Option<&str>, standing: &Standing) -> Fields {
 }
 
 /// What of it can change.
-pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> Fields {
-    let mut fields = Fields::new();
+pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> SessionRecord {
+    let mut fields = SessionRecord::new();
     if ready {
         fields.insert(READY.to_owned(), "1".to_owned());
     }
@@ -180,7 +180,7 @@ pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> Fields {
 }
 
 /// Who began a session, and how it stands. `None` if the fields do not say.
-pub(super) fn read(fields: &Fields) -> Option<(Option<&str>, Standing)> {
+pub(super) fn read(fields: &SessionRecord) -> Option<(Option<&str>, Standing)> {
     let standing = Standing {
         version: ProtocolVersion::parse(fields.get(VERSION)?)?,
         client: Json::parse(fields.get(CLIENT)?.as_str()).ok()?.decode().ok()?,

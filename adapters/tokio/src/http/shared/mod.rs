@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Durat
 
 use mcp_driver::{
     Holder, Watch,
-    http::{Bounds, Events, Fields, Passage, Sessions, StoreLimits, StoreUsage},
+    http::{EventStore, Passage, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
 use mcp_service::Later;
 use redis::{
@@ -147,7 +147,7 @@ impl RedisStore {
         seq: u64,
         message: &[u8],
         last: u64,
-        within: Bounds,
+        within: Retention,
     ) -> Later<io::Result<()>> {
         let mut step = self.step("keep", id);
         step.add(stream).add(seq).bytes(message).add(last);
@@ -185,7 +185,7 @@ impl Step {
         self
     }
 
-    fn fields(&mut self, fields: &Fields) -> &mut Self {
+    fn fields(&mut self, fields: &SessionRecord) -> &mut Self {
         for (name, value) in fields {
             self.bytes(name.as_bytes()).bytes(value.as_bytes());
         }
@@ -202,8 +202,8 @@ fn name(holder: &Holder) -> String {
     }
 }
 
-impl Sessions for RedisStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+impl SessionStore for RedisStore {
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
         let weight = match self.limits.weigh(&fields) {
             Ok(weight) => weight - StoreLimits::SESSION,
             Err(error) => return Later::ready(Err(error)),
@@ -214,14 +214,14 @@ impl Sessions for RedisStore {
         Later::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
         let mut step = self.step("find", id);
         step.add(millis(life));
-        let found = self.run::<Fields>(step);
+        let found = self.run::<SessionRecord>(step);
         Later::new(async move { Ok(Some(found.await?).filter(|fields| !fields.is_empty())) })
     }
 
-    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
         if fields.is_empty() {
             return Later::ready(Ok(()));
         }
@@ -247,12 +247,12 @@ impl Sessions for RedisStore {
     }
 }
 
-impl Events for RedisStore {
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Bounds) -> Later<io::Result<()>> {
+impl EventStore for RedisStore {
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>> {
         self.add((id, stream), seq, &message, 0, within)
     }
 
-    fn done(&self, id: &str, stream: u64, last: u64, within: Bounds) -> Later<io::Result<()>> {
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>> {
         self.add((id, stream), END, b"", last, within)
     }
 

@@ -11,7 +11,7 @@ use std::{
 use mcp_proto::http::server::Passage;
 
 use self::table::Table;
-use crate::http::store::{Bounds, Events, Fields, Sessions, StoreLimits, StoreUsage};
+use crate::http::store::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage};
 use crate::sync::lock;
 use mcp_service::driver_api::Holder;
 use mcp_service::{Later, driver_api::Queue};
@@ -71,16 +71,16 @@ impl Drop for Follower {
     }
 }
 
-impl Sessions for MemoryStore {
-    fn begin(&self, id: &str, holder: &Holder, fields: Fields, life: Duration) -> Later<io::Result<()>> {
+impl SessionStore for MemoryStore {
+    fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Later<io::Result<()>> {
         Later::ready(self.with(|table, now| table.begin(now, id, holder, fields, life)))
     }
 
-    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<Fields>>> {
+    fn find(&self, id: &str, life: Duration) -> Later<io::Result<Option<SessionRecord>>> {
         Later::ready(Ok(self.with(|table, now| table.find(now, id, life))))
     }
 
-    fn change(&self, id: &str, fields: Fields) -> Later<io::Result<()>> {
+    fn change(&self, id: &str, fields: SessionRecord) -> Later<io::Result<()>> {
         Later::ready(self.with(|table, now| table.change(now, id, fields)))
     }
 
@@ -95,12 +95,12 @@ impl Sessions for MemoryStore {
     }
 }
 
-impl Events for MemoryStore {
-    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Bounds) -> Later<io::Result<()>> {
+impl EventStore for MemoryStore {
+    fn keep(&self, id: &str, stream: u64, seq: u64, message: Vec<u8>, within: Retention) -> Later<io::Result<()>> {
         Later::ready(self.with(|table, now| table.keep(now, id, (stream, seq), Some(message), within)))
     }
 
-    fn done(&self, id: &str, stream: u64, last: u64, within: Bounds) -> Later<io::Result<()>> {
+    fn done(&self, id: &str, stream: u64, last: u64, within: Retention) -> Later<io::Result<()>> {
         Later::ready(self.with(|table, now| table.keep(now, id, (stream, last), None, within)))
     }
 

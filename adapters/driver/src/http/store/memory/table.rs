@@ -9,7 +9,7 @@ use std::{
 
 use mcp_proto::http::server::Passage;
 
-use crate::http::store::{Bounds, Fields, StoreLimits, StoreUsage};
+use crate::http::store::{Retention, SessionRecord, StoreLimits, StoreUsage};
 use mcp_service::driver_api::Holder;
 use mcp_service::driver_api::Queue;
 
@@ -56,7 +56,7 @@ struct Held {
 
 #[derive(Debug)]
 struct Entry {
-    fields: Fields,
+    fields: SessionRecord,
     holder: Holder,
     until: Instant,
     parts: u32,
@@ -158,7 +158,7 @@ impl Table {
         now: Instant,
         id: &str,
         holder: &Holder,
-        fields: Fields,
+        fields: SessionRecord,
         life: Duration,
     ) -> io::Result<()> {
         let weight = self.limits.weigh(&fields)?;
@@ -189,7 +189,7 @@ impl Table {
     }
 
     /// Finds a session that is used.
-    pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<Fields> {
+    pub(super) fn find(&mut self, now: Instant, id: &str, life: Duration) -> Option<SessionRecord> {
         self.sweep(now);
         let (id, entry) = self.sessions.get_key_value(id).map(|(id, _)| id.clone()).zip(self.sessions.get_mut(id))?;
         self.turn += 1;
@@ -204,7 +204,7 @@ impl Table {
         Some(entry.fields.clone())
     }
 
-    pub(super) fn change(&mut self, now: Instant, id: &str, fields: Fields) -> io::Result<()> {
+    pub(super) fn change(&mut self, now: Instant, id: &str, fields: SessionRecord) -> io::Result<()> {
         self.sweep(now);
         let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
         let mut changed = entry.fields.clone();
@@ -244,7 +244,7 @@ impl Table {
         id: &str,
         (stream, seq): (u64, u64),
         message: Option<Vec<u8>>,
-        within: Bounds,
+        within: Retention,
     ) -> io::Result<()> {
         self.sweep(now);
         let Some(entry) = self.sessions.get_mut(id) else { return Ok(()) };
