@@ -32,6 +32,6 @@ pub trait NetRuntime: Runtime {
     /// Accepts a connection, and says who is at its other end.
     ///
     /// # Errors
-    /// What the system says. An error that is not [fatal](crate::os::is_fatal) does not end the listener.
+    /// What the system says. An error that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>>;
 }
