@@ -28,7 +28,7 @@ use crate::{
     inbound::{
         answer::Answer,
         context::Context,
-        custom_methods::Custom,
+        custom_methods::{Custom, Dispatch},
         request::{Asked, RequestInfo, params},
         state::{Role, Shared},
     },
@@ -58,6 +58,12 @@ impl State {
         let mut pages = lock(&self.pages);
         let found = pages.iter().position(|page| page == id);
         found.and_then(|at| pages.remove(at)).is_some()
+    }
+}
+
+impl Dispatch for ClientEnd {
+    fn custom(home: &Host) -> &Custom<Self> {
+        &home.0.custom
     }
 }
 
@@ -120,10 +126,6 @@ impl Role for ClientEnd {
                 shared.state.opened(id);
             }
         }
-    }
-
-    fn custom(home: &Host) -> &Custom<Self> {
-        &home.0.custom
     }
 
     fn follow_task(

@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 use serde_core::{Serialize, Serializer, ser::Error as _};
 
-use super::span;
+use super::log;
 
 /// What became of a request.
 pub(crate) type Answer<T> = Result<T, ErrorObject>;
@@ -64,10 +64,10 @@ impl Encode for AnyResult {
 /// Answers a request; `false` if there is no room now. An answer that cannot be sent becomes an error that can.
 pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, answer: &Answer<T>) -> bool {
     let sent = match answer {
-        Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(span::unsent)),
+        Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(log::unsent)),
         Err(error) => match conn.respond_error(key, error) {
             Err(why @ SendError::TooLarge) => {
-                span::unsent(&why);
+                log::unsent(&why);
                 conn.respond_error(key, &ErrorObject::internal("Internal error: the error is larger than the limit"))
             }
             sent => sent,

@@ -9,14 +9,14 @@ use std::{
 
 use mcp_proto::wire::ErrorObject;
 
-use super::{answer::Answer, span};
+use super::{answer::Answer, log};
 use crate::driver_api::deferred::Later;
 
 /// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
 pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
     // As below.
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
-        span::panicked();
+        log::panicked();
         Later::ready(Err(ErrorObject::internal("Internal error")))
     })
 }
@@ -27,7 +27,7 @@ pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> im
     poll_fn(move |cx| {
         let polled = catch_unwind(AssertUnwindSafe(|| f.as_mut().poll(cx)));
         polled.unwrap_or_else(|_| {
-            span::panicked();
+            log::panicked();
             Poll::Ready(Err(ErrorObject::internal("Internal error")))
         })
     })

@@ -120,7 +120,7 @@ impl<E: Role> Context<E> {
 
     fn say_progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) -> Result<(), SendError> {
         if self.work.role.task_id().is_some() {
-            message.inspect(|message| E::said_of_task(self, message));
+            message.inspect(|message| E::said_of_task(&self.shared, &self.link, &self.work, message));
             return Ok(());
         }
         match &self.work.origin {

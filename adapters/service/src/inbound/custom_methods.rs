@@ -41,6 +41,13 @@ pub struct Custom<E: Role> {
     pub(crate) layers: Layers<E>,
 }
 
+/// A role whose applications have handlers and middleware of their own.
+pub trait Dispatch: Role {
+    /// Returns the handlers for what this crate does not know.
+    #[doc(hidden)]
+    fn custom(home: &Self::Home) -> &Custom<Self>;
+}
+
 impl<E: Role> Default for Custom<E> {
     fn default() -> Self {
         Self {

@@ -18,12 +18,14 @@ use super::{
     answer::{Answer, AnyResult, Refusal, respond},
     catch_panic::{caught, guarded},
     context::{Context, NO_LONGER_NEEDED},
+    custom_methods::Dispatch,
     fault::Fault,
     in_flight::Work,
+    log,
     middleware::{Around, outcome},
     request::Asked,
     responder::{Reply, of_any_result},
-    span::{self, Span},
+    span::Span,
     state::{Role, Shared},
 };
 use crate::{
@@ -35,7 +37,7 @@ use crate::{
     outbound::peer::Peer,
 };
 
-impl<E: Role> Shared<E> {
+impl<E: Dispatch> Shared<E> {
     pub(super) fn asked(self: &Arc<Self>, asked: Asked<'_, E>) -> Option<Job> {
         let asked = match E::asked(self, asked) {
             Ok(job) => return job,
@@ -101,13 +103,14 @@ impl<E: Role> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
-        let around = Around::of(self, asked);
+        let around = self.around(asked);
         let reply = Reply::of(self.context(link, self.works.begin(key, meta)), key);
         Job::of(kind, Order::Concurrent, move || reply.earn(around, f))
     }
 
-    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Context<E> {
-        Context::new(self.clone(), link.clone(), work)
+    /// Returns the middleware and the span around the answer to a request.
+    pub(crate) fn around(&self, asked: &Asked<'_, E>) -> Around<E> {
+        Around::of(&E::custom(&self.home).layers, asked)
     }
 
     pub(super) fn told(
@@ -134,7 +137,7 @@ impl<E: Role> Shared<E> {
     }
 
     pub(super) fn fault(self: &Arc<Self>, fault: Fault) -> Option<Job> {
-        span::fault(&fault);
+        log::fault(&fault);
         let critic = E::custom(&self.home).critic.clone()?;
         Some(self.in_sequence(Kind::Sync, move || {
             critic(fault);
@@ -156,6 +159,12 @@ impl<E: Role> Shared<E> {
                 let _ = guarded(pin!(rest)).await;
             }),
         })
+    }
+}
+
+impl<E: Role> Shared<E> {
+    pub(crate) fn context(self: &Arc<Self>, link: &Arc<dyn Link<E>>, work: Arc<Work<E::Work>>) -> Context<E> {
+        Context::new(self.clone(), link.clone(), work)
     }
 
     pub(super) fn cancelled(&self, link: &Arc<dyn Link<E>>, key: ReplyKey, cause: CancelCause<'_>) {

@@ -22,7 +22,7 @@ use super::{
     in_flight::RoleWork,
     request::{Asked, Subject, subject},
     span::Span,
-    state::{Role, Shared},
+    state::Role,
 };
 use crate::{driver_api::deferred::Later, util::lock::lock};
 
@@ -161,8 +161,7 @@ pub(crate) struct Around<E: Role> {
 }
 
 impl<E: Role> Around<E> {
-    pub(crate) fn of(shared: &Shared<E>, asked: &Asked<'_, E>) -> Self {
-        let layers = &E::custom(&shared.home).layers;
+    pub(crate) fn of(layers: &Layers<E>, asked: &Asked<'_, E>) -> Self {
         let middleware = (!layers.is_empty()).then(|| (layers.clone(), Arc::new(subject(asked))));
         Self { middleware, span: Span::of(asked) }
     }

@@ -11,6 +11,7 @@ pub(crate) mod failure;
 pub(crate) mod fault;
 pub mod handler;
 pub(crate) mod in_flight;
+pub(crate) mod log;
 pub(crate) mod middleware;
 pub(crate) mod request;
 pub(crate) mod responder;

@@ -14,7 +14,7 @@ use mcp_proto::{
 };
 use serde_core::de::DeserializeOwned;
 
-use super::{answer::Answer, state::Role};
+use super::answer::Answer;
 use crate::{driver_api::connection_handle::Link, util::text_arguments::excerpt};
 
 /// Reads params, or says what is wrong with them.
@@ -52,7 +52,7 @@ pub(crate) struct Subject {
 }
 
 /// What a request says of itself.
-pub(crate) fn subject<E: Role>(asked: &Asked<'_, E>) -> Subject {
+pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
     let Asked { link, key, method, params } = asked;
     let id = link.look(|conn| conn.request_id(*key).cloned());
     let name = params.as_ref().and_then(|params| match method.known()? {

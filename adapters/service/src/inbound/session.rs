@@ -11,11 +11,12 @@ use std::{
 use mcp_proto::connection::{ClientEnd, CloseReason, Event, Outcome, ServerEnd};
 
 use super::{
+    custom_methods::Dispatch,
     fault::Fault,
     in_flight::Works,
+    log,
     request::Asked,
     session_tasks::TaskStore,
-    span::{self},
     state::{Role, Shared},
 };
 use crate::{
@@ -39,21 +40,6 @@ pub type ClientSession = Session<ClientEnd>;
 pub type ServerSession = Session<ServerEnd>;
 
 impl<E: Role> Session<E> {
-    pub(crate) fn new(home: E::Home, tasks: TaskStore<E::Work>, subscriptions: Subscriptions) -> Self {
-        let tracer = E::custom(&home).tracer.clone();
-        let shared = Arc::new(Shared {
-            home,
-            calls: Arc::new(Calls::listening_to(subscriptions, tracer)),
-            works: Works::default(),
-            tasks,
-            state: E::State::default(),
-            sequenced: AtomicUsize::new(0),
-            seat: AtomicU64::new(0),
-        });
-        E::begun(&shared);
-        Self { shared }
-    }
-
     /// The other end of the connection that this session runs on.
     #[must_use]
     pub fn peer(&self, link: &Arc<dyn Link<E>>) -> Peer<E> {
@@ -76,6 +62,23 @@ impl<E: Role> Session<E> {
     pub(crate) fn shared(&self) -> &Arc<Shared<E>> {
         &self.shared
     }
+}
+
+impl<E: Dispatch> Session<E> {
+    pub(crate) fn new(home: E::Home, tasks: TaskStore<E::Work>, subscriptions: Subscriptions) -> Self {
+        let tracer = E::custom(&home).tracer.clone();
+        let shared = Arc::new(Shared {
+            home,
+            calls: Arc::new(Calls::listening_to(subscriptions, tracer)),
+            works: Works::default(),
+            tasks,
+            state: E::State::default(),
+            sequenced: AtomicUsize::new(0),
+            seat: AtomicU64::new(0),
+        });
+        E::begun(&shared);
+        Self { shared }
+    }
 
     fn take(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job> {
         let shared = &self.shared;
@@ -97,12 +100,12 @@ impl<E: Role> Session<E> {
             Event::PeerError(error) => shared.fault(Fault::Complaint(error)),
             Event::Violation(violation) => shared.fault(Fault::Violation(violation.into_owned())),
             Event::Ready => {
-                span::ready();
+                log::ready();
                 E::ready(shared, link);
                 None
             }
             Event::Closed(reason) => {
-                span::closed(&reason);
+                log::closed(&reason);
                 shared.close();
                 None
             }

@@ -2,19 +2,16 @@
 
 #[cfg(feature = "tracing")]
 mod there {
-    use std::{borrow::Cow, fmt, future::Future};
+    use std::future::Future;
 
-    use mcp_proto::{connection::SendError, protocol::Era};
+    use mcp_proto::protocol::Era;
     use tracing::{Instrument, Level, field::Empty};
 
-    use crate::{
-        inbound::{
-            answer::Answered,
-            fault::Fault,
-            request::{Asked, Subject, subject},
-            state::Role,
-        },
-        util::text_arguments::excerpt,
+    use crate::inbound::{
+        answer::Answered,
+        log::plain,
+        request::{Asked, Subject, subject},
+        state::Role,
     };
 
     /// The span of a request.
@@ -85,79 +82,13 @@ mod there {
             }
         }
     }
-
-    /// A handler has panicked. What it says goes to the panic hook, and to nobody else.
-    pub(crate) fn panicked() {
-        tracing::error!(target: "mcp_service", "a handler has panicked");
-    }
-
-    /// An answer of a handler cannot be sent, and its peer gets an internal error. Why is for the author of the handler.
-    pub(crate) fn unsent(why: &SendError) {
-        let why = excerpt(why);
-        tracing::error!(target: "mcp_service", why = &*plain(&why), "an answer cannot be sent");
-    }
-
-    pub(crate) fn fault(fault: &Fault) {
-        let fault = excerpt(fault);
-        tracing::warn!(target: "mcp_service", fault = &*plain(&fault), "the peer has done something wrong");
-    }
-
-    pub(crate) fn ready() {
-        tracing::debug!(target: "mcp_service", "the connection is ready");
-    }
-
-    pub(crate) fn closed(reason: &dyn fmt::Display) {
-        let reason = excerpt(reason);
-        tracing::debug!(target: "mcp_service", reason = &*plain(&reason), "the connection has ended");
-    }
-
-    /// How much of a text that a peer has chosen is recorded, in bytes.
-    const RECORDED: usize = 400;
-
-    /// A text that a peer has chosen, for a log: whatever prints it as it is prints one line, and nothing that changes how others
-    /// look. It is cut where it is long.
-    fn plain(text: &str) -> Cow<'_, str> {
-        let end = (0..=RECORDED.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
-        let (text, is_cut) = (&text[..end], end < text.len());
-        // What separates lines or paragraphs, and what turns the direction of writing.
-        let is_odd = |c: char| {
-            c.is_control()
-                || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-        };
-        if !is_cut && !text.contains(is_odd) {
-            return Cow::Borrowed(text);
-        }
-        let mut plain = String::new();
-        for c in text.chars() {
-            if is_odd(c) { plain.extend(c.escape_default()) } else { plain.push(c) }
-        }
-        if is_cut {
-            plain.push('…');
-        }
-        Cow::Owned(plain)
-    }
-
-    #[cfg(test)]
-    mod tests {
-        use super::super::there::*;
-
-        #[test]
-        fn no_line_of_a_log_can_be_forged() {
-            assert!(matches!(plain("a \"b\" \\ é"), Cow::Borrowed("a \"b\" \\ é")));
-            assert_eq!(plain("a\nINFO b\r\u{1b}[2J\u{202e}\u{2028}"), "a\\nINFO b\\r\\u{1b}[2J\\u{202e}\\u{2028}");
-            let long = "é".repeat(RECORDED);
-            assert_eq!(plain(&long), format!("{}…", "é".repeat(RECORDED / 2)));
-        }
-    }
 }
 
 #[cfg(not(feature = "tracing"))]
 mod there {
-    use std::{fmt, future::Future};
+    use std::future::Future;
 
-    use mcp_proto::connection::SendError;
-
-    use crate::inbound::{answer::Answered, fault::Fault, request::Asked, state::Role};
+    use crate::inbound::{answer::Answered, request::Asked, state::Role};
 
     #[derive(Debug)]
     pub(crate) struct Span;
@@ -180,16 +111,6 @@ mod there {
         #[allow(clippy::unused_self, reason = "there is nothing to see")]
         pub(crate) fn end(&self, _: bool, _: impl FnOnce() -> Answered) {}
     }
-
-    pub(crate) const fn panicked() {}
-
-    pub(crate) const fn unsent(_: &SendError) {}
-
-    pub(crate) const fn fault(_: &Fault) {}
-
-    pub(crate) const fn ready() {}
-
-    pub(crate) fn closed(_: &dyn fmt::Display) {}
 }
 
-pub(crate) use super::span::there::{Span, closed, fault, panicked, ready, unsent};
+pub(crate) use super::span::there::Span;

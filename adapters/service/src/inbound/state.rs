@@ -18,9 +18,7 @@ use mcp_proto::{
 };
 
 use super::{
-    context::Context,
-    custom_methods::Custom,
-    in_flight::{RoleWork, Works},
+    in_flight::{RoleWork, Work, Works},
     request::{Asked, RequestInfo},
     session_tasks::TaskStore,
 };
@@ -65,13 +63,15 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn refused(_shared: &Shared<Self>, _error: &ErrorObject) {}
 
-    /// The user's handlers for what this crate does not know.
-    #[doc(hidden)]
-    fn custom(home: &Self::Home) -> &Custom<Self>;
-
     /// The handler of a task of the extension says what it is at (2026-07-28).
     #[doc(hidden)]
-    fn said_of_task(_context: &Context<Self>, _message: &str) {}
+    fn said_of_task(
+        _shared: &Arc<Shared<Self>>,
+        _link: &Arc<dyn Link<Self>>,
+        _work: &Work<Self::Work>,
+        _message: &str,
+    ) {
+    }
 
     /// Returns whether a result is one of a tool that has failed, which only servers send.
     #[doc(hidden)]

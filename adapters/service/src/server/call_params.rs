@@ -84,7 +84,7 @@ impl Errand {
         let mut errand = places::take();
         let arguments = places::keep(arguments, &mut errand.0.room);
         let reply = Reply::of(shared.context(link, shared.works.begin(key, meta)), key);
-        errand.0.calling = Some(Calling { tool, arguments, around: Around::of(shared, asked), reply });
+        errand.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
         errand
     }
 

@@ -25,8 +25,8 @@ use crate::{
     driver_api::{connection_handle::Link, job::Job},
     inbound::{
         answer::Answer,
-        context::Context,
-        custom_methods::Custom,
+        custom_methods::{Custom, Dispatch},
+        in_flight::Work,
         request::{Asked, RequestInfo, params},
         state::{Role, Shared},
     },
@@ -115,13 +115,9 @@ impl Role for ServerEnd {
         true
     }
 
-    fn custom(home: &Service) -> &Custom<Self> {
-        &home.0.common.custom
-    }
-
-    fn said_of_task(context: &Context<Self>, message: &str) {
-        let (tasks, Some(task)) = (context.service().tasks(), context.work.role.task.get()) else { return };
-        tasks.say(context.shared.task_time(&context.link), task, message);
+    fn said_of_task(shared: &Arc<Shared<Self>>, link: &Arc<dyn Link<Self>>, work: &Work<ServerWork>, message: &str) {
+        let (tasks, Some(task)) = (shared.home.tasks(), work.role.task.get()) else { return };
+        tasks.say(shared.task_time(link), task, message);
         tasks.tell(task);
     }
 
@@ -162,5 +158,11 @@ impl Role for ServerEnd {
             trace: None,
             principal: None,
         }
+    }
+}
+
+impl Dispatch for ServerEnd {
+    fn custom(home: &Service) -> &Custom<Self> {
+        &home.0.common.custom
     }
 }

@@ -22,13 +22,13 @@ use crate::{
     inbound::{
         answer::{Answer, respond},
         context::Context,
+        custom_methods::Dispatch,
         in_flight::{Origin, Work},
-        middleware::Around,
         request::{Asked, params},
         responder::Reply,
         session_tasks::{Effects, tell},
         span::Span,
-        state::{Role, Shared},
+        state::Shared,
     },
 };
 
@@ -44,7 +44,7 @@ fn json<T: Encode>(result: &T) -> Answer<Json> {
         .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
 }
 
-impl<E: Role> Shared<E> {
+impl<E: Dispatch> Shared<E> {
     /// Answers `tasks/*`.
     pub(crate) fn asked_about_tasks(self: &Arc<Self>, method: Method, asked: &Asked<'_, E>) -> Option<Job> {
         let span = Span::of(asked);
@@ -144,7 +144,7 @@ impl<E: Role> Shared<E> {
         f: impl FnOnce(&Context<E>) -> Later<Answer<T>> + Send + 'static,
     ) -> Job {
         let Asked { link, key, .. } = *asked;
-        let around = Around::of(self, asked);
+        let around = self.around(asked);
         // It begins at once, so that the peer is told before anything else is said of it.
         let weight = asked.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun = self.begin_task(link, Reply::new(self, link, key), meta.clone(), (&task, weight));
@@ -222,7 +222,7 @@ impl<E: Role> Shared<E> {
 }
 
 /// What became of a request that asks for a task.
-enum Begun<E: Role> {
+enum Begun<E: Dispatch> {
     Task(Duty<E>),
     Refused(Reply<E>, ErrorObject),
     /// There was no room to tell the peer.
@@ -230,14 +230,14 @@ enum Begun<E: Role> {
 }
 
 /// The work on a task. The task comes to an end, whatever becomes of whoever works on it.
-struct Duty<E: Role> {
+struct Duty<E: Dispatch> {
     shared: Arc<Shared<E>>,
     link: Arc<dyn Link<E>>,
     work: Arc<Work<E::Work>>,
     owed: bool,
 }
 
-impl<E: Role> Duty<E> {
+impl<E: Dispatch> Duty<E> {
     async fn end<T: Encode>(mut self, answer: Answer<T>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
         let left = self.finish(answer, fault);
@@ -260,7 +260,7 @@ impl<E: Role> Duty<E> {
     }
 }
 
-impl<E: Role> Drop for Duty<E> {
+impl<E: Dispatch> Drop for Duty<E> {
     fn drop(&mut self) {
         if self.owed {
             let error = ErrorObject::internal("The work on this task was given up");

@@ -21,7 +21,6 @@ use crate::{
         answer::Answer,
         context::Context,
         in_flight::{Origin, Work},
-        middleware::Around,
         request::Asked,
         responder::Reply,
         state::{Role, Shared},
@@ -84,7 +83,7 @@ impl Shared<ServerEnd> {
         let rounds = || Rounds::begin(&self.home.0.seal, Method::CallTool, params.as_ref(), asker);
         let rounds = (beginning == Beginning::Later).then(rounds).transpose()?;
         let work = self.works.begin(*key, meta);
-        let around = Around::of(self, asked);
+        let around = self.around(asked);
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (work.info.set(Box::new(info)), work.role.permit.set(Permit { owner, weight }));
         if let Some(rounds) = rounds {
