@@ -29,10 +29,11 @@ pub struct Options {
     /// How long a function waits to begin where [`functions`](Self::functions) run already. Its request is answered with an
     /// error after that. Default 60 seconds.
     pub function_wait: Duration,
-    /// Bytes that wait to be written or for a stream, and of the params of `initialize`, for all sessions of an endpoint of
-    /// HTTP. A client gets a [part](super::Quota). While it holds that, its requests are refused with 503, and a session that
-    /// takes more ends: its answers break off. A quarter of this comes on top for messages that are kept to be sent again. Those
-    /// for which there is no room are not kept. Default 256 MiB.
+    /// Bytes that wait to be written or for a stream, for all sessions of an endpoint of HTTP. A client gets a
+    /// [part](super::Quota). While it holds that, its requests are refused with 503, and a session that takes more ends: its
+    /// answers break off. A quarter of this comes on top for messages that are kept to be sent again: those for which there is no
+    /// room are not kept. Another quarter is for what clients say of themselves in `initialize`: a session for which there is no
+    /// room is refused with 503. What is less than 4 KiB is not counted. Default 256 MiB.
     pub unwritten: usize,
     /// Requests that wait for a handler. What comes on top is answered with an error. Default 16,384, which is what
     /// a connection takes [in all](mcp_proto::connection::Limits::requests).

@@ -122,7 +122,7 @@ fn large_initialize(version: &str) -> Value {
 
 fn described(web: &mut Web) -> usize {
     web.settle();
-    web.last_session().held_bytes()
+    web.last_session().described_bytes()
 }
 
 /// The params of `initialize` are kept as long as the session is, whichever way that was begun.
@@ -154,6 +154,14 @@ fn what_is_kept_of_initialize_is_counted() {
     old.ask(post_to(&endpoint, "2024-11-05"));
     old.read(stream, true);
     within(described(&mut old));
+
+    // A member without a meaning is kept as text, and counts as that however many elements it has.
+    let mut vain = Web::new(full_server());
+    let mut message = initialize("2025-11-25");
+    message["params"]["x"] = json!(vec![0; 50 * KIB]);
+    vain.ask(post("/mcp").body(message.to_string().into_bytes()).expect("a request"));
+    let bytes = described(&mut vain);
+    assert!((100 * KIB..101 * KIB).contains(&bytes), "{bytes}");
 
     let mut small = Web::new(full_server());
     small.begin("2025-11-25");

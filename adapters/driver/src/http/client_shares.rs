@@ -17,11 +17,16 @@ const COUNTED: usize = 4 << 10;
 /// The part of [`Options::unwritten`] that there is on top for messages that are kept to be sent again.
 pub(super) const REPLAY_PART: usize = 4;
 
+/// The part of [`Options::unwritten`] that there is on top for the params of `initialize`.
+pub(super) const DESCRIBED_PART: usize = 4;
+
 /// Capacities of an endpoint, of each of which a client gets a share.
 pub(super) struct Shares {
     pub(super) functions: Arc<Functions>,
-    /// Bytes that wait to be written or for a stream, and of the params of `initialize`.
+    /// Bytes that wait to be written or for a stream.
     pub(super) unread: Arc<Quota>,
+    /// Bytes of the params of `initialize`. A session for which there is no room ends.
+    described: Arc<Quota>,
     /// Bytes that are kept to be sent again. What there is no room for is not kept.
     replay: Arc<Quota>,
 }
@@ -31,8 +36,17 @@ impl Shares {
         Arc::new(Self {
             functions: Functions::new(options.functions, options.function_wait),
             unread: Quota::new(options.unwritten),
+            described: Quota::new(options.unwritten / DESCRIBED_PART),
             replay: Quota::new(options.unwritten / REPLAY_PART),
         })
+    }
+
+    /// Counts what a client says of itself in a session, in place of what was counted before. Returns whether there is room.
+    fn describe(&self, holder: &Holder, counted: &mut u32, bytes: usize) -> bool {
+        let mut taken = *counted as usize * COUNTED;
+        let has_room = self.described.change(holder, &mut taken, bytes / COUNTED * COUNTED);
+        *counted = u32::try_from(taken / COUNTED).unwrap_or(u32::MAX);
+        has_room
     }
 }
 
@@ -51,6 +65,8 @@ pub(super) struct Held {
     holder: Holder,
     unread: usize,
     replay: usize,
+    /// In steps, so that a session takes no more for it.
+    described: u32,
     excess: Excess,
 }
 
@@ -66,7 +82,7 @@ enum Excess {
 
 impl Held {
     pub(super) const fn new(shares: Arc<Shares>, holder: Holder) -> Self {
-        Self { shares, holder, unread: 0, replay: 0, excess: Excess::No }
+        Self { shares, holder, unread: 0, replay: 0, described: 0, excess: Excess::No }
     }
 
     /// Returns the functions of all sessions, and whose those of this session are.
@@ -77,9 +93,10 @@ impl Held {
     /// Counts what the session holds. Ends the session if that is more than its client may hold, and drops messages that are kept
     /// to be sent again if there is no room for them.
     pub(super) fn recount(&mut self, session: &mut Session) {
-        let Self { shares, holder, unread, replay, excess } = self;
+        let Self { shares, holder, unread, replay, described, excess } = self;
         let steps = |bytes: usize| bytes / COUNTED * COUNTED;
-        if !shares.unread.change(holder, unread, steps(session.held_bytes())) {
+        let has_room = shares.describe(holder, described, session.described_bytes());
+        if !shares.unread.change(holder, unread, steps(session.held_bytes())) || !has_room {
             // At once: until its driver has its turn, a handler could add as much as the connection takes.
             session.abort(Timestamp::ZERO, "it holds more than its client may hold");
             shares.unread.change(holder, unread, steps(session.held_bytes()));
@@ -106,8 +123,9 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let Self { shares, holder, unread, replay, .. } = self;
+        let Self { shares, holder, unread, replay, described, .. } = self;
         shares.unread.change(holder, unread, 0);
+        shares.describe(holder, described, 0);
         shares.replay.change(holder, replay, 0);
     }
 }
@@ -129,6 +147,7 @@ mod tests {
     use mcp_service::Service;
 
     const KIB: usize = 1 << 10;
+    const MIB: usize = 1 << 20;
     const NOW: Timestamp = Timestamp::ZERO;
 
     /// An endpoint, and the session that was begun last.
@@ -253,5 +272,46 @@ mod tests {
         assert_eq!(site.shares.unread.taken(), 0);
         drop(sessions);
         assert_eq!(site.shares.replay.taken(), 0);
+    }
+
+    /// Begins a session of a client that says this of itself.
+    fn describe(site: &mut Site, holder: &Holder, more: &Value) -> (Session, Held) {
+        let mut params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}});
+        for (name, value) in more.as_object().expect("members") {
+            params[name] = value.clone();
+        }
+        let (exchange, _) =
+            site.open(None, &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        let mut session = site.begun.take().expect("it was begun");
+        let mut held = Held::new(site.shares.clone(), holder.clone());
+        read(&mut session, exchange);
+        held.recount(&mut session);
+        (session, held)
+    }
+
+    #[test]
+    fn what_clients_say_of_themselves_refuses_nothing_else() {
+        let one = Holder::at([10, 0, 0, 1].into());
+        for holder in [one.clone(), Holder::Unknown] {
+            let mut site = Site::new(MIB);
+            let picture = format!("data:image/png;base64,{}", "A".repeat(20 * KIB));
+            let info = json!({"name": "x", "version": "1", "icons": [{"src": picture}]});
+            let sessions: Vec<_> =
+                (0..30).map(|_| describe(&mut site, &holder, &json!({"clientInfo": info}))).collect();
+            let left = sessions.iter().filter(|(session, _)| !session.is_closed()).count();
+            // 256 KiB, of which an address has seven eighths, in steps of 20 KiB.
+            assert_eq!(left, if holder == one { 11 } else { 12 });
+            for client in [&one, &holder, &Holder::Principal("ada".into())] {
+                assert!(site.shares.unread.has_room(client, 1));
+            }
+            let mut other = site.session();
+            let mut held = Held::new(site.shares.clone(), holder.clone());
+            site.answer(&mut other, 512 * KIB);
+            held.recount(&mut other);
+            assert!(!other.is_closed());
+            drop((sessions, held));
+            assert_eq!((site.shares.described.taken(), site.shares.unread.taken()), (0, 0));
+        }
     }
 }

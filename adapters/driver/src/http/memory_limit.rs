@@ -2,7 +2,7 @@
 
 use mcp_proto::http::Limits;
 
-use crate::http::client_shares::REPLAY_PART;
+use crate::http::client_shares::{DESCRIBED_PART, REPLAY_PART};
 use crate::options::Options;
 use mcp_service::Service;
 
@@ -20,12 +20,13 @@ const TASK: usize = 4 << 10;
 const CONNECTION: usize = (256 << 10) + (48 << 10);
 
 /// Returns the most bytes that an endpoint with these limits holds for all of its peers together, in requests from the
-/// allocator. With the defaults that is about 3.75 GiB with 2,048 connections; a server that has less lowers the limits below.
+/// allocator. With the defaults that is about 3.9 GiB with 2,048 connections; a server that has less lowers the limits below.
 ///
 /// It adds up
 /// - [`unwritten`](Options::unwritten), and a quarter on top, four times: buffers grow by doubling, and hold bytes that were read
-///   until those are more than the unread ones. It counts bytes that wait to be written, messages that are kept to be sent
-///   again, messages that wait for a stream, and the params of `initialize`;
+///   until those are more than the unread ones. It counts bytes that wait to be written, messages that wait for a stream, and
+///   messages that are kept to be sent again;
+/// - another quarter of `unwritten`, twice, for the params of `initialize`, which are kept as long as their session is;
 /// - [`request_bytes`](Limits::request_bytes) three times: the body, the arguments that wait for their handler, and the decoded
 ///   arguments. It also counts the tables that a request is in;
 /// - [`body_bytes`](Limits::body_bytes) twice: the buffers of bodies that are being read grow by doubling;
@@ -52,6 +53,7 @@ pub fn memory_limit(service: &Service, limits: &Limits, options: &Options, conne
     let (tasks, messages) = (service.task_policy(), service.config().settings.limits.frame_bytes);
     [
         (options.unwritten.saturating_add(options.unwritten / REPLAY_PART), 4),
+        (options.unwritten / DESCRIBED_PART, 2),
         (limits.request_bytes, 3),
         (limits.body_bytes, 2),
         (limits.sessions, SESSION),

@@ -7,12 +7,12 @@ use crate::{
         api::{Connection, ServerEnd},
         engine::{Engine, RoleState},
         state::tags::FIRST_ID,
+        steps::session::handshake::kept_bytes,
         types::{Event, ServerConfig, Standing},
     },
     protocol::{Era, Phase},
     rpc::{Outgoing, Timestamp},
-    schema::{At, LoggingLevel},
-    wire::RawJson,
+    schema::LoggingLevel,
 };
 
 impl Connection<ServerEnd> {
@@ -35,8 +35,7 @@ impl Connection<ServerEnd> {
         let mut resumed = Self::new(config, now);
         let engine = &mut resumed.engine;
         if let RoleState::Server { client: known, .. } = &mut engine.role_state {
-            let weight = At(client, None).to_json().map_or(0, |json| RawJson::from(&json).weight());
-            engine.described = u32::try_from(weight).unwrap_or(u32::MAX);
+            engine.described = u32::try_from(kept_bytes(client)).unwrap_or(u32::MAX);
             *known = Some(client.clone());
         }
         engine.peer = client.capabilities.set();

@@ -385,6 +385,9 @@ impl Session {
         for id in unread.collect::<Vec<_>>() {
             self.give_up_reader(id);
         }
+        if let Way::Streams { streams, .. } = &mut self.kind {
+            while streams.next_waiting().is_some() {}
+        }
         self.forget_replay();
         self.pump();
     }

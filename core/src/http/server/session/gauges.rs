@@ -32,8 +32,8 @@ impl Session {
     }
 
     /// Returns how many bytes the session holds for its client: those that wait to be written, on exchanges and in its
-    /// connection, messages that wait for a stream, and the params of `initialize`, which are kept as long as the session is.
-    /// Requests in flight are not among them, and neither are messages that are kept in case a stream has to be sent again.
+    /// connection, and messages that wait for a stream. Requests in flight are not among them, and neither are messages that are
+    /// kept in case a stream has to be sent again.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let waiting = match &self.kind {
@@ -41,7 +41,13 @@ impl Session {
             SessionKind::Modern { .. } | SessionKind::Old { .. } => 0,
         };
         // Messages that no exchange has room for, and answers that wait for the rest of their batch, are in the connection.
-        self.queued + self.conn.pending_bytes() + waiting + self.conn.described_bytes()
+        self.queued + self.conn.pending_bytes() + waiting
+    }
+
+    /// Returns about how many bytes the session keeps of the params of `initialize`, as long as it is there.
+    #[must_use]
+    pub const fn described_bytes(&self) -> usize {
+        self.conn.described_bytes()
     }
 
     /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
