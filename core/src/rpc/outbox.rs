@@ -177,12 +177,12 @@ impl Queue {
             self.bytes.drain(..self.head);
             self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
             self.head = 0;
-            // A peer that reads all but the last message must not keep the space of those before. What is left halves from
-            // one time to the next: to copy it each time as well would double what a message costs.
+            // A peer that reads all but the last message must not keep the space of those before: the space is at most four times
+            // what is left. What is left halves from one time to the next, so each byte is copied once by this on average.
             let left = self.bytes.len();
-            if self.bytes.capacity() > SPARE && 8 * left < self.bytes.capacity() {
-                self.bytes.shrink_to(SPARE.max(2 * left));
-                self.frames.shrink_to(2 * self.frames.len());
+            if self.bytes.capacity() > SPARE.max(2 * left) {
+                self.bytes.shrink_to(SPARE.max(left));
+                self.frames.shrink_to_fit();
             }
         }
     }

@@ -129,15 +129,15 @@ impl Exchange {
     }
 
     /// Gives back the space of bytes that were taken, at a cost that is constant for each byte. The space of taken bytes is
-    /// never more than that of bytes that wait, and a client that reads most of a large body keeps no space of it.
+    /// never more than that of bytes that wait, and the space of a body at most four times what waits, or 64 KiB.
     fn tidy(&mut self) {
         if self.taken <= self.waiting() {
             return;
         }
         self.body.drain(..self.taken);
         self.taken = 0;
-        if self.body.capacity() > 2 * PIECE && 4 * self.body.len() < self.body.capacity() {
-            self.body.shrink_to((2 * PIECE).max(2 * self.body.len()));
+        if self.body.capacity() > (2 * PIECE).max(2 * self.body.len()) {
+            self.body.shrink_to((2 * PIECE).max(self.body.len()));
         }
     }
 
@@ -282,6 +282,22 @@ mod tests {
             let (waiting, capacity) = (exchange.waiting(), exchange.body.capacity());
             assert_eq!(taken + waiting, all);
             assert!(capacity <= 4 * PIECE, "{capacity} bytes for {waiting}, {}", exchange.taken);
+        }
+    }
+
+    #[test]
+    fn the_space_of_a_body_is_at_most_four_times_what_waits() {
+        for count in [65, 129, 257] {
+            let mut exchange = Exchange::new(Timestamp::ZERO);
+            exchange.stream();
+            (0..count).for_each(|_| _ = exchange.event(&SseText { data: Some(&vec![b'x'; 4096]), ..MESSAGE }));
+            let mut out = Vec::new();
+            while exchange.waiting() > PIECE {
+                let (capacity, waiting) = (exchange.body.capacity(), exchange.waiting());
+                assert!(capacity <= (4 * waiting).max(2 * PIECE), "{capacity} bytes for {waiting}");
+                out.clear();
+                assert!(exchange.take(&mut out).is_some());
+            }
         }
     }
 }

@@ -248,3 +248,19 @@ fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
     assert_eq!(long, Ok(None));
     assert_eq!(drain(&mut outbox), "kept\n");
 }
+
+#[test]
+fn space_is_at_most_four_times_what_waits() {
+    for count in [1_000_u32, 2_100, 4_097] {
+        let mut outbox = Outbox::default();
+        for _ in 0..count {
+            push(&mut outbox, Lane::Control, Owner::Nobody, &"x".repeat(500));
+        }
+        let mut out = Vec::new();
+        while outbox.pop(Lane::Control, &mut out).is_some() {
+            out.clear();
+            let (space, waits) = (outbox.control.bytes.capacity(), outbox.control.live_bytes());
+            assert!(space <= (4 * waits).max(2 * SPARE), "{space} bytes for {waits}");
+        }
+    }
+}
