@@ -324,6 +324,22 @@ fn an_address_has_a_share_of_the_sessions() {
     assert!(web.named(&honest[0]).is_some());
 }
 
+/// Sessions that were begun and left give way before those that clients have come back to, whoever has most.
+#[test]
+fn a_crowd_that_does_not_come_back_takes_no_session_in_use() {
+    let mut web = narrow(64, 64);
+    web.caller = at("192.0.2.1");
+    let used: Vec<_> = (0..20).map(|_| use_session(&mut web)).collect();
+    for number in 0..90 {
+        web.advance(Duration::from_millis(10));
+        web.caller = at(&format!("10.0.0.{number}"));
+        assert_eq!(open_session(&mut web), 200);
+    }
+    assert_eq!(web.endpoint.len(), 64);
+    let left = used.iter().filter(|id| web.named(id).is_some()).count();
+    assert_eq!(left, 20, "44 sessions are there that no client has come back to");
+}
+
 /// Over a store that processes share, a session is adopted before it is known where its client is.
 #[test]
 fn a_session_counts_where_its_client_is_found() {

@@ -10,7 +10,7 @@ use super::{
     clients::{Client, Clients, Holder},
     options::Options,
     target::{Kind, Target},
-    tenants::{Activity, Room, Tenants},
+    tenants::{Activity, Among, Room, Tenants},
 };
 use crate::{
     connection::{Principal, ServerConfig, Standing},
@@ -119,9 +119,10 @@ impl<T: Clone> Endpoint<T> {
     fn make_room(&mut self, client: &Client) -> Result<(), Box<Answer>> {
         let room = self.tenants.room(client.holder(), self.sessions.len(), &self.options.limits);
         let Self { sessions, tenants, .. } = self;
-        let mut next = |of: Option<&Holder>| {
+        let mut next = |of: Option<&Holder>, among: Among| {
             tenants.next(
                 of,
+                among,
                 |id| sessions.get(id).map(|entry| &entry.activity),
                 || sessions.iter().map(|(id, entry)| (id, &entry.activity)),
             )
@@ -129,9 +130,13 @@ impl<T: Clone> Endpoint<T> {
         // If all are in use, none of them is looked at to find that out.
         let gives_way = match room {
             Room::Free => return Ok(()),
-            Room::Of(holder) => (!client.has_no_idle()).then(|| next(Some(&holder))).flatten(),
+            Room::Of(holder) => (!client.has_no_idle()).then(|| next(Some(&holder), Among::All)).flatten(),
             Room::Full(_) if self.clients.have_no_idle() => None,
-            Room::Full(large) => large.and_then(|holder| next(Some(&holder))).or_else(|| next(None)),
+            // Sessions that clients have come back to give way only after all others.
+            Room::Full(large) => [Among::Fresh, Among::All].into_iter().find_map(|among| {
+                let of_large = large.as_ref().and_then(|holder| next(Some(holder), among));
+                of_large.or_else(|| next(None, among))
+            }),
         };
         let too_many = || Box::new(busy("There are too many sessions"));
         let handle = gives_way.and_then(|id| self.forget(&id)).ok_or_else(too_many)?;

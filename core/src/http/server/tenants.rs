@@ -69,6 +69,15 @@ pub(super) enum Room {
     Full(Option<Holder>),
 }
 
+/// Among which sessions one is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Among {
+    /// Idle ones whose clients have not come back since they were begun.
+    Fresh,
+    /// All idle ones, those first.
+    All,
+}
+
 #[derive(Debug, Default)]
 struct Tenant {
     sessions: BTreeSet<SessionId>,
@@ -104,6 +113,7 @@ impl Line {
 
     fn next<'a, 'b, S>(
         &mut self,
+        among: Among,
         known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
         sessions: impl FnOnce() -> S,
     ) -> Option<SessionId>
@@ -116,6 +126,9 @@ impl Line {
             if let Some(Some((false, _))) = known(&id).map(|activity| activity.rank()) {
                 return Some(id);
             }
+        }
+        if among == Among::Fresh {
+            return None;
         }
         // Those that were used since they were found are not the ones.
         let pop = |found: &mut Vec<Found>| {
@@ -218,6 +231,7 @@ impl Tenants {
     pub(super) fn next<'a, S>(
         &mut self,
         of: Option<&Holder>,
+        among: Among,
         known: impl Fn(&SessionId) -> Option<&'a Arc<Activity>>,
         sessions: impl FnOnce() -> S,
     ) -> Option<SessionId>
@@ -227,9 +241,9 @@ impl Tenants {
         match of {
             Some(holder) => {
                 let Tenant { sessions, line } = self.each.get_mut(holder)?;
-                line.next(&known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
+                line.next(among, &known, || sessions.iter().filter_map(|id| Some((id, known(id)?))))
             }
-            None => self.all.next(known, sessions),
+            None => self.all.next(among, known, sessions),
         }
     }
 }
@@ -280,7 +294,7 @@ mod tests {
             look();
             sessions.get(id)
         };
-        let found = tenants.next(of, known, || sessions.iter().inspect(|_| look()));
+        let found = tenants.next(of, Among::All, known, || sessions.iter().inspect(|_| look()));
         (found, looks.get())
     }
 
