@@ -20,6 +20,8 @@ pub(crate) struct Reader<E: Send + 'static> {
     message: Vec<u8>,
     /// That is not handed in yet.
     has_message: bool,
+    /// Whether the first message has come.
+    has_heard: bool,
     /// The answers to what was read are held back.
     holds: bool,
     /// Whether there is more to read than what was read last, until all frames of that are handed in.
@@ -30,7 +32,18 @@ impl<E: Send + 'static> Reader<E> {
     pub(crate) fn new(driver: Arc<Driver<E>>, input: Input, sniffer: Sniffer) -> Self {
         let limit = driver.lock().connection.settings().limits.frame_bytes;
         let (link, lines, message) = (driver.clone(), LineReader::new(limit), Vec::new());
-        Self { link, driver, input, lines, sniffer, message, has_message: false, holds: false, filled: None }
+        Self {
+            link,
+            driver,
+            input,
+            lines,
+            sniffer,
+            message,
+            has_message: false,
+            has_heard: false,
+            holds: false,
+            filled: None,
+        }
     }
 
     /// Takes in something to read, which it waits for if it `may_wait`; whether there will be more.
@@ -45,7 +58,7 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, link, input, lines, sniffer, message, has_message, holds, filled } = self;
+        let Self { driver, link, input, lines, sniffer, message, has_message, has_heard, holds, filled } = self;
         if mem::take(holds) {
             let mut state = driver.lock();
             state.held = false;
@@ -100,6 +113,11 @@ impl<E: Send + 'static> Reader<E> {
                 None => state.collect(),
             }
             driver.hand_out_waiting(link, state, turn);
+        }
+        *has_heard |= frames > 0;
+        if frames == 0 && *has_heard && !lines.has_begun() {
+            // The rest was a blank line, which is no message.
+            driver.lock().message_until = None;
         }
         if !more && filled.is_none() {
             let mut state = driver.lock();

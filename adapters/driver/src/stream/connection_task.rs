@@ -61,6 +61,8 @@ struct Pipe {
     message_timeout: Option<Duration>,
     /// Until when the first message has to come, or the rest of one that has begun.
     message_until: Option<Timestamp>,
+    /// Whether the first message has come.
+    has_heard: bool,
     write_timeout: Option<Duration>,
     /// Until when something has to be written, if something waits for that.
     write_until: Option<Timestamp>,
@@ -92,6 +94,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             failed: None,
             message_timeout: timeouts.message,
             message_until: timeouts.message.map(|timeout| shared.now() + timeout),
+            has_heard: false,
             write_timeout: timeouts.write,
             write_until: None,
         };
@@ -188,7 +191,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 return moved;
             }
             let Some(frame) = self.wire.next_frame() else { break };
-            (moved, self.message_until) = (true, None);
+            (moved, self.has_heard, self.message_until) = (true, true, None);
             match state.binding.handle_frame(now, frame) {
                 // What others have caused comes first.
                 Some(event) if !state.events.is_empty() => state.events.push_back(event.into_owned()),
@@ -209,6 +212,10 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             dispatcher.dispatch_waiting();
         }
         dispatcher.queue(self.jobs.drain(..));
+        if self.has_heard && !self.wire.has_begun() {
+            // The rest was a blank line, which is no message.
+            self.message_until = None;
+        }
         match self.filled.take() {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
