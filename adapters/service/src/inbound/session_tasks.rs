@@ -164,7 +164,7 @@ impl<X: RoleWork> TaskStore<X> {
         if entry.outcome.is_none() {
             entry.awaited_by.push(key);
         }
-        entry.fetched = true;
+        entry.fetched |= entry.outcome.is_some();
         entry.outcome.clone()
     }
 

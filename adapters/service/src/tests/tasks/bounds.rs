@@ -3,11 +3,13 @@
 use mcp_proto::schema::TaskSupport;
 use serde_json::{Value, json};
 
-use super::{get, simple, start};
+use super::{Gate, begun, get, simple, start};
 use crate::tests::object;
 use crate::{
     inbound::context::Context,
+    outcome::Failure,
     server::{service::Service, tool::Tool},
+    tasks::Started,
 };
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.
@@ -61,4 +63,35 @@ fn what_the_tasks_of_a_session_were_asked_is_bounded() {
     let cancelled = pair.answer_to("tasks/cancel", json!({"taskId": ids[0]}));
     assert_eq!(cancelled["result"]["status"], "cancelled");
     assert!(ask()["result"]["task"]["taskId"].is_string());
+}
+
+/// `tasks/result` that is cancelled before there is a result was no fetch.
+#[test]
+fn a_result_that_was_not_fetched_does_not_give_way() {
+    let any = object(&json!({"type": "object"}));
+    let (open, gate) = Gate::new();
+    let slow = Tool::with_schema("slow", any, move |_: Value, context: Context| {
+        gate.pass(&context)?;
+        Ok::<_, Failure>("x".repeat(5 << 20))
+    });
+    let service = Service::builder("test", "1")
+        .tool(Tool::new_async("large", async || "x".repeat(5 << 20)).task_support(TaskSupport::Optional))
+        .tool(slow.task_support(TaskSupport::Optional))
+        .build()
+        .expect("a good service");
+    let pair = simple(&service);
+    let Started::Task(task) = begun(&pair, "slow") else { panic!("a task") };
+    let id = task.id().to_owned();
+    let requests = || pair.server.with_conn(|conn| conn.usage().requests);
+    let result = task.result().expect("it can be sent");
+    pair.until(|| requests() == 1);
+    drop(result);
+    pair.until(|| requests() == 0);
+    open.send(()).expect("it waits");
+    pair.until(|| get(&pair, &id).expect("it is there")["status"] == "completed");
+    for _ in 0..3 {
+        let (id, _) = start(&pair, "large", Value::Null);
+        pair.until(|| get(&pair, &id).expect("it is there")["status"] != "working");
+    }
+    assert_eq!(get(&pair, &id).map(|task| task["status"].clone()), Ok(json!("completed")));
 }
