@@ -34,7 +34,7 @@ pub(crate) struct Functions {
 #[derive(Default)]
 struct State {
     /// Functions that wait to begin, and until when. There are no empty queues.
-    waiting: BTreeMap<Holder, VecDeque<(Instant, Start)>>,
+    waiting: BTreeMap<Holder, VecDeque<(Option<Instant>, Start)>>,
     /// A task drops functions that have waited for too long.
     watched: bool,
     /// The client whose function was the last one that had waited and began.
@@ -67,11 +67,12 @@ impl Functions {
             }
             None => {
                 let (refused, is_watched) = {
+                    let until = Instant::now().checked_add(self.patience);
                     let state = &mut *lock(&self.state);
                     let waiting = state.waiting.entry(holder.clone()).or_default();
                     let has_room = waiting.len() < self.quota.capacity().saturating_mul(WAITING);
                     if has_room {
-                        waiting.push_back((Instant::now() + self.patience, start));
+                        waiting.push_back((until, start));
                         (None, mem::replace(&mut state.watched, true))
                     } else {
                         (Some(start), true)
@@ -92,12 +93,12 @@ impl Functions {
         {
             let state = &mut *lock(&self.state);
             state.waiting.retain(|_, starts| {
-                while starts.front().is_some_and(|(until, _)| *until <= now) {
+                while starts.front().is_some_and(|(until, _)| until.is_some_and(|until| until <= now)) {
                     late.extend(starts.pop_front());
                 }
-                let first = starts.front().map(|(until, _)| *until);
+                let first = starts.front().and_then(|(until, _)| *until);
                 next = [next, first].into_iter().flatten().min();
-                first.is_some()
+                !starts.is_empty()
             });
             state.watched = next.is_some();
         }
@@ -267,6 +268,22 @@ mod tests {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(first)));
         assert_eq!(lock(&running).len(), 1, "the last one runs");
         lock(&running).clear();
+        assert_eq!((functions.quota.taken(), lock(&functions.state).waiting.len()), (0, 0));
+    }
+
+    #[test]
+    fn functions_may_wait_without_a_limit() {
+        let (functions, running) = (Functions::new(1, Duration::MAX), Arc::new(Mutex::new(Vec::new())));
+        let holder = Holder::at([127, 0, 0, 1].into());
+        for _ in 0..3 {
+            let running = running.clone();
+            functions.begin_or_wait(&holder, Box::new(move |turn| lock(&running).push(turn)));
+        }
+        assert_eq!(functions.drop_late(Instant::now()), None);
+        for _ in 0..3 {
+            let first = lock(&running).remove(0);
+            drop(first);
+        }
         assert_eq!((functions.quota.taken(), lock(&functions.state).waiting.len()), (0, 0));
     }
 }
