@@ -19,6 +19,9 @@ const STEPS: usize = 512;
 /// The number that the end of a stream has in the log of its session.
 const END: u64 = u64::MAX;
 
+/// How many ends of streams a session remembers of which nothing is kept any more.
+const ENDED: usize = 128;
+
 /// Sessions, and what is needed to bound them.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -67,6 +70,8 @@ struct Entry {
     streams: BTreeMap<u64, Stream>,
     /// The messages and ends of all streams, the oldest first, and until when each is kept.
     log: VecDeque<(u64, u64, Instant)>,
+    /// The last streams that are over and of which nothing is kept any more.
+    ended: VecDeque<u64>,
     /// Bytes of the fields, and of the messages.
     field_bytes: usize,
     message_bytes: usize,
@@ -85,7 +90,7 @@ impl Entry {
     }
 
     fn kept_weight(&self) -> usize {
-        self.message_bytes + self.log.len() * StoreLimits::MESSAGE
+        self.message_bytes + self.log.len() * StoreLimits::MESSAGE + self.ended.len() * size_of::<u64>()
     }
 
     /// Forgets the messages that were kept for their time.
@@ -101,6 +106,8 @@ impl Entry {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         if seq == END {
             stream.done = None;
+            self.ended.truncate(ENDED - 1);
+            self.ended.push_front(id);
         } else if let Some((_, message)) = stream.messages.pop_front() {
             self.message_bytes -= message.len();
         }
@@ -179,6 +186,7 @@ impl Table {
             kept: 0,
             streams: BTreeMap::new(),
             log: VecDeque::new(),
+            ended: VecDeque::new(),
             message_bytes: 0,
         };
         self.ends.insert((until, id.clone()));
@@ -299,8 +307,11 @@ impl Table {
         entry.forget_old(now);
         let weight = entry.weight();
         self.recount(&holder, before, weight);
-        let Some(kept) = self.sessions.get(id).and_then(|entry| entry.streams.get(&stream)) else {
-            return Ok(Passage::default());
+        let Some(entry) = self.sessions.get(id) else { return Ok(Passage::default()) };
+        let Some(kept) = entry.streams.get(&stream) else {
+            // Nothing follows on a stream that is over.
+            let is_over = entry.ended.contains(&stream);
+            return if is_over { Err(io::ErrorKind::NotFound.into()) } else { Ok(Passage::default()) };
         };
         let messages: Vec<_> = kept.messages.iter().filter(|(seq, _)| *seq > after).cloned().collect();
         if messages.is_empty() && kept.done.is_some_and(|last| last > after) {
@@ -342,7 +353,9 @@ impl Table {
         if let Some((_, id)) = held.kept.pop_first() {
             let Some(entry) = self.sessions.get_mut(&id) else { return true };
             let before = entry.weight();
-            (entry.streams, entry.log, entry.message_bytes) = Default::default();
+            while !entry.log.is_empty() {
+                entry.forget_first();
+            }
             let after = entry.weight();
             self.recount(of, before, after);
             return true;
@@ -363,5 +376,30 @@ impl Table {
         } else {
             self.heaviest.insert((held.bytes, holder.clone()));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn streams_that_are_over_are_not_waited_for_when_their_messages_are_too_old() {
+        let (now, minute) = (Instant::now(), Duration::from_secs(60));
+        let mut table = Table::new(StoreLimits::default());
+        table.begin(now, "a", &Holder::Unknown, Fields::default(), 60 * minute).expect("there is room");
+        let within = Bounds { most: 1_000, bytes: 1_000, time: minute };
+        for stream in 1..=200 {
+            table.keep(now, "a", (stream, 1), Some(b"{}".to_vec()), within).expect("there is room");
+            table.keep(now, "a", (stream, 1), None, within).expect("there is room");
+        }
+        assert!(table.passage(now, "a", 200, 0).is_ok_and(|it| it.done && it.messages.len() == 1));
+        let later = now + 2 * minute;
+        let is_over = |table: &mut Table, stream| table.passage(later, "a", stream, 0).is_err();
+        assert!(is_over(&mut table, 200) && is_over(&mut table, 200 - 127));
+        assert!(!is_over(&mut table, 201), "nothing was sent on it yet");
+        let entry = table.sessions.get("a").expect("it is there");
+        assert_eq!((entry.ended.len(), entry.streams.len(), entry.log.len()), (ENDED, 0, 0));
+        assert_eq!(table.usage().bytes, entry.weight());
     }
 }
