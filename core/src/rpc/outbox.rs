@@ -182,7 +182,10 @@ impl Queue {
             let left = self.bytes.len();
             if self.bytes.capacity() > SPARE.max(2 * left) {
                 self.bytes.shrink_to(SPARE.max(left));
-                self.frames.shrink_to_fit();
+                // Half as often: an entry is small beside its frame.
+                if self.frames.capacity() > 4 * self.frames.len() {
+                    self.frames.shrink_to(self.frames.len());
+                }
             }
         }
     }
