@@ -6,8 +6,7 @@ use crate::{
     connection::{
         api::{Connection, ServerEnd},
         engine::{Engine, RoleState},
-        state::tags::FIRST_ID,
-        steps::session::handshake::kept_bytes,
+        state::{client_params::kept_bytes, tags::FIRST_ID},
         types::{Event, ServerConfig, Standing},
     },
     protocol::{Era, Phase},

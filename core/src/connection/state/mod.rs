@@ -1,6 +1,7 @@
 //! What a connection keeps, one file for each topic. Pure state: none of it knows the engine.
 
 pub(crate) mod batch;
+pub(crate) mod client_params;
 pub(crate) mod client_start;
 pub(crate) mod client_subscription;
 pub(crate) mod input_pause;

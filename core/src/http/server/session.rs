@@ -385,7 +385,7 @@ impl Session {
         for id in unread.collect::<Vec<_>>() {
             self.give_up_reader(id);
         }
-        if let Way::Streams { streams, .. } = &mut self.kind {
+        if let SessionKind::Streams { streams, .. } = &mut self.kind {
             while streams.next_waiting().is_some() {}
         }
         self.forget_replay();

@@ -254,10 +254,10 @@ fn space_is_at_most_four_times_what_waits() {
     for count in [1_000_u32, 2_100, 4_097] {
         let mut outbox = Outbox::default();
         for _ in 0..count {
-            push(&mut outbox, Lane::Control, Owner::Nobody, &"x".repeat(500));
+            push(&mut outbox, Priority::Control, FrameOwner::Nobody, &"x".repeat(500));
         }
         let mut out = Vec::new();
-        while outbox.pop(Lane::Control, &mut out).is_some() {
+        while outbox.pop(Priority::Control, &mut out).is_some() {
             out.clear();
             let (space, waits) = (outbox.control.bytes.capacity(), outbox.control.live_bytes());
             assert!(space <= (4 * waits).max(2 * SPARE), "{space} bytes for {waits}");

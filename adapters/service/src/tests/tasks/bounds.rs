@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use super::{Gate, begun, get, simple, start};
 use crate::tests::object;
 use crate::{
-    inbound::context::Context,
-    outcome::Failure,
+    inbound::{context::Context, failure::Failure},
     server::{service::Service, tool::Tool},
-    tasks::Started,
+    tasks::handle::Started,
 };
 
 /// A service whose tool `large` comes to 5 MiB, and whose tool `wait` waits until it is cancelled.

@@ -3,20 +3,20 @@
 use alloc::{
     boxed::Box,
     string::{String, ToString},
-    vec::Vec,
 };
 
 use crate::{
     connection::{
         engine::{Engine, RoleState},
-        state::tags::{CallTag, Origin},
+        state::{
+            client_params::{SHORT, kept_bytes},
+            tags::{CallTag, Origin},
+        },
         types::{CloseReason, Event, RequestOptions, Violation},
     },
     protocol::{Method, Phase, ProtocolVersion, VersionSet, negotiate},
     rpc::{FrameOwner, Priority, Timestamp},
-    schema::{
-        At, ClientCapabilities, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion,
-    },
+    schema::{At, Encode, InitializeParams, InitializeResult, JsonLine, UnsupportedProtocolVersion},
     wire::{ErrorCode, ErrorObject, RawJson, RequestId, decode_params, encode, excerpt},
 };
 
@@ -73,9 +73,6 @@ impl Engine {
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 
-    /// Params of `initialize` that take no more than this, whatever is in them, are counted by that.
-    const SHORT: usize = 4 << 10;
-
     /// The client's first message, as the server sees it.
     pub(crate) fn receive_initialize(
         &mut self,
@@ -122,7 +119,7 @@ impl Engine {
         };
         let early = self.initialized_early;
         self.peer = params.capabilities.set();
-        let kept = if weight <= Self::SHORT { weight } else { kept_bytes(&params) };
+        let kept = if weight <= SHORT { weight } else { kept_bytes(&params) };
         *client = Some(params);
         self.described = u32::try_from(kept).unwrap_or(u32::MAX);
         self.version = Some(version);
@@ -136,17 +133,4 @@ impl Engine {
         });
         early.then_some(Event::Ready)
     }
-}
-
-/// Returns about how many bytes the params of `initialize` take as long as the session is: their text as far as it has a meaning,
-/// and an entry for each element of their lists and maps.
-pub(crate) fn kept_bytes(params: &InitializeParams) -> usize {
-    const ENTRY: usize = 160;
-    let text = At(params, None).to_json().map_or(0, |json| json.get().len());
-    let icons = params.client_info.icons.as_deref().unwrap_or_default();
-    let sizes = icons.iter().filter_map(|icon| icon.sizes.as_ref()).map(Vec::len).sum::<usize>();
-    let ClientCapabilities { experimental, extensions, .. } = &params.capabilities;
-    let entries =
-        experimental.iter().map(|map| map.iter().count()).chain(extensions.iter().map(|map| map.iter().count()));
-    text.saturating_add(ENTRY.saturating_mul(icons.len() + sizes + entries.sum::<usize>()))
 }

@@ -387,8 +387,8 @@ mod tests {
     fn streams_that_are_over_are_not_waited_for_when_their_messages_are_too_old() {
         let (now, minute) = (Instant::now(), Duration::from_secs(60));
         let mut table = Table::new(StoreLimits::default());
-        table.begin(now, "a", &Holder::Unknown, Fields::default(), 60 * minute).expect("there is room");
-        let within = Bounds { most: 1_000, bytes: 1_000, time: minute };
+        table.begin(now, "a", &Holder::Unknown, SessionRecord::default(), 60 * minute).expect("there is room");
+        let within = Retention { most: 1_000, bytes: 1_000, time: minute };
         for stream in 1..=200 {
             table.keep(now, "a", (stream, 1), Some(b"{}".to_vec()), within).expect("there is room");
             table.keep(now, "a", (stream, 1), None, within).expect("there is room");

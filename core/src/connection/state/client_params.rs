@@ -1,0 +1,21 @@
+//! How much the params of `initialize` take as long as a session is.
+
+use alloc::vec::Vec;
+
+use crate::schema::{At, ClientCapabilities, InitializeParams};
+
+/// Params whose weight is at most this many bytes are counted by their weight.
+pub(crate) const SHORT: usize = 4 << 10;
+
+/// Returns about how many bytes the params of `initialize` take as long as the session is: their text as far as it has a meaning,
+/// and an entry for each element of their lists and maps.
+pub(crate) fn kept_bytes(params: &InitializeParams) -> usize {
+    const ENTRY: usize = 160;
+    let text = At(params, None).to_json().map_or(0, |json| json.get().len());
+    let icons = params.client_info.icons.as_deref().unwrap_or_default();
+    let sizes = icons.iter().filter_map(|icon| icon.sizes.as_ref()).map(Vec::len).sum::<usize>();
+    let ClientCapabilities { experimental, extensions, .. } = &params.capabilities;
+    let entries =
+        experimental.iter().map(|map| map.iter().count()).chain(extensions.iter().map(|map| map.iter().count()));
+    text.saturating_add(ENTRY.saturating_mul(icons.len() + sizes + entries.sum::<usize>()))
+}
