@@ -77,7 +77,7 @@ fn service() -> (Service, Arc<Watch<Heard>>) {
             context.info().principal.as_ref().map_or_else(|| "nobody".to_owned(), |it| it.id.clone())
         }))
         .tool(Tool::new_async("later", async |context: Context| {
-            context.let_go(Some(Duration::from_millis(1)));
+            context.release_stream(Some(Duration::from_millis(1)));
             context.sleep(Duration::from_millis(50)).await.map(|()| "you are back")
         }))
         .tool(Tool::new_async("wait", move |context: Context| {

@@ -143,7 +143,7 @@ async fn slow(wait: Wait, context: Context) -> Result<&'static str, CallError> {
 }
 
 async fn reconnection(context: Context) -> Result<&'static str, CallError> {
-    context.let_go(Some(Duration::from_millis(500)));
+    context.release_stream(Some(Duration::from_millis(500)));
     context.sleep(2 * PAUSE).await?;
     Ok("You have come back.")
 }

@@ -171,7 +171,7 @@ fn service(gate: &Arc<Semaphore>) -> Service {
         context.info().log_level.map_or("none", LoggingLevel::as_str).to_owned()
     });
     let later = Tool::new_async("later", async |context: Context| {
-        context.let_go(Some(Duration::from_millis(1)));
+        context.release_stream(Some(Duration::from_millis(1)));
         context.sleep(Duration::from_millis(50)).await.map(|()| "you are back")
     });
     let client = Tool::new_async("client", async |context: Context| {

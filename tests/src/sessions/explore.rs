@@ -213,7 +213,7 @@ impl<'a> State<'a> {
             }
             Act::LetGo(job) => {
                 self.left[LET_GO] -= 1;
-                world.let_go(job)?;
+                world.release_stream(job)?;
             }
             Act::Tell => {
                 self.left[TELL] -= 1;

@@ -416,11 +416,11 @@ impl World {
     ///
     /// # Errors
     /// If a rule is broken.
-    pub fn let_go(&mut self, job: usize) -> Result<(), Fault> {
+    pub fn release_stream(&mut self, job: usize) -> Result<(), Fault> {
         let Job { session, key, .. } = self.jobs[job];
         let now = self.web.now;
         if let Some(open) = self.web.sessions.get_mut(&session) {
-            open.connection(now).let_go(key, Some(Duration::from_secs(1)));
+            open.connection(now).release_stream(key, Some(Duration::from_secs(1)));
         }
         self.settle()
     }

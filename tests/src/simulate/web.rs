@@ -186,7 +186,7 @@ fn step(dice: &mut Dice, hall: &mut World, trace: &mut Trace<'_>, (sizes, habits
         }
         (Act::LetGo, _, Some(job)) => {
             note(trace, hall, 0, "lets go", job);
-            hall.let_go(job)
+            hall.release_stream(job)
         }
         (Act::Tell, ..) => {
             let sessions: Vec<_> =

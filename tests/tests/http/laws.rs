@@ -168,7 +168,7 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
                 if let Some(session) = web.sessions.get_mut(&session) {
                     let result = Json::parse("{\"content\":[],\"tools\":[]}").expect("JSON");
                     match dice.roll(5) {
-                        0 => session.connection(now).let_go(key, None),
+                        0 => session.connection(now).release_stream(key, None),
                         1 => drop(session.connection(now).respond_raw(key, &RawJson::from(&result))),
                         2 => session.close(now),
                         _ => drop(session.connection(now).progress(key, f64::from(1 << dice.roll(30)), None, None)),

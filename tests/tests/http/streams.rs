@@ -294,7 +294,7 @@ fn a_stream_is_let_go_where_clients_come_back() {
             }
             let now = web.now;
             let conn = web.named(&id).expect("it is open").connection(now);
-            conn.let_go(key, Some(Duration::from_millis(500)));
+            conn.release_stream(key, Some(Duration::from_millis(500)));
             web.settle();
             let ended = web.reply(asked).ended;
             assert_eq!(ended, version == "2025-11-25");

@@ -108,24 +108,24 @@ fn a_stream_is_let_go_behind_what_was_said_on_it() {
     let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "t"}});
     let first = key(&feed(&mut server, &call(1), on(10)));
     let retry = Some(Duration::from_millis(500));
-    server.conn.let_go(first, retry);
-    server.conn.let_go(first, None);
+    server.conn.release_stream(first, retry);
+    server.conn.release_stream(first, None);
     let log = LogMessageParams::new(mcp_proto::schema::LoggingLevel::Alert, Json::parse("1").expect("JSON"));
     server.conn.log(first, &log).expect("it may log");
     let messages = sent(&mut server);
     let routes: Vec<_> = messages.iter().map(|(_, transmit)| (transmit.route, transmit.stream)).collect();
     let log = (Route::Reply { key: first, last: false }, Some(10));
-    assert_eq!(routes, [log, (Route::LetGo { key: first, retry }, Some(10))]);
+    assert_eq!(routes, [log, (Route::StreamReleased { key: first, retry }, Some(10))]);
     server.answer(first, &json!({"content": []}));
     assert_eq!(sent(&mut server).len(), 1);
     // Where there are no streams, or no call waits any more, there is nothing to let go.
     let second = key(&feed(&mut server, &call(2), on(20)));
-    server.conn.let_go(second, None);
+    server.conn.release_stream(second, None);
     server.answer(second, &json!({"content": []}));
     assert_eq!(sent(&mut server).len(), 1);
-    server.conn.let_go(second, None);
+    server.conn.release_stream(second, None);
     let third = key(&feed(&mut server, &call(3), Arrival::default()));
-    server.conn.let_go(third, None);
+    server.conn.release_stream(third, None);
     assert_eq!(sent(&mut server).len(), 0);
 }
 

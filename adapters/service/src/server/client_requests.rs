@@ -45,9 +45,9 @@ impl Context<ServerEnd> {
 
     /// The answer will take a while. A client that can hang up and come back for it (2025-11-25 over HTTP) has its stream
     /// closed for now, with the advice to come back after `retry`, or when the endpoint says; elsewhere nothing happens.
-    pub fn let_go(&self, retry: Option<Duration>) {
+    pub fn release_stream(&self, retry: Option<Duration>) {
         if let Origin::Request(key) = self.work.origin {
-            self.link.run(|conn, _| conn.let_go(key, retry));
+            self.link.run(|conn, _| conn.release_stream(key, retry));
         }
     }
 

@@ -116,7 +116,7 @@ impl Connection<ServerEnd> {
 
     /// The answer to a request will take a while. Where the client can hang up and come back for it (2025-11-25 over
     /// HTTP), its stream is closed for now, with the advice to come back after `retry`; elsewhere nothing happens.
-    pub fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
-        self.engine.let_go(key, retry);
+    pub fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
+        self.engine.release_stream(key, retry);
     }
 }

@@ -172,7 +172,7 @@ impl Engine {
         self.outbox.frames() > 0
             || self.batches.has_complete()
             || !self.changes.is_empty()
-            || !self.streams.let_go.is_empty()
+            || !self.streams.release_stream.is_empty()
             || !self.streams.unanswered.is_empty()
     }
 
@@ -183,9 +183,9 @@ impl Engine {
         if let Some(stream) = self.pop_batch(out) {
             return Some((Route::Connection, stream));
         }
-        while let Some((key, retry)) = self.streams.made().and_then(|streams| streams.let_go.pop_front()) {
+        while let Some((key, retry)) = self.streams.made().and_then(|streams| streams.release_stream.pop_front()) {
             if let Some((entry, State::Open)) = self.requests.get(key) {
-                return Some((Route::LetGo { key, retry }, entry.tag.stream()));
+                return Some((Route::StreamReleased { key, retry }, entry.tag.stream()));
             }
         }
         if let Some(stream) = self.streams.made().and_then(|streams| streams.unanswered.pop_front()) {
@@ -283,12 +283,12 @@ impl Engine {
     }
 
     /// The binding may close the stream on which a request is to be answered, if it knows how to open it again.
-    pub(crate) fn let_go(&mut self, key: ReplyKey, retry: Option<Duration>) {
+    pub(crate) fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         let waits = self.requests.get(key).is_some_and(|(entry, state)| {
             state == State::Open && entry.tag.stream().is_some() && entry.tag.modern.is_none()
         });
-        if waits && self.streams.let_go.iter().all(|(known, _)| *known != key) {
-            self.streams.let_go.push_back((key, retry));
+        if waits && self.streams.release_stream.iter().all(|(known, _)| *known != key) {
+            self.streams.release_stream.push_back((key, retry));
         }
     }
 

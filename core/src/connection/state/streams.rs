@@ -16,7 +16,7 @@ pub(crate) struct Downstream {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Streams {
     /// Requests whose streams the binding is to close for now, and when the peer may come back.
-    pub(crate) let_go: VecDeque<(ReplyKey, Option<Duration>)>,
+    pub(crate) release_stream: VecDeque<(ReplyKey, Option<Duration>)>,
     /// Streams on which no answer follows, as everything asked there was cancelled.
     pub(crate) unanswered: VecDeque<u64>,
     /// What the binding has taken and not written yet.
@@ -25,7 +25,7 @@ pub(crate) struct Streams {
 
 impl StaticDefault for Streams {
     const EMPTY: &'static Self = &Self {
-        let_go: VecDeque::new(),
+        release_stream: VecDeque::new(),
         unanswered: VecDeque::new(),
         downstream: Downstream { bytes: 0, full: false },
     };
@@ -33,6 +33,9 @@ impl StaticDefault for Streams {
 
 impl Streams {
     pub(crate) fn has_none(&self) -> bool {
-        self.let_go.is_empty() && self.unanswered.is_empty() && self.downstream.bytes == 0 && !self.downstream.full
+        self.release_stream.is_empty()
+            && self.unanswered.is_empty()
+            && self.downstream.bytes == 0
+            && !self.downstream.full
     }
 }

@@ -33,7 +33,7 @@ pub enum Route {
     },
     /// Nothing was appended: the stream on which this request waits for its answer may be closed for now. Only where
     /// [`Arrival::stream`](crate::connection::Arrival::stream) was given.
-    LetGo {
+    StreamReleased {
         /// The request.
         key: ReplyKey,
         /// When the peer should come back.

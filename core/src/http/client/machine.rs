@@ -192,7 +192,7 @@ impl Client {
         self.clock = self.clock.max(now);
         self.conn.handle_timeout(now);
         if matches!(self.gate, SendGate::Listening { until, .. } if until <= now) {
-            self.let_go();
+            self.release_stream();
         }
         self.pump();
         while let Some(due) = self.pauses.iter().position(|pause| pause.at <= now) {
@@ -362,7 +362,7 @@ impl Client {
         if let SendGate::Listening { stream, .. } = self.gate
             && !self.exchanges.get(&stream).is_some_and(Exchange::is_to_be_heard_of)
         {
-            self.let_go();
+            self.release_stream();
         }
         loop {
             while let Some(event) = self.conn.poll_event() {

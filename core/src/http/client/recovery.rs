@@ -83,12 +83,12 @@ impl Client {
                 let until = self.clock + self.options.limits.silence;
                 self.gate = SendGate::Listening { stream, until };
             }
-            None => self.let_go(),
+            None => self.release_stream(),
         }
     }
 
     /// What was held back goes.
-    pub(super) fn let_go(&mut self) {
+    pub(super) fn release_stream(&mut self) {
         self.gate = SendGate::Open;
         for post in core::mem::take(&mut self.held) {
             self.post(post);

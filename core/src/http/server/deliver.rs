@@ -29,13 +29,13 @@ impl Session {
         let last = match route {
             Route::Reply { last, .. } => last,
             Route::Connection => stream.is_some(),
-            Route::Call(_) | Route::LetGo { .. } | Route::Unanswered => false,
+            Route::Call(_) | Route::StreamReleased { .. } | Route::Unanswered => false,
         };
         match &mut self.kind {
             SessionKind::Modern { .. } => {
                 let only = self.exchanges.iter().next().map(|(id, _)| ExchangeId(id));
                 if let (Some(id), false) =
-                    (only, matches!(route, Route::Call(_) | Route::LetGo { .. } | Route::Unanswered))
+                    (only, matches!(route, Route::Call(_) | Route::StreamReleased { .. } | Route::Unanswered))
                 {
                     self.send(id, frame, last);
                     if last {
@@ -44,16 +44,17 @@ impl Session {
                 }
             }
             SessionKind::Old { stream: carrier, .. } => {
-                if let (Some(id), false) = (*carrier, matches!(route, Route::LetGo { .. } | Route::Unanswered)) {
+                if let (Some(id), false) = (*carrier, matches!(route, Route::StreamReleased { .. } | Route::Unanswered))
+                {
                     self.send(id, frame, false);
                 }
             }
             SessionKind::Streams { streams, .. } => {
                 let known = stream.filter(|stream| streams.all.contains(*stream));
                 match (route, known) {
-                    (Route::LetGo { retry, .. }, Some(stream)) => self.let_go(stream, retry),
+                    (Route::StreamReleased { retry, .. }, Some(stream)) => self.release_stream(stream, retry),
                     (Route::Unanswered, Some(stream)) => self.stays_unanswered(stream),
-                    (Route::LetGo { .. } | Route::Unanswered, None) => {}
+                    (Route::StreamReleased { .. } | Route::Unanswered, None) => {}
                     (Route::Call(call), Some(stream)) => self.send_on(stream, Some(call), frame, false),
                     (_, Some(stream)) => self.send_on(stream, None, frame, last),
                     (Route::Call(call), None) => self.send_to_anybody(Some(call), frame),
@@ -181,7 +182,7 @@ impl Session {
     }
 
     /// Closes what carries the stream of a request for now, so that its client comes back for the answer.
-    fn let_go(&mut self, stream: u64, retry: Option<Duration>) {
+    fn release_stream(&mut self, stream: u64, retry: Option<Duration>) {
         let SessionKind::Streams { streams, .. } = &self.kind else { return };
         let Some(id) = streams.all.get(stream).and_then(|known| known.exchange).filter(|_| self.primes()) else {
             return;
