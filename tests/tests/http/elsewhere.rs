@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Request;
 use mcp_proto::{
-    connection::{Event, Standing},
+    connection::{Event, SessionSnapshot},
     http::server::{Fetch, Passage, Session},
     protocol::VersionSet,
     schema::{CreateMessageParams, LoggingLevel, SamplingMessage},
@@ -23,17 +23,17 @@ fn sharing() -> Web {
 }
 
 /// Begins a session at one server, and has another one go on with it.
-fn moved(version: &str) -> (Web, Web, String, Standing) {
+fn moved(version: &str) -> (Web, Web, String, SessionSnapshot) {
     let (mut here, mut there) = (sharing(), sharing());
     let id = here.begin(version);
     here.last_session().share();
-    let standing = here.last_session().standing().expect("its handshake is over");
-    adopt(&mut there, &id, 1, &standing);
+    let snapshot = here.last_session().snapshot().expect("its handshake is over");
+    adopt(&mut there, &id, 1, &snapshot);
     assert_eq!(there.take_events(), [Event::Ready]);
-    (here, there, id, standing)
+    (here, there, id, snapshot)
 }
 
-fn adopt(web: &mut Web, id: &str, part: u32, standing: &Standing) {
+fn adopt(web: &mut Web, id: &str, part: u32, snapshot: &SessionSnapshot) {
     let id = mcp_proto::http::SessionId::parse(id).expect("an id");
     let sessions = &mut web.sessions;
     let handle = 1000 + part as usize;
@@ -41,9 +41,9 @@ fn adopt(web: &mut Web, id: &str, part: u32, standing: &Standing) {
         sessions.insert(handle, session);
         handle
     };
-    let (_, is_new) = web.endpoint.adopt(web.now, (&id, part), None, standing, make).expect("there is room");
+    let (_, is_new) = web.endpoint.adopt(web.now, (&id, part), None, snapshot, make).expect("there is room");
     assert!(is_new);
-    let again = web.endpoint.adopt(web.now, (&id, 99), None, standing, |_| panic!("it is there"));
+    let again = web.endpoint.adopt(web.now, (&id, 99), None, snapshot, |_| panic!("it is there"));
     assert_eq!(again.expect("it is there"), (handle, false));
     web.settle();
 }
@@ -73,8 +73,8 @@ fn heard(web: &Web, asked: Asked) -> Vec<(String, u64)> {
 #[test]
 fn a_session_goes_on_elsewhere_as_it_stands() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
-        let (mut here, mut there, id, standing) = moved(version);
-        assert!(standing.ready && standing.version.as_str() == version);
+        let (mut here, mut there, id, snapshot) = moved(version);
+        assert!(snapshot.ready && snapshot.version.as_str() == version);
         let asked = there.say(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
         let key = there.asked();
         there.answer(key, &json!({"tools": []}));
@@ -99,29 +99,29 @@ fn what_is_said_elsewhere_is_caught_up_with() {
     let (mut here, mut there) = (sharing(), sharing());
     let reply = here.ask(post("/mcp").body(initialize("2025-11-25").to_string().into_bytes()).expect("a request"));
     let id = reply.header("mcp-session-id").expect("a session").to_owned();
-    let standing = here.last_session().standing().expect("its handshake is over");
-    assert!(!standing.ready);
-    adopt(&mut there, &id, 1, &standing);
+    let snapshot = here.last_session().snapshot().expect("its handshake is over");
+    assert!(!snapshot.ready);
+    adopt(&mut there, &id, 1, &snapshot);
     assert_eq!(there.take_events(), []);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
     let asked = there.say(&id, &ready);
     assert_eq!((there.reply(asked).status(), there.take_events()), (202, vec![Event::Ready]));
-    let mut standing = there.last_session().standing().expect("it stands");
-    standing.log_level = Some(LoggingLevel::Alert);
+    let mut snapshot = there.last_session().snapshot().expect("it stands");
+    snapshot.log_level = Some(LoggingLevel::Alert);
     here.take_events();
     for expected in [vec![Event::Ready], vec![]] {
         let now = here.now;
-        here.last_session().catch_up(now, &standing);
+        here.last_session().apply_snapshot(now, &snapshot);
         here.settle();
         assert_eq!(here.take_events(), expected);
-        assert_eq!(here.last_session().settled(), Some((true, Some(LoggingLevel::Alert))));
+        assert_eq!(here.last_session().mutable_state(), Some((true, Some(LoggingLevel::Alert))));
     }
     // A revision that is not served is none that a session can go on in.
     let mut config = full_server();
     config.settings.versions = VersionSet::only(mcp_proto::protocol::ProtocolVersion::V2025_03_26);
     let mut other = Web::new(config);
     let id = mcp_proto::http::SessionId::parse(&id).expect("an id");
-    let refused = other.endpoint.adopt(other.now, (&id, 1), None, &standing, |_| 1).expect_err("it is not served");
+    let refused = other.endpoint.adopt(other.now, (&id, 1), None, &snapshot, |_| 1).expect_err("it is not served");
     assert_eq!(refused.status(), 404);
 }
 
@@ -232,10 +232,10 @@ fn ping() -> serde_json::Value {
 /// A process asks the store about a session before it reads the body of a request, and so the session is used from then on.
 #[test]
 fn a_session_that_is_caught_up_with_does_not_expire_before_its_request_has_come() {
-    let (mut here, _, id, standing) = moved("2025-11-25");
+    let (mut here, _, id, snapshot) = moved("2025-11-25");
     here.advance(Duration::from_secs(30 * 60 - 5));
     let now = here.now;
-    here.last_session().catch_up(now, &standing);
+    here.last_session().apply_snapshot(now, &snapshot);
     here.advance(Duration::from_secs(20));
     assert_eq!(here.sessions.len(), 1);
     let asked = here.say(&id, &ping());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Request;
 use mcp_proto::{
-    connection::{Event, SendError, ServerConfig, Standing},
+    connection::{Event, SendError, ServerConfig, SessionSnapshot},
     http::{
         Policy, SessionId,
         server::{Options, Session, Usage},
@@ -135,7 +135,7 @@ fn what_is_kept_of_initialize_is_counted() {
     let mut web = Web::new(full_server());
     web.ask(post_to("/mcp", "2025-11-25"));
     within(described(&mut web));
-    let standing: Standing = web.last_session().standing().expect("its handshake is over");
+    let snapshot: SessionSnapshot = web.last_session().snapshot().expect("its handshake is over");
 
     let mut there = Web::new(full_server());
     there.endpoint.share();
@@ -145,7 +145,7 @@ fn what_is_kept_of_initialize_is_counted() {
         sessions.insert(1, session);
         1
     };
-    there.endpoint.adopt(there.now, (&id, 1), None, &standing, make).expect("there is room");
+    there.endpoint.adopt(there.now, (&id, 1), None, &snapshot, make).expect("there is room");
     within(described(&mut there));
 
     let mut old = Web::new(full_server());

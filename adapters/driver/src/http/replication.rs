@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{Principal, ServerEnd, Standing},
+    connection::{Principal, ServerEnd, SessionSnapshot},
     http::{
         Limits, MemoryReplay, Replay, SessionId,
         server::{ExchangeId, Passage, Session},
@@ -159,20 +159,20 @@ enum Change {
 impl HttpSession {
     /// What is to be written down, and what will have been then.
     fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
-        let settled = self.session.settled()?;
+        let settled = self.session.mutable_state()?;
         let change = match self.settled {
             Some(before) if before == settled => return None,
             Some(_) => Change::Settings(store::settings(settled.0, settled.1)),
-            None => Change::Begun(store::fields(principal.map(|it| &*it.id), &self.session.standing()?)),
+            None => Change::Begun(store::fields(principal.map(|it| &*it.id), &self.session.snapshot()?)),
         };
         Some((settled, change))
     }
 
     /// Goes on as it stands elsewhere; unless something has changed here that is not written down yet.
-    pub(super) fn catch_up(&mut self, now: Timestamp, standing: &Standing) {
-        if self.settled == self.session.settled() {
-            self.session.catch_up(now, standing);
-            self.settled = self.session.settled();
+    pub(super) fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
+        if self.settled == self.session.mutable_state() {
+            self.session.apply_snapshot(now, snapshot);
+            self.settled = self.session.mutable_state();
         }
     }
 }

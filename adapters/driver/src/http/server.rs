@@ -250,11 +250,11 @@ impl<R: Runtime> Inner<R> {
             return Err(intake.lost());
         };
         let known = store::read(&fields).filter(|(whose, _)| *whose == principal.map(|it| &*it.id));
-        let Some((_, standing)) = known else { return Err(intake.lost()) };
+        let Some((_, snapshot)) = known else { return Err(intake.lost()) };
         let here = lock(&sessions.door).find(id, principal.map(|it| &**it));
         if let Some(room) = here {
             let goes_on = room.run(|visit, now| {
-                visit.catch_up(now, &standing);
+                visit.apply_snapshot(now, &snapshot);
                 !visit.session.is_closed()
             });
             if goes_on {
@@ -268,13 +268,13 @@ impl<R: Runtime> Inner<R> {
         let make = |session| self.room(session, &holder);
         let (adopted, given_up) = {
             let mut door = lock(&sessions.door);
-            let adopted = door.adopt(sessions.now(), (id, part), principal, &standing, make);
+            let adopted = door.adopt(sessions.now(), (id, part), principal, &snapshot, make);
             (adopted, given_up(&mut door))
         };
         give_up(given_up);
         let (room, is_new) = adopted?;
         if is_new {
-            room.run(|visit, _| visit.settled = visit.session.settled());
+            room.run(|visit, _| visit.settled = visit.session.mutable_state());
             self.run(self.event_loop(&room), &room);
         }
         Ok(())

@@ -79,8 +79,8 @@ fn declared(host: &Host, version: ProtocolVersion) -> Value {
 fn declared_by(host: HostBuilder, version: ProtocolVersion) -> Value {
     let service = Service::builder("test", "1").build().expect("an empty service");
     let pair = Pair::new(&host.build(), &service, version);
-    let standing = pair.server.with_conn(|conn| conn.standing()).expect("a session");
-    let declared = At(&standing.client.capabilities, Some(version)).to_json().expect("JSON");
+    let snapshot = pair.server.with_conn(|conn| conn.snapshot()).expect("a session");
+    let declared = At(&snapshot.client.capabilities, Some(version)).to_json().expect("JSON");
     declared.decode().expect("a value")
 }
 

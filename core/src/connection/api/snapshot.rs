@@ -7,7 +7,7 @@ use crate::{
         api::{Connection, ServerEnd},
         engine::{Engine, RoleState},
         state::{client_params::kept_bytes, tags::FIRST_ID},
-        types::{Event, ServerConfig, Standing},
+        types::{Event, ServerConfig, SessionSnapshot},
     },
     protocol::{Era, Phase},
     rpc::{Outgoing, Timestamp},
@@ -22,12 +22,12 @@ impl Connection<ServerEnd> {
     #[must_use]
     pub fn resumed(
         config: impl Into<Arc<ServerConfig>>,
-        standing: &Standing,
+        snapshot: &SessionSnapshot,
         calls: u64,
         now: Timestamp,
     ) -> Option<Self> {
         let config = config.into();
-        let Standing { version, client, .. } = standing;
+        let SessionSnapshot { version, client, .. } = snapshot;
         if version.era() != Era::Legacy || !config.settings.versions.contains(*version) {
             return None;
         }
@@ -43,29 +43,29 @@ impl Connection<ServerEnd> {
         if calls > 0 {
             *engine.calls = Outgoing::new(FIRST_ID.saturating_add(calls));
         }
-        resumed.catch_up(standing);
+        resumed.apply_snapshot(snapshot);
         Some(resumed)
     }
 
     /// How the session stands. `None` before the handshake, and in the modern era, which has no sessions.
     #[must_use]
-    pub fn standing(&self) -> Option<Standing> {
+    pub fn snapshot(&self) -> Option<SessionSnapshot> {
         let Engine { phase, version, log_level, .. } = &self.engine;
         let ready = *phase >= Phase::Ready;
-        Some(Standing { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
+        Some(SessionSnapshot { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
     }
 
-    /// What of [`standing`](Self::standing) can change: whether the client is ready, and what it wants logged.
+    /// What of [`snapshot`](Self::standing) can change: whether the client is ready, and what it wants logged.
     #[must_use]
-    pub fn settled(&self) -> (bool, Option<LoggingLevel>) {
+    pub fn mutable_state(&self) -> (bool, Option<LoggingLevel>) {
         (self.engine.phase >= Phase::Ready, self.engine.log_level)
     }
 
     /// The client has said something elsewhere that belongs to the session.
-    pub fn catch_up(&mut self, standing: &Standing) {
+    pub fn apply_snapshot(&mut self, snapshot: &SessionSnapshot) {
         let engine = &mut self.engine;
-        engine.log_level = standing.log_level.or(engine.log_level);
-        if standing.ready && engine.phase == Phase::Initializing {
+        engine.log_level = snapshot.log_level.or(engine.log_level);
+        if snapshot.ready && engine.phase == Phase::Initializing {
             engine.phase = Phase::Ready;
             engine.events.push_back(Event::Ready);
         }

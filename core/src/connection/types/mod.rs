@@ -24,4 +24,4 @@ pub use limits::{Backoff, Keepalive, Limits, Polling, RequestOptions};
 pub use metrics::{Stats, Usage};
 pub use opening::Opening;
 pub use poll::{Deadline, Room, Route, Transmit, Wake};
-pub use snapshot::Standing;
+pub use snapshot::SessionSnapshot;

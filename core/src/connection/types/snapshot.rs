@@ -10,7 +10,7 @@ use crate::{
 ///
 /// What is in flight is not in it: requests of either side, tasks, subscriptions to resources.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Standing {
+pub struct SessionSnapshot {
     /// The revision.
     pub version: ProtocolVersion,
     /// What the client said of itself.

@@ -13,7 +13,7 @@ use super::{
     tenants::{Activity, Among, Room, Tenants},
 };
 use crate::{
-    connection::{Principal, ServerConfig, Standing},
+    connection::{Principal, ServerConfig, SessionSnapshot},
     http::{
         Answer, SessionId,
         answer::{busy, no_session},
@@ -92,7 +92,7 @@ impl<T: Clone> Endpoint<T> {
         now: Timestamp,
         (id, part): (&SessionId, u32),
         principal: Option<&Arc<Principal>>,
-        standing: &Standing,
+        snapshot: &SessionSnapshot,
         make: impl FnOnce(Session) -> T,
     ) -> Result<(T, bool), Box<Answer>> {
         if self.sessions.contains_key(id) {
@@ -103,7 +103,7 @@ impl<T: Clone> Endpoint<T> {
         self.make_room(&client)?;
         let activity = Activity::new();
         let (config, options) = (&self.config, &self.options);
-        let session = Session::resumed(now, (config, options), (id.clone(), part), standing, (&activity, &client));
+        let session = Session::resumed(now, (config, options), (id.clone(), part), snapshot, (&activity, &client));
         let handle = make(session.ok_or_else(|| Box::new(no_session()))?);
         self.enter(id, Entry { handle: handle.clone(), client, old: false, activity });
         Ok((handle, true))

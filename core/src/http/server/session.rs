@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     collections::{LazyBox, SeqMap},
-    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, Standing},
+    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, SessionSnapshot},
     http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
@@ -169,10 +169,10 @@ impl Session {
         now: Timestamp,
         (config, options): (&Arc<ServerConfig>, &Arc<Options>),
         (id, part): (SessionId, u32),
-        standing: &Standing,
+        snapshot: &SessionSnapshot,
         (activity, client): (&Arc<Activity>, &Arc<Client>),
     ) -> Option<Self> {
-        let conn = Connection::<ServerEnd>::resumed(config.clone(), standing, Streams::first(part), now)?;
+        let conn = Connection::<ServerEnd>::resumed(config.clone(), snapshot, Streams::first(part), now)?;
         let kind = SessionKind::Streams { id, streams: Streams::new(options.limits.replay(), part) };
         let mut resumed = Self::over(conn, now, options, kind, client);
         resumed.came_back = true;
@@ -211,9 +211,9 @@ impl Session {
     // ---- what has happened ----
 
     /// The client has said something elsewhere that belongs to the session.
-    pub fn catch_up(&mut self, now: Timestamp, standing: &Standing) {
+    pub fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
         self.clock = self.clock.max(now);
-        self.conn.catch_up(standing);
+        self.conn.apply_snapshot(snapshot);
         self.came_back = true;
         // A request for it comes in, and what is idle might end before it has.
         self.idle = self.idle.map(|_| self.clock);

@@ -5,7 +5,7 @@ pub(crate) mod memory;
 use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::Standing,
+    connection::SessionSnapshot,
     http::server::Passage,
     protocol::ProtocolVersion,
     schema::{At, LoggingLevel},
@@ -159,8 +159,8 @@ const READY: &str = "ready";
 const LEVEL: &str = "level";
 
 /// What is known of a session, as fields.
-pub(super) fn fields(principal: Option<&str>, standing: &Standing) -> SessionRecord {
-    let Standing { version, client, ready, log_level } = standing;
+pub(super) fn fields(principal: Option<&str>, snapshot: &SessionSnapshot) -> SessionRecord {
+    let SessionSnapshot { version, client, ready, log_level } = snapshot;
     let client = At(client, Some(*version)).to_json().map_or_else(|_| String::new(), |client| client.get().to_owned());
     let mut fields = settings(*ready, *log_level);
     fields.insert(VERSION.to_owned(), version.as_str().to_owned());
@@ -180,12 +180,12 @@ pub(super) fn settings(ready: bool, level: Option<LoggingLevel>) -> SessionRecor
 }
 
 /// Who began a session, and how it stands. `None` if the fields do not say.
-pub(super) fn read(fields: &SessionRecord) -> Option<(Option<&str>, Standing)> {
-    let standing = Standing {
+pub(super) fn read(fields: &SessionRecord) -> Option<(Option<&str>, SessionSnapshot)> {
+    let snapshot = SessionSnapshot {
         version: ProtocolVersion::parse(fields.get(VERSION)?)?,
         client: Json::parse(fields.get(CLIENT)?.as_str()).ok()?.decode().ok()?,
         ready: fields.contains_key(READY),
         log_level: fields.get(LEVEL).and_then(|level| LoggingLevel::parse(level)),
     };
-    Some((fields.get(PRINCIPAL).map(String::as_str), standing))
+    Some((fields.get(PRINCIPAL).map(String::as_str), snapshot))
 }

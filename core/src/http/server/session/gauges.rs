@@ -2,7 +2,7 @@
 
 use super::{Session, SessionKind};
 use crate::{
-    connection::Standing,
+    connection::SessionSnapshot,
     http::{SessionId, server::Usage},
     protocol::Phase,
     schema::LoggingLevel,
@@ -52,15 +52,15 @@ impl Session {
 
     /// How it stands, as far as another process has to know to go on with it. `None` before the handshake.
     #[must_use]
-    pub fn standing(&self) -> Option<Standing> {
-        if matches!(self.kind, SessionKind::Streams { .. }) { self.conn.standing() } else { None }
+    pub fn snapshot(&self) -> Option<SessionSnapshot> {
+        if matches!(self.kind, SessionKind::Streams { .. }) { self.conn.snapshot() } else { None }
     }
 
-    /// What of [`standing`](Self::standing) can change.
+    /// What of [`snapshot`](Self::standing) can change.
     #[must_use]
-    pub fn settled(&self) -> Option<(bool, Option<LoggingLevel>)> {
+    pub fn mutable_state(&self) -> Option<(bool, Option<LoggingLevel>)> {
         let has_begun = matches!(self.kind, SessionKind::Streams { .. }) && self.conn.version().is_some();
-        has_begun.then(|| self.conn.settled())
+        has_begun.then(|| self.conn.mutable_state())
     }
 
     /// What it holds right now, its connection aside.
