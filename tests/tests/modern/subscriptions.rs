@@ -194,7 +194,7 @@ fn what_no_session_can_be_told_is_told_to_nobody() {
     server.sent();
     let news = ResourceUpdatedParams::new(format!("a:/{}", "x".repeat(2000)));
     assert_eq!(server.conn.notify(&news), Err(SendError::TooLarge));
-    assert_eq!(server.conn.tell_listeners(&news, |_| true), Err(SendError::TooLarge));
+    assert_eq!(server.conn.notify_subscribers(&news, |_| true), Err(SendError::TooLarge));
     assert_eq!(told(&mut server), (0, 0));
 }
 
@@ -210,7 +210,7 @@ fn a_change_is_told_to_those_who_listen_and_may_hear_of_it() {
     assert!(!listeners.contains(&server.conn.listeners("a:c")[0]));
     let news = ResourceUpdatedParams::new("a:b");
     let mut tell = |may_hear: &dyn Fn(ReplyKey) -> bool| {
-        server.conn.tell_listeners(&news, may_hear).expect("there is room");
+        server.conn.notify_subscribers(&news, may_hear).expect("there is room");
         let sent = server.sent();
         sent.iter().map(|it| subscription_of(it).and_then(Value::as_str).expect("an id").to_owned()).collect::<Vec<_>>()
     };

@@ -47,7 +47,7 @@ fn requests_of_the_peer_are_listed_with_their_age_and_state() {
         assert_eq!(list.iter().map(|it| it.deadline).collect::<Vec<_>>(), [None, None, Some(begin + 9 * SECOND)]);
         let states = [RequestState::Answered, RequestState::Cancelled, RequestState::Open];
         assert_eq!(list.iter().map(|it| it.state).collect::<Vec<_>>(), states);
-        assert_eq!(keys.map(|key| solo.conn.is_awaited(key)), [false, false, true]);
+        assert_eq!(keys.map(|key| solo.conn.is_open(key)), [false, false, true]);
 
         solo.sent();
         for key in &keys[1..] {
@@ -125,7 +125,7 @@ fn a_request_that_is_not_answered_in_time_is_answered_with_an_error() {
         server.conn.set_deadline(next, None).expect("it is open");
         assert_eq!(server.conn.poll_timeout(), None, "its deadline was removed");
         server.advance(3600 * SECOND);
-        assert!(server.conn.is_awaited(next));
+        assert!(server.conn.is_open(next));
     }
 }
 

@@ -222,8 +222,8 @@ fn what_leaves_is_appended_and_its_length_is_its_own() {
 fn a_request_is_awaited_until_it_is_answered_or_cancelled() {
     let mut server = Solo::ready_server(ProtocolVersion::V2025_11_25);
     let [first, second] = [1, 2].map(|id| server.ask(&request(id, "vendor/a")));
-    assert!(server.conn.is_awaited(first) && server.conn.is_awaited(second));
+    assert!(server.conn.is_open(first) && server.conn.is_open(second));
     server.answer(first, &json!({}));
     server.feed(&cancelled(2));
-    assert!(!server.conn.is_awaited(first) && !server.conn.is_awaited(second));
+    assert!(!server.conn.is_open(first) && !server.conn.is_open(second));
 }

@@ -216,7 +216,7 @@ impl Service {
                 if is_subscribed {
                     conn.notify(&params)
                 } else {
-                    conn.tell_listeners(&params, |key| listeners.contains(&key))
+                    conn.notify_subscribers(&params, |key| listeners.contains(&key))
                 }
             });
             if sent.is_ok() {

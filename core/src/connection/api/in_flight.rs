@@ -50,7 +50,7 @@ impl<E> Connection<E> {
 
     /// Whether the peer still waits for the answer to a request.
     #[must_use]
-    pub fn is_awaited(&self, key: ReplyKey) -> bool {
+    pub fn is_open(&self, key: ReplyKey) -> bool {
         matches!(self.engine.requests.get(key), Some((_, State::Open)))
     }
 

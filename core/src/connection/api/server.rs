@@ -45,12 +45,12 @@ impl Connection<ServerEnd> {
     ///
     /// # Errors
     /// If it was not declared, or too much waits to be written. Nobody has been told then.
-    pub fn tell_listeners(
+    pub fn notify_subscribers(
         &mut self,
         updated: &ResourceUpdatedParams,
         may_hear: impl FnMut(ReplyKey) -> bool,
     ) -> Result<(), SendError> {
-        let told = self.engine.tell_listeners(&updated.uri, may_hear);
+        let told = self.engine.notify_subscribers(&updated.uri, may_hear);
         self.engine.noted(Room::Message, told)
     }
 

@@ -124,7 +124,7 @@ impl Shared<ServerEnd> {
         let tasks = self.home.tasks();
         let holder = Holder::of(permit.owner.as_deref(), &**link, self.calls.number());
         link.run(|conn, now| {
-            if !conn.is_awaited(*key) {
+            if !conn.is_open(*key) {
                 return Err(NotBegun::Cancelled);
             }
             let now = self.task_time_at(now);

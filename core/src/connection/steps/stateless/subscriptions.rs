@@ -177,7 +177,7 @@ impl Engine {
     }
 
     /// Tells those who listen that a resource has changed, as far as they may hear of it.
-    pub(crate) fn tell_listeners(
+    pub(crate) fn notify_subscribers(
         &mut self,
         uri: &str,
         mut may_hear: impl FnMut(ReplyKey) -> bool,
