@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Request;
 use mcp_proto::{
     connection::{Event, SessionSnapshot},
-    http::server::{Fetch, Passage, Session},
+    http::server::{ReplayChunk, ReplayRequest, Session},
     protocol::VersionSet,
     schema::{CreateMessageParams, LoggingLevel, SamplingMessage},
 };
@@ -48,15 +48,15 @@ fn adopt(web: &mut Web, id: &str, part: u32, snapshot: &SessionSnapshot) {
     web.settle();
 }
 
-fn fetch(web: &mut Web) -> Option<Fetch> {
-    web.last_session().poll_fetch()
+fn fetch(web: &mut Web) -> Option<ReplayRequest> {
+    web.last_session().poll_replay_request()
 }
 
 /// Brings what was found of a stream.
-fn found(web: &mut Web, fetch: Fetch, messages: &[u64], done: bool) {
+fn found(web: &mut Web, fetch: ReplayRequest, messages: &[u64], done: bool) {
     let messages = messages.iter().map(|seq| (*seq, json!({"n": seq}).to_string().into_bytes())).collect();
     let now = web.now;
-    web.last_session().handle_fetched(now, fetch.exchange, Some(&Passage { messages, done }));
+    web.last_session().handle_replay(now, fetch.exchange, Some(&ReplayChunk { messages, done }));
     web.settle();
 }
 
@@ -168,7 +168,7 @@ fn a_stream_of_which_something_is_missing_ends() {
     let asked = web.listen(&id, Some("7-2"));
     let wanted = fetch(&mut web).expect("it is wanted");
     let now = web.now;
-    web.last_session().handle_fetched(now, wanted.exchange, None);
+    web.last_session().handle_replay(now, wanted.exchange, None);
     web.settle();
     assert!(web.reply(asked).ended);
     let asked = web.listen(&id, Some("7-2"));

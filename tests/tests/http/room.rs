@@ -10,7 +10,7 @@ use mcp_proto::{
     connection::Event,
     http::{
         Policy, Replay,
-        server::{Fetch, Options, Passage},
+        server::{Options, ReplayChunk, ReplayRequest},
     },
     rpc::{ReplyKey, Timestamp},
 };
@@ -151,9 +151,9 @@ fn streams_of_another_part_count_as_those_that_are_opened() {
     let mut open = Vec::new();
     for _ in 0..40 {
         open.push(web.listen(&id, Some("g4294967297-0")));
-        while let Some(Fetch { exchange, .. }) = web.last_session().poll_fetch() {
+        while let Some(ReplayRequest { exchange, .. }) = web.last_session().poll_replay_request() {
             let now = web.now;
-            web.last_session().handle_fetched(now, exchange, Some(&Passage::default()));
+            web.last_session().handle_replay(now, exchange, Some(&ReplayChunk::default()));
         }
         web.settle();
     }

@@ -86,7 +86,7 @@ pub use serve::serve;
 pub use write_timeout::WriteTimeout;
 
 pub use client::{AuthProvider, HttpClient, ResponseHandler, seed};
-pub use mcp_proto::http::server::Passage;
+pub use mcp_proto::http::server::ReplayChunk;
 pub use memory_limit::memory_limit;
 pub use peer_addr::PeerAddr;
 pub use response_body::ResponseStream;

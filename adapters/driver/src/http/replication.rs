@@ -13,7 +13,7 @@ use mcp_proto::{
     connection::{Principal, ServerEnd, SessionSnapshot},
     http::{
         Limits, MemoryReplay, Replay, SessionId,
-        server::{ExchangeId, Passage, Session},
+        server::{ExchangeId, ReplayChunk, Session},
     },
     rpc::Timestamp,
 };
@@ -290,7 +290,7 @@ pub(super) struct ReplicationIo {
 struct SessionReplicator {
     share: Arc<SessionReplication>,
     id: SessionId,
-    following: Vec<(ExchangeId, Later<io::Result<Passage>>)>,
+    following: Vec<(ExchangeId, Later<io::Result<ReplayChunk>>)>,
     /// Says that the session is in use, at times.
     touching: Option<Later<io::Result<Option<SessionRecord>>>>,
     touch_at: Timestamp,
@@ -321,7 +321,7 @@ impl SessionReplicator {
         let shared = &dispatcher.shared;
         let mut moved = false;
         loop {
-            let fetch = lock(&shared.state).binding.session.poll_fetch();
+            let fetch = lock(&shared.state).binding.session.poll_replay_request();
             let Some(fetch) = fetch else { break };
             moved = true;
             let found = self.share.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
@@ -332,7 +332,7 @@ impl SessionReplicator {
                 return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            shared.run(|visit, now| visit.session.handle_fetched(now, *exchange, found.as_ref().ok()));
+            shared.run(|visit, now| visit.session.handle_replay(now, *exchange, found.as_ref().ok()));
             false
         });
         moved

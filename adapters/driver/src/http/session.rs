@@ -106,7 +106,7 @@ impl Binding<ServerEnd> for HttpSession {
     }
 
     fn has_output(&self) -> bool {
-        self.session.has_fetch()
+        self.session.has_replay_request()
     }
 
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {

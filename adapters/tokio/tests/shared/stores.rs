@@ -8,7 +8,7 @@ use std::{
 
 use mcp_driver::{
     Holder,
-    http::{EventStore, Passage, Retention, SessionRecord, SessionStore},
+    http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore},
 };
 use mcp_service::Later;
 use mcp_tokio::http::MemoryStore;
@@ -93,7 +93,7 @@ impl EventStore for Broken {
         broken()
     }
 
-    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<Passage>> {
+    fn follow(&self, _: &str, _: u64, _: u64, _: bool) -> Later<io::Result<ReplayChunk>> {
         broken()
     }
 }

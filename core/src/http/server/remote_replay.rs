@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use super::{
     ExchangeId, Session,
     exchange::{Exchange, FEED, MESSAGE},
-    remote_streams::{Fetch, Passage, RemoteStream},
+    remote_streams::{RemoteStream, ReplayChunk, ReplayRequest},
     session::SessionKind,
 };
 use crate::{codec::SseText, collections::SeqMap, http::session_id::EventId, rpc::Timestamp};
@@ -17,19 +17,19 @@ fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
 
 impl Session {
     /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
-    /// [`handle_fetched`](Self::handle_fetched).
-    pub fn poll_fetch(&mut self) -> Option<Fetch> {
+    /// [`handle_replay`](Self::handle_fetched).
+    pub fn poll_replay_request(&mut self) -> Option<ReplayRequest> {
         let Self { remote_streams, exchanges, .. } = self;
         let wants = |id: &ExchangeId, it: &RemoteStream| !it.asked && has_room(exchanges, *id);
         let (exchange, following) = remote_streams.0.iter_mut().find(|(id, following)| wants(id, following))?;
         following.asked = true;
         let EventId { listens, stream, seq } = following.at;
-        Some(Fetch { exchange: *exchange, stream, after: seq, waits: !listens })
+        Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens })
     }
 
-    /// Whether [`poll_fetch`](Self::poll_fetch) has something.
+    /// Whether [`poll_replay_request`](Self::poll_fetch) has something.
     #[must_use]
-    pub fn has_fetch(&self) -> bool {
+    pub fn has_replay_request(&self) -> bool {
         self.remote_streams.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))
     }
 
@@ -41,7 +41,7 @@ impl Session {
 
     /// What was found for an exchange; `None` if it cannot be found out. What follows is asked for again, until nothing
     /// does. A stream of which something is missing ends here, and its client may come back.
-    pub fn handle_fetched(&mut self, now: Timestamp, id: ExchangeId, found: Option<&Passage>) {
+    pub fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<&ReplayChunk>) {
         self.clock = self.clock.max(now);
         let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
         else {

@@ -7,7 +7,7 @@ use crate::http::session_id::EventId;
 
 /// Somebody has come back here for a stream that was sent elsewhere: what was kept of it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fetch {
+pub struct ReplayRequest {
     /// For whom, to be repeated with what is found.
     pub exchange: ExchangeId,
     /// Which stream.
@@ -20,7 +20,7 @@ pub struct Fetch {
 
 /// What was kept of a stream behind a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Passage {
+pub struct ReplayChunk {
     /// Messages with their numbers, which grow by one.
     pub messages: Vec<(u64, Vec<u8>)>,
     /// Nothing follows.

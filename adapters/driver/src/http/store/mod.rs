@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fmt, io, sync::Arc, time::Duration};
 
 use mcp_proto::{
     connection::SessionSnapshot,
-    http::server::Passage,
+    http::server::ReplayChunk,
     protocol::ProtocolVersion,
     schema::{At, LoggingLevel},
     wire::Json,
@@ -57,7 +57,7 @@ pub trait EventStore: Send + Sync + 'static {
     /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session, or if the stream is done and what was sent
     /// behind that message is not kept: that is not waited for.
     /// Where the first of the messages that are handed out does not follow on `after`, others were not kept.
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<Passage>>;
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>>;
 }
 
 /// How much is kept of what a session has sent on all of its streams.

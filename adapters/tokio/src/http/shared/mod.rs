@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Durat
 
 use mcp_driver::{
     Holder, Watch,
-    http::{EventStore, Passage, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
+    http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
 use mcp_service::Later;
 use redis::{
@@ -164,7 +164,12 @@ impl RedisStore {
     }
 
     /// What was kept of a stream behind a message.
-    fn look(&self, id: &str, stream: u64, after: u64) -> impl Future<Output = io::Result<Passage>> + Send + 'static {
+    fn look(
+        &self,
+        id: &str,
+        stream: u64,
+        after: u64,
+    ) -> impl Future<Output = io::Result<ReplayChunk>> + Send + 'static {
         let mut step = self.step("follow", id);
         step.add(stream).add(after);
         let found = self.run::<Vec<Vec<u8>>>(step);
@@ -256,7 +261,7 @@ impl EventStore for RedisStore {
         self.add((id, stream), END, b"", last, within)
     }
 
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<Passage>> {
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>> {
         let (store, key, id) = (self.clone(), self.channel(id, stream), id.to_owned());
         Later::new(async move {
             if !wait {
@@ -273,7 +278,7 @@ impl EventStore for RedisStore {
                     follower.heard_more_than(rings).await;
                 }
             });
-            looked.await.unwrap_or_else(|_| Ok(Passage::default()))
+            looked.await.unwrap_or_else(|_| Ok(ReplayChunk::default()))
         })
     }
 }
@@ -342,7 +347,7 @@ fn hear(bells: &Bells, push: &PushInfo) {
 }
 
 /// Reads what was found of a stream: the number of its last message, if nothing follows on it, and messages with their numbers.
-fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<Passage> {
+fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<ReplayChunk> {
     let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u64>().ok();
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let mut found = found.into_iter();
@@ -355,7 +360,7 @@ fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<Passage> {
     if messages.is_empty() && last.is_some_and(|last| last > after) {
         return Err(io::ErrorKind::NotFound.into());
     }
-    Ok(Passage { messages, done: last.is_some() })
+    Ok(ReplayChunk { messages, done: last.is_some() })
 }
 
 /// So many milliseconds, and at least one.

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_proto::http::server::Passage;
+use mcp_proto::http::server::ReplayChunk;
 
 use self::table::Table;
 use crate::http::store::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage};
@@ -104,7 +104,7 @@ impl EventStore for MemoryStore {
         Later::ready(self.with(|table, now| table.keep(now, id, (stream, last), None, within)))
     }
 
-    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<Passage>> {
+    fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Later<io::Result<ReplayChunk>> {
         let (store, id) = (self.clone(), id.to_owned());
         Later::new(async move {
             let queue = lock(&store.0).follow(&id, stream);

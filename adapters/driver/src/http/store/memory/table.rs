@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_proto::http::server::Passage;
+use mcp_proto::http::server::ReplayChunk;
 
 use crate::http::store::{Retention, SessionRecord, StoreLimits, StoreUsage};
 use mcp_service::driver_api::Holder;
@@ -301,23 +301,23 @@ impl Table {
     }
 
     /// What is kept of a stream behind a message.
-    pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<Passage> {
+    pub(super) fn passage(&mut self, now: Instant, id: &str, stream: u64, after: u64) -> io::Result<ReplayChunk> {
         let Some(entry) = self.sessions.get_mut(id) else { return Err(io::ErrorKind::NotFound.into()) };
         let (holder, before) = (entry.holder.clone(), entry.weight());
         entry.forget_old(now);
         let weight = entry.weight();
         self.recount(&holder, before, weight);
-        let Some(entry) = self.sessions.get(id) else { return Ok(Passage::default()) };
+        let Some(entry) = self.sessions.get(id) else { return Ok(ReplayChunk::default()) };
         let Some(kept) = entry.streams.get(&stream) else {
             // Nothing follows on a stream that is over.
             let is_over = entry.ended.contains(&stream);
-            return if is_over { Err(io::ErrorKind::NotFound.into()) } else { Ok(Passage::default()) };
+            return if is_over { Err(io::ErrorKind::NotFound.into()) } else { Ok(ReplayChunk::default()) };
         };
         let messages: Vec<_> = kept.messages.iter().filter(|(seq, _)| *seq > after).cloned().collect();
         if messages.is_empty() && kept.done.is_some_and(|last| last > after) {
             return Err(io::ErrorKind::NotFound.into());
         }
-        Ok(Passage { messages, done: kept.done.is_some() })
+        Ok(ReplayChunk { messages, done: kept.done.is_some() })
     }
 
     /// Has what is oldest give way until there is room for so many bytes more of a client. Whole sessions of it do so only if
