@@ -22,7 +22,7 @@ pub enum Wake {
     /// A stream has been quiet for so long that a comment is due.
     Quiet,
     /// What was kept for a client that comes back has been kept for long enough.
-    Replay,
+    ReplayBuffer,
     /// Clients of a session that refuses messages as busy have not read for too long.
     Stalled,
     /// A request has waited too long for room in its session.

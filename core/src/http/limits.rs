@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use core::time::Duration;
 
-use super::{MemoryReplay, Replay};
+use super::{MemoryReplayBuffer, ReplayBuffer};
 
 /// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
@@ -97,8 +97,8 @@ pub struct Limits {
 
 impl Limits {
     /// What a session keeps what it has sent in, if nobody gives it something else.
-    pub(super) fn replay(&self) -> Box<dyn Replay> {
-        Box::new(MemoryReplay::new(self.replay, self.replay_bytes, self.replay_time))
+    pub(super) fn replay(&self) -> Box<dyn ReplayBuffer> {
+        Box::new(MemoryReplayBuffer::new(self.replay, self.replay_bytes, self.replay_time))
     }
 }
 

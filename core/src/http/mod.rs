@@ -16,5 +16,5 @@ pub use answer::{Answer, Challenge};
 pub use deadline::{Deadline, Wake};
 pub use limits::Limits;
 pub use policy::{InvalidPolicy, Policy};
-pub use replay::{MemoryReplay, Replay};
+pub use replay::{MemoryReplayBuffer, ReplayBuffer};
 pub use session_id::SessionId;

@@ -7,11 +7,11 @@ use crate::{collections::SeqMap, rpc::Timestamp};
 
 /// Keeps what a session has sent.
 ///
-/// [`MemoryReplay`] is what a session has if nobody gives it another one. A store that is shared by several processes
+/// [`MemoryReplayBuffer`] is what a session has if nobody gives it another one. A store that is shared by several processes
 /// writes behind the core's back: what it is told here it keeps at once in memory, and whoever owns it sees to the rest. It
 /// does not wait for anything in these methods. What others have kept is asked for elsewhere, with
 /// [`poll_replay_request`](super::server::Session::poll_fetch).
-pub trait Replay: fmt::Debug + Send {
+pub trait ReplayBuffer: fmt::Debug + Send {
     /// The message with this number is on its way on a stream. Numbers of a stream grow.
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]);
 
@@ -46,7 +46,7 @@ pub trait Replay: fmt::Debug + Send {
 
 /// Keeps the latest messages in memory.
 #[derive(Debug)]
-pub struct MemoryReplay {
+pub struct MemoryReplayBuffer {
     most: usize,
     most_bytes: usize,
     time: Duration,
@@ -69,7 +69,7 @@ impl fmt::Debug for Kept {
     }
 }
 
-impl MemoryReplay {
+impl MemoryReplayBuffer {
     /// A store for at most so many messages and bytes, each for at most so long. The latest message is always kept.
     #[must_use]
     pub const fn new(most: usize, most_bytes: usize, time: Duration) -> Self {
@@ -98,7 +98,7 @@ impl MemoryReplay {
     }
 }
 
-impl Replay for MemoryReplay {
+impl ReplayBuffer for MemoryReplayBuffer {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.bytes += message.len();
         *self.streams.entry(stream, || 0) += 1;
@@ -153,7 +153,7 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn after(store: &MemoryReplay, stream: u64, seq: u64) -> Vec<(u64, String)> {
+    fn after(store: &MemoryReplayBuffer, stream: u64, seq: u64) -> Vec<(u64, String)> {
         let mut found = Vec::new();
         store.after(stream, seq, &mut |seq, message| found.push((seq, String::from_utf8_lossy(message).to_string())));
         found
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_replayed_from_where_it_was_lost() {
-        let mut store = MemoryReplay::new(9, 99, SECOND);
+        let mut store = MemoryReplayBuffer::new(9, 99, SECOND);
         for (stream, seq, message) in [(1, 1, "a"), (2, 1, "x"), (1, 2, "b"), (1, 3, "c"), (2, 2, "y")] {
             store.keep(Timestamp::ZERO, stream, seq, message.as_bytes());
         }
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_oldest_goes_first_and_the_latest_stays() {
-        let mut store = MemoryReplay::new(3, 10, SECOND);
+        let mut store = MemoryReplayBuffer::new(3, 10, SECOND);
         for seq in 1..=5 {
             store.keep(Timestamp::ZERO, 1, seq, b"xx");
         }
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_forgotten_in_time() {
-        let mut store = MemoryReplay::new(9, 99, SECOND);
+        let mut store = MemoryReplayBuffer::new(9, 99, SECOND);
         store.keep(Timestamp::ZERO, 1, 1, b"x");
         store.keep(Timestamp::ZERO + SECOND, 1, 2, b"y");
         assert_eq!(store.expiry(), Some(Timestamp::ZERO + SECOND));

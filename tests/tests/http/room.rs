@@ -9,7 +9,7 @@ use std::{
 use mcp_proto::{
     connection::Event,
     http::{
-        Policy, Replay,
+        Policy, ReplayBuffer,
         server::{Options, ReplayChunk, ReplayRequest},
     },
     rpc::{ReplyKey, Timestamp},
@@ -63,7 +63,7 @@ impl Remembered {
     }
 }
 
-impl Replay for Remembered {
+impl ReplayBuffer for Remembered {
     fn keep(&mut self, _: Timestamp, stream: u64, _: u64, _: &[u8]) {
         self.streams().insert(stream);
     }

@@ -12,7 +12,7 @@ use std::{
 use mcp_proto::{
     connection::{Principal, ServerEnd, SessionSnapshot},
     http::{
-        Limits, MemoryReplay, Replay, SessionId,
+        Limits, MemoryReplayBuffer, ReplayBuffer, SessionId,
         server::{ExchangeId, ReplayChunk, Session},
     },
     rpc::Timestamp,
@@ -67,7 +67,7 @@ impl SessionReplication {
     pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
-        let here = MemoryReplay::new(replay, replay_bytes, replay_time);
+        let here = MemoryReplayBuffer::new(replay, replay_bytes, replay_time);
         let (scribe, holder) = (self.scribe.clone(), holder.clone());
         let kept = ReplayRecord { id: id.as_str().into(), here, scribe, holder, latest: BTreeMap::new() };
         session.share();
@@ -233,14 +233,14 @@ async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
 #[derive(Debug)]
 struct ReplayRecord {
     id: Arc<str>,
-    here: MemoryReplay,
+    here: MemoryReplayBuffer,
     scribe: Arc<EventWriter>,
     holder: Holder,
     /// The last message of each stream that is neither done nor forgotten.
     latest: BTreeMap<u64, u64>,
 }
 
-impl Replay for ReplayRecord {
+impl ReplayBuffer for ReplayRecord {
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]) {
         self.here.keep(now, stream, seq, message);
         self.latest.insert(stream, seq);
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn streams_that_are_over_or_forgotten_leave_nothing() {
         let scribe = Arc::new(EventWriter { lines: Watch::default(), quota: Quota::new(UNWRITTEN) });
-        let here = MemoryReplay::new(1, 1, Duration::ZERO);
+        let here = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
         let mut kept = ReplayRecord { id, here, scribe, holder, latest: BTreeMap::new() };
         for stream in 1..100 {

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     collections::{LazyBox, SeqMap},
     connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerEnd, SessionSnapshot},
-    http::{Answer, Challenge, Deadline, Replay, SessionId, Wake, answer},
+    http::{Answer, Challenge, Deadline, ReplayBuffer, SessionId, Wake, answer},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
 };
@@ -194,7 +194,7 @@ impl Session {
 
     /// Keeps what was sent somewhere else than in memory of its own. To be called before anything is
     /// [opened](Self::open).
-    pub fn set_replay(&mut self, replay: Box<dyn Replay>) {
+    pub fn set_replay(&mut self, replay: Box<dyn ReplayBuffer>) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay = replay;
         }
@@ -463,7 +463,7 @@ impl Session {
         let stalled = self.held.map(|at| Deadline { at, wake: Wake::Stalled });
         let replay = match &self.kind {
             SessionKind::Streams { streams, .. } => {
-                streams.replay.expiry().map(|at| Deadline { at, wake: Wake::Replay })
+                streams.replay.expiry().map(|at| Deadline { at, wake: Wake::ReplayBuffer })
             }
             SessionKind::Modern { .. } | SessionKind::Old { .. } => None,
         };

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     codec::SseText,
     collections::{LazyBox, SeqMap},
-    http::{Limits, Replay, session_id::EventId},
+    http::{Limits, ReplayBuffer, session_id::EventId},
     rpc::{CallId, Timestamp},
 };
 
@@ -73,7 +73,7 @@ pub(super) struct Streams {
     pub(super) shared: bool,
     waiting: LazyBox<VecDeque<Waiting>>,
     waiting_bytes: usize,
-    pub(super) replay: Box<dyn Replay>,
+    pub(super) replay: Box<dyn ReplayBuffer>,
     /// How many streams there may be before it is worth looking for those that are over.
     tidy_at: usize,
 }
@@ -82,7 +82,7 @@ pub(super) struct Streams {
 const FEW: usize = 64;
 
 impl Streams {
-    pub(super) fn new(replay: Box<dyn Replay>, part: u32) -> Self {
+    pub(super) fn new(replay: Box<dyn ReplayBuffer>, part: u32) -> Self {
         Self {
             all: SeqMap::new(),
             listeners: Vec::new(),
