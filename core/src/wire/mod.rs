@@ -29,5 +29,5 @@ pub use json::{Json, JsonObject};
 pub use message::{Defect, Malformed, Members, Message, Subject};
 #[cfg(feature = "http")]
 pub(crate) use offsets::Outline;
-pub use raw::{KeptJson, RawJson, decode_params};
+pub use raw::{OwnedRawJson, RawJson, decode_params};
 pub use text::{quote, text};

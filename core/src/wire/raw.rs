@@ -193,9 +193,9 @@ impl Serialize for RawJson<'_> {
 
 /// The text of a JSON value that is kept for a while.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KeptJson(String);
+pub struct OwnedRawJson(String);
 
-impl KeptJson {
+impl OwnedRawJson {
     /// The value.
     #[must_use]
     pub const fn get(&self) -> RawJson<'_> {
@@ -204,26 +204,26 @@ impl KeptJson {
 
     /// Keeps a value in room that there is already, and is enlarged if it is too small.
     #[must_use]
-    pub fn within(raw: &RawJson<'_>, mut room: String) -> Self {
-        room.clear();
-        room.push_str(raw.get());
-        Self(room)
+    pub fn in_buffer(raw: &RawJson<'_>, mut buffer: String) -> Self {
+        buffer.clear();
+        buffer.push_str(raw.get());
+        Self(buffer)
     }
 
     /// The room that it took, for the next one.
     #[must_use]
-    pub fn into_room(self) -> String {
+    pub fn into_buffer(self) -> String {
         self.0
     }
 }
 
-impl From<RawJson<'_>> for KeptJson {
+impl From<RawJson<'_>> for OwnedRawJson {
     fn from(raw: RawJson<'_>) -> Self {
         Self(raw.text.into_owned())
     }
 }
 
-impl fmt::Debug for KeptJson {
+impl fmt::Debug for OwnedRawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerEnd,
     protocol::Era,
     schema::{At, CallToolParams, Map, Meta, TaskMetadata},
-    wire::{ErrorObject, Json, JsonObject, KeptJson, RawJson},
+    wire::{ErrorObject, Json, JsonObject, OwnedRawJson, RawJson},
 };
 
 use super::tool::Tool;
@@ -67,7 +67,7 @@ struct Place {
 
 struct Calling {
     tool: Arc<Tool>,
-    arguments: KeptJson,
+    arguments: OwnedRawJson,
     around: Around<ServerEnd>,
     reply: Reply<ServerEnd>,
 }
@@ -110,7 +110,7 @@ impl Begin for Place {
 mod places {
     use std::{cell::RefCell, mem, sync::Mutex};
 
-    use mcp_proto::wire::{KeptJson, RawJson};
+    use mcp_proto::wire::{OwnedRawJson, RawJson};
 
     use super::Errand;
     use crate::util::lock::lock;
@@ -137,17 +137,17 @@ mod places {
         PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten().unwrap_or_default()
     }
 
-    pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> KeptJson {
+    pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> OwnedRawJson {
         let room = match arguments.get().len() {
             ..=SMALL => mem::take(small),
             LARGE.. => mem::take(&mut *lock(&LARGE_ONE)),
             _ => String::new(),
         };
-        KeptJson::within(arguments, room)
+        OwnedRawJson::in_buffer(arguments, room)
     }
 
-    pub(super) fn give_back(mut errand: Errand, arguments: KeptJson) {
-        let room = arguments.into_room();
+    pub(super) fn give_back(mut errand: Errand, arguments: OwnedRawJson) {
+        let room = arguments.into_buffer();
         match room.capacity() {
             ..=SMALL => errand.0.room = room,
             LARGE..=MOST => *lock(&LARGE_ONE) = room,

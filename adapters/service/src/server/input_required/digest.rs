@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt};
 
 use hmac_sha256::Hash;
-use mcp_proto::wire::{KeptJson, RawJson};
+use mcp_proto::wire::{OwnedRawJson, RawJson};
 use serde_core::{
     Deserialize, Deserializer,
     de::{Error, MapAccess, SeqAccess, Visitor},
@@ -16,15 +16,15 @@ const OF_THIS_ROUND: [&str; 3] = ["_meta", "inputResponses", "requestState"];
 /// The params of a request. Their digest is made only if the request is answered with questions or answers some, which hardly
 /// any request is.
 #[derive(Debug)]
-pub(super) struct Params(Option<KeptJson>);
+pub(super) struct Params(Option<OwnedRawJson>);
 
 impl Params {
     pub(super) fn of(params: Option<&RawJson<'_>>) -> Self {
-        Self(params.cloned().map(KeptJson::from))
+        Self(params.cloned().map(OwnedRawJson::from))
     }
 
     pub(super) fn digest(&self) -> [u8; 32] {
-        digest(self.0.as_ref().map(KeptJson::get).as_ref())
+        digest(self.0.as_ref().map(OwnedRawJson::get).as_ref())
     }
 }
 

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, Method},
     schema::{MissingRequiredClientCapability, TaskSupport},
-    wire::{ErrorCode, ErrorObject, KeptJson},
+    wire::{ErrorCode, ErrorObject, OwnedRawJson},
 };
 
 use super::{Desk, Request, tools::ToolCall};
@@ -48,7 +48,7 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
         }
         (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
             let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
-            let (how, arguments) = ((tool.kind(), tool.beginning), KeptJson::from(arguments));
+            let (how, arguments) = ((tool.kind(), tool.beginning), OwnedRawJson::from(arguments));
             let run = move |context: &Context| {
                 tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
             };
@@ -60,7 +60,7 @@ fn call(shared: &Arc<Shared<ServerEnd>>, asked: &Request<'_>, mut tool_call: Too
     match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: Called { arguments, meta, .. }, tool, .. } = tool_call;
-            let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
+            let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
             let run = move |context: &Context| tool.run(&arguments.get(), context);
             Ok(Some(shared.work_as_task(asked, meta, task, kind, what_failed, run)))
         }

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, CapabilitySet, Era, Method},
     schema::{CallToolResult, ListToolsParams, ListToolsResult, MissingRequiredClientCapability},
-    wire::{ErrorCode, ErrorObject, KeptJson},
+    wire::{ErrorCode, ErrorObject, OwnedRawJson},
 };
 
 use super::{Page, Request};
@@ -96,7 +96,7 @@ impl Shared<ServerEnd> {
                 Errand::new(self, asked, tool, &arguments, meta).into_job(kind)
             }));
         }
-        let (kind, arguments) = (tool.kind(), KeptJson::from(arguments));
+        let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
         let run = move |context: &Context| tool.run(&arguments.get(), context);
         self.in_rounds(asked, asker, meta, kind, ToolAnswer::is_error, run)
     }
