@@ -1,7 +1,7 @@
 //! Headers that repeat what a body says (2026-07-28): values, and arguments of tools.
 
 use mcp_proto::{
-    protocol::{HeaderFault, HeaderParam, Mirrored, Said, decode_header, encode_header},
+    protocol::{HeaderError, HeaderParam, MirroredHeaders, Said, decode_header, encode_header},
     wire::{Json, RawJson},
 };
 
@@ -26,19 +26,21 @@ pub fn headers(data: &[u8]) {
         assert!(!param.path.is_empty() && schema.is_object(), "{param:?}");
         let Ok(value) = param.value(Some(&arguments)) else { continue };
         let verify = |said: Vec<(String, Said)>| {
-            param.verify(Some(&arguments), &Mirrored { params: said, ..Mirrored::default() }).map_err(|why| why.fault)
+            param
+                .verify(Some(&arguments), &MirroredHeaders { params: said, ..MirroredHeaders::default() })
+                .map_err(|why| why.fault)
         };
         let Some(value) = value else {
             assert_eq!(verify(Vec::new()), Ok(()));
-            assert_eq!(verify(vec![(param.name.clone(), said.clone())]), Err(HeaderFault::Unfounded));
+            assert_eq!(verify(vec![(param.name.clone(), said.clone())]), Err(HeaderError::Unfounded));
             continue;
         };
         let header = (param.name.to_ascii_uppercase(), Said::from(Some(value.as_bytes())));
         let same = verify(vec![header.clone()]);
         // A number where the schema wants none is compared as a text, and may be spelled in several ways.
         assert!(same.is_ok() || value.parse::<i64>().is_ok(), "{value:?}: {same:?}");
-        assert_eq!(verify(Vec::new()), Err(HeaderFault::Missing));
-        assert_eq!(verify(vec![header.clone(), header]), Err(HeaderFault::Malformed));
+        assert_eq!(verify(Vec::new()), Err(HeaderError::Missing));
+        assert_eq!(verify(vec![header.clone(), header]), Err(HeaderError::Malformed));
     }
     // Two params never share a header.
     let mut names: Vec<_> = params.iter().map(|param| param.name.to_ascii_lowercase()).collect();
@@ -55,7 +57,7 @@ fn decode(data: &[u8]) {
     let (Some(Ok(schema)), Some(Ok(arguments))) = (lines.next(), lines.next()) else { return };
     let Ok(params) = HeaderParam::of_schema(&RawJson::from(&schema)) else { return };
     let headers = params.iter().map(|param| (param.name.clone(), said.clone())).collect();
-    let headers = Mirrored { params: headers, ..Mirrored::default() };
+    let headers = MirroredHeaders { params: headers, ..MirroredHeaders::default() };
     // A server verifies them until the first fault.
     let arguments = RawJson::from(&arguments);
     let _ = params.iter().try_for_each(|param| param.verify(Some(&arguments), &headers));
@@ -70,7 +72,7 @@ fn value(value: &str) {
     // Read as a header of another implementation.
     match (decode_header(value), Said::from(Some(value.as_bytes()))) {
         (Some(read), said @ Said::Text(_)) => assert_eq!(said.encodes("h", &read), Ok(())),
-        (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderFault::Malformed)),
+        (None, said) => assert_eq!(said.encodes("h", value).map_err(|why| why.fault), Err(HeaderError::Malformed)),
         (Some(read), said) => panic!("{read:?} is read, and {said:?} is said"),
     }
 }

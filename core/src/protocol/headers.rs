@@ -42,7 +42,7 @@ pub fn decode_header(text: &str) -> Option<Cow<'_, str>> {
 
 /// What the headers of one request say about it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Mirrored {
+pub struct MirroredHeaders {
     /// `MCP-Protocol-Version`.
     pub version: Said,
     /// `Mcp-Method`.
@@ -71,12 +71,12 @@ pub struct HeaderMismatch {
     /// The header.
     pub header: Cow<'static, str>,
     /// What is wrong with it.
-    pub fault: HeaderFault,
+    pub fault: HeaderError,
 }
 
 /// What is wrong with a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HeaderFault {
+pub enum HeaderError {
     /// It is not there.
     Missing,
     /// It cannot be read.
@@ -91,10 +91,10 @@ impl fmt::Display for HeaderMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = &self.header;
         match self.fault {
-            HeaderFault::Missing => write!(f, "Header mismatch: {header} is missing"),
-            HeaderFault::Malformed => write!(f, "Header mismatch: {header} is malformed"),
-            HeaderFault::Different => write!(f, "Header mismatch: {header} differs from the body"),
-            HeaderFault::Unfounded => write!(f, "Header mismatch: {header} repeats what the body does not say"),
+            HeaderError::Missing => write!(f, "Header mismatch: {header} is missing"),
+            HeaderError::Malformed => write!(f, "Header mismatch: {header} is malformed"),
+            HeaderError::Different => write!(f, "Header mismatch: {header} differs from the body"),
+            HeaderError::Unfounded => write!(f, "Header mismatch: {header} repeats what the body does not say"),
         }
     }
 }
@@ -125,19 +125,19 @@ impl Said {
         same: impl FnOnce(&str) -> Option<bool>,
     ) -> Result<(), HeaderMismatch> {
         let fault = match self {
-            Self::Nothing => HeaderFault::Missing,
-            Self::Junk => HeaderFault::Malformed,
+            Self::Nothing => HeaderError::Missing,
+            Self::Junk => HeaderError::Malformed,
             Self::Text(text) => match same(text) {
                 Some(true) => return Ok(()),
-                Some(false) => HeaderFault::Different,
-                None => HeaderFault::Malformed,
+                Some(false) => HeaderError::Different,
+                None => HeaderError::Malformed,
             },
         };
         Err(HeaderMismatch { header, fault })
     }
 }
 
-impl Mirrored {
+impl MirroredHeaders {
     /// What the header `Mcp-Param-<name>` says.
     #[must_use]
     pub fn param(&self, name: &str) -> Said {
@@ -240,13 +240,13 @@ mod tests {
         let said = |bytes: &[u8]| Said::from(Some(bytes));
         let fault = |result: Result<(), HeaderMismatch>| result.err().map(|mismatch| mismatch.fault);
         assert_eq!(fault(said(b" tools/call ").repeats("h", "tools/call")), None);
-        assert_eq!(fault(said(b"TOOLS/CALL").repeats("h", "tools/call")), Some(HeaderFault::Different));
-        assert_eq!(fault(said(b"").repeats("h", "tools/call")), Some(HeaderFault::Different));
-        assert_eq!(fault(Said::Nothing.repeats("h", "tools/call")), Some(HeaderFault::Missing));
-        assert_eq!(fault(said(b"t\xc3\xa9").repeats("h", "té")), Some(HeaderFault::Malformed));
-        assert_eq!(fault(said(b"t\x01").encodes("h", "t\x01")), Some(HeaderFault::Malformed));
+        assert_eq!(fault(said(b"TOOLS/CALL").repeats("h", "tools/call")), Some(HeaderError::Different));
+        assert_eq!(fault(said(b"").repeats("h", "tools/call")), Some(HeaderError::Different));
+        assert_eq!(fault(Said::Nothing.repeats("h", "tools/call")), Some(HeaderError::Missing));
+        assert_eq!(fault(said(b"t\xc3\xa9").repeats("h", "té")), Some(HeaderError::Malformed));
+        assert_eq!(fault(said(b"t\x01").encodes("h", "t\x01")), Some(HeaderError::Malformed));
         assert_eq!(fault(said(b"=?base64?dMOp?=").encodes("h", "té")), None);
-        assert_eq!(fault(said(b"=?base64?dMOp?=").repeats("h", "té")), Some(HeaderFault::Different));
-        assert_eq!(fault(said(b"=?base64?dMO?=").encodes("h", "té")), Some(HeaderFault::Malformed));
+        assert_eq!(fault(said(b"=?base64?dMOp?=").repeats("h", "té")), Some(HeaderError::Different));
+        assert_eq!(fault(said(b"=?base64?dMO?=").encodes("h", "té")), Some(HeaderError::Malformed));
     }
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use mcp_proto::{
     codec::Frame,
     connection::{Arrival, Event, Principal, RequestOptions, Route, Transmit, Violation},
-    protocol::{HeaderParam, Mirrored, ProtocolVersion, Said},
+    protocol::{HeaderParam, MirroredHeaders, ProtocolVersion, Said},
     schema::LogMessageParams,
     wire::{Json, RawJson},
 };
@@ -149,7 +149,7 @@ fn modern(id: u64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-fn with_headers(headers: Mirrored) -> Arrival {
+fn with_headers(headers: MirroredHeaders) -> Arrival {
     Arrival { stream: Some(1), headers: Some(Arc::new(headers)), ..Arrival::default() }
 }
 
@@ -157,13 +157,13 @@ fn said(text: &str) -> Said {
     Said::Text(text.to_owned())
 }
 
-fn headers(method: &str, name: Said) -> Mirrored {
-    Mirrored { version: said("2026-07-28"), method: said(method), name, params: Vec::new() }
+fn headers(method: &str, name: Said) -> MirroredHeaders {
+    MirroredHeaders { version: said("2026-07-28"), method: said(method), name, params: Vec::new() }
 }
 
 /// The code of the error that a request is refused with.
 #[track_caller]
-fn refused(message: &Value, headers: Mirrored) -> i64 {
+fn refused(message: &Value, headers: MirroredHeaders) -> i64 {
     let mut server = stateless();
     let events = feed(&mut server, message, with_headers(headers));
     assert!(matches!(&events[..], [Event::Violation(_)]), "{events:?}");
@@ -183,16 +183,16 @@ fn headers_have_to_say_what_the_body_says() {
     let served = feed(&mut server, &call, with_headers(good.clone()));
     assert!(matches!(&served[..], [Event::Request { .. }]), "{served:?}");
 
-    assert_eq!(refused(&call, Mirrored { method: Said::Nothing, ..good.clone() }), -32020);
+    assert_eq!(refused(&call, MirroredHeaders { method: Said::Nothing, ..good.clone() }), -32020);
     assert_eq!(refused(&call, headers("TOOLS/CALL", name())), -32020);
     assert_eq!(refused(&call, headers("tools/call", Said::Nothing)), -32020);
     assert_eq!(refused(&call, headers("tools/call", said("tool"))), -32020);
     assert_eq!(refused(&call, headers("tools/call", Said::Junk)), -32020);
-    assert_eq!(refused(&call, Mirrored { version: said("2031-01-01"), ..good.clone() }), -32020);
+    assert_eq!(refused(&call, MirroredHeaders { version: said("2031-01-01"), ..good.clone() }), -32020);
     let mut future = call.clone();
     future["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2031-01-01");
     assert_eq!(refused(&future, good.clone()), -32020);
-    assert_eq!(refused(&future, Mirrored { version: said("2031-01-01"), ..Mirrored::default() }), -32022);
+    assert_eq!(refused(&future, MirroredHeaders { version: said("2031-01-01"), ..MirroredHeaders::default() }), -32022);
     let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "tööl"}});
     assert_eq!(refused(&bare, good), -32602);
     assert_eq!(refused(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}), headers("ping", Said::Nothing)), -32602);
@@ -225,7 +225,7 @@ fn arguments_are_compared_where_there_are_headers() {
     let arguments = Json::parse(r#"{"row":12}"#).expect("JSON");
     let arguments = RawJson::from(&arguments);
     let mut server = stateless();
-    let right = Mirrored { params: vec![("row".to_owned(), said("12"))], ..headers("tools/call", said("t")) };
+    let right = MirroredHeaders { params: vec![("row".to_owned(), said("12"))], ..headers("tools/call", said("t")) };
     let asked = key(&feed(&mut server, &call, with_headers(right)));
     assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
     let mut server = stateless();

@@ -6,7 +6,7 @@ use mcp_proto::{
     codec::SseTooLong,
     connection::{CloseReason, Failure, SendError, Violation},
     protocol::{
-        Capability, HeaderFault, HeaderMismatch, InvalidHeaderParam, InvalidMetaKey, Method, MethodName, NotMirrorable,
+        Capability, HeaderError, HeaderMismatch, InvalidHeaderParam, InvalidMetaKey, Method, MethodName, NotEncodable,
         ProtocolVersion,
     },
     wire::{Defect, ErrorObject, RequestId},
@@ -27,7 +27,7 @@ fn assert_telling<const N: usize>(errors: [(&dyn Display, &str); N]) {
 fn each_error_says_what_has_happened() {
     let error = ErrorObject::internal("no luck");
     assert_eq!(error.to_string(), "no luck (-32603)");
-    assert_eq!(NotMirrorable.to_string(), "an argument has no form in a header");
+    assert_eq!(NotEncodable.to_string(), "an argument has no form in a header");
     assert_eq!(SseTooLong { beginning: b"abc" }.to_string(), "an event is larger than the limit");
     assert_telling([
         (&SendError::NotReady, "handshake"),
@@ -112,10 +112,10 @@ fn each_violation_says_what_the_peer_has_done() {
     ]);
     let mismatch = |fault| HeaderMismatch { header: "Mcp-Name".into(), fault };
     assert_telling([
-        (&mismatch(HeaderFault::Missing), "Mcp-Name is missing"),
-        (&mismatch(HeaderFault::Malformed), "Mcp-Name is malformed"),
-        (&mismatch(HeaderFault::Different), "Mcp-Name differs"),
-        (&mismatch(HeaderFault::Unfounded), "Mcp-Name repeats"),
+        (&mismatch(HeaderError::Missing), "Mcp-Name is missing"),
+        (&mismatch(HeaderError::Malformed), "Mcp-Name is malformed"),
+        (&mismatch(HeaderError::Different), "Mcp-Name differs"),
+        (&mismatch(HeaderError::Unfounded), "Mcp-Name repeats"),
     ]);
     assert_telling([
         (&misplaced(), "x-mcp-header"),

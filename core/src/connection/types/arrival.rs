@@ -2,7 +2,7 @@
 
 use alloc::{string::String, sync::Arc, vec::Vec};
 
-use crate::{protocol::Mirrored, wire::Json};
+use crate::{protocol::MirroredHeaders, wire::Json};
 
 /// How a frame came in, where there is more to say than over a pipe.
 #[derive(Clone, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Arrival {
     /// Who sent it, as far as it was found out before it came here.
     pub principal: Option<Arc<Principal>>,
     /// What its headers say. The frame is one of 2026-07-28 then, and a request has to agree with them.
-    pub headers: Option<Arc<Mirrored>>,
+    pub headers: Option<Arc<MirroredHeaders>>,
 }
 
 /// Who a request comes from: whom the application, or something in front of it, has authenticated.

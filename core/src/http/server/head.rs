@@ -18,7 +18,7 @@ use crate::{
         names::{EVENTS, JSON},
         session_id::{PARAMETER, parameter},
     },
-    protocol::{Era, Mirrored, ProtocolVersion, Said, VersionSet},
+    protocol::{Era, MirroredHeaders, ProtocolVersion, Said, VersionSet},
     wire::{ErrorCode, ErrorObject, RequestId},
 };
 
@@ -56,7 +56,7 @@ impl HeaderClaims {
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
     /// A message, in whichever era.
-    Post { session: Option<SessionId>, declared: HeaderClaims, headers: Mirrored },
+    Post { session: Option<SessionId>, declared: HeaderClaims, headers: MirroredHeaders },
     /// Anything without a body.
     Bare(Target),
     /// A message over the transport of 2024-11-05.
@@ -247,7 +247,8 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
     };
     let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
     // What they say of the revision is what was declared.
-    let headers = Mirrored { version: Said::Nothing, method: fields.method.said(), name: fields.name.said(), params };
+    let headers =
+        MirroredHeaders { version: Said::Nothing, method: fields.method.said(), name: fields.name.said(), params };
     Ok(RequestKind::Post { session, declared, headers })
 }
 

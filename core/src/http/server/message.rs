@@ -16,7 +16,7 @@ use super::{
 use crate::{
     connection::ServerConfig,
     http::{Answer, SessionId, answer},
-    protocol::{Era, Method, Mirrored, Said},
+    protocol::{Era, Method, MirroredHeaders, Said},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
     wire::{self, Defect, ErrorCode, ErrorObject, Malformed, Message, Outline, RequestId, Subject, decode_params},
 };
@@ -87,7 +87,7 @@ impl Parsed {
         &self,
         session: Option<SessionId>,
         declared: HeaderClaims,
-        headers: Mirrored,
+        headers: MirroredHeaders,
         config: &ServerConfig,
     ) -> Result<Target, Box<Answer>> {
         let served = config.settings.versions;
@@ -113,7 +113,12 @@ impl Parsed {
         }
     }
 
-    fn modern(&self, declared: HeaderClaims, headers: Mirrored, config: &ServerConfig) -> Result<Target, Box<Answer>> {
+    fn modern(
+        &self,
+        declared: HeaderClaims,
+        headers: MirroredHeaders,
+        config: &ServerConfig,
+    ) -> Result<Target, Box<Answer>> {
         let invalid = |message: &'static str| {
             self.fail(StatusCode::BAD_REQUEST, &ErrorObject::new(ErrorCode::INVALID_REQUEST, message))
         };
@@ -142,7 +147,7 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
             HeaderClaims::Unknown(_) | HeaderClaims::Version(_) => {
-                Ok(Target::Modern(Arc::new(Mirrored { version: declared.said(), ..headers })))
+                Ok(Target::Modern(Arc::new(MirroredHeaders { version: declared.said(), ..headers })))
             }
         }
     }

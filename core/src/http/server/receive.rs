@@ -17,7 +17,7 @@ use crate::{
         answer::{self, refusal},
         session_id::message_uri,
     },
-    protocol::Mirrored,
+    protocol::MirroredHeaders,
 };
 
 impl Session {
@@ -46,7 +46,7 @@ impl Session {
         &mut self,
         id: ExchangeId,
         request: &'a Request,
-        headers: Option<Arc<Mirrored>>,
+        headers: Option<Arc<MirroredHeaders>>,
     ) -> Option<Event<'a>> {
         let stream = match &mut self.kind {
             SessionKind::Modern { .. } => Some(0),

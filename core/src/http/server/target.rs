@@ -2,13 +2,13 @@
 
 use alloc::{string::String, sync::Arc};
 
-use crate::{http::SessionId, protocol::Mirrored};
+use crate::{http::SessionId, protocol::MirroredHeaders};
 
 /// What a request is for.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// A message of the modern era, which stands alone.
-    Modern(Arc<Mirrored>),
+    Modern(Arc<MirroredHeaders>),
     /// The first message of a session.
     Initialize,
     /// A message of a session.

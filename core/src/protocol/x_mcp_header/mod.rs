@@ -13,7 +13,7 @@ mod schema;
 use arguments::{Argument, find};
 use schema::SchemaWalker;
 
-use super::{HeaderFault, HeaderMismatch, Mirrored, Said, decode_header, encode_header};
+use super::{HeaderError, HeaderMismatch, MirroredHeaders, Said, decode_header, encode_header};
 use crate::wire::{
     RawJson, RequestId,
     scan::{MAX_DEPTH, Scanner},
@@ -78,15 +78,15 @@ impl core::error::Error for InvalidHeaderParam {}
 
 /// An argument has no form in a header: an integer beyond what every reader knows exactly, not a scalar, or given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotMirrorable;
+pub struct NotEncodable;
 
-impl fmt::Display for NotMirrorable {
+impl fmt::Display for NotEncodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an argument has no form in a header")
     }
 }
 
-impl core::error::Error for NotMirrorable {}
+impl core::error::Error for NotEncodable {}
 
 impl HeaderParam {
     /// Stands before the name of every header that repeats an argument.
@@ -117,7 +117,7 @@ impl HeaderParam {
     ///
     /// # Errors
     /// If the argument has no form in a header, or is given twice.
-    pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotMirrorable> {
+    pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotEncodable> {
         let mut values = Self::values(slice::from_ref(self), arguments)?;
         Ok(values.pop().flatten())
     }
@@ -126,7 +126,7 @@ impl HeaderParam {
     ///
     /// # Errors
     /// If one of the arguments has no form in a header, or is given twice.
-    pub fn values(params: &[Self], arguments: Option<&RawJson<'_>>) -> Result<Vec<Option<String>>, NotMirrorable> {
+    pub fn values(params: &[Self], arguments: Option<&RawJson<'_>>) -> Result<Vec<Option<String>>, NotEncodable> {
         let arguments = find(params, arguments);
         arguments.into_iter().map(|argument| argument.header_value()).collect()
     }
@@ -135,8 +135,8 @@ impl HeaderParam {
     ///
     /// # Errors
     /// What is wrong with the header otherwise. An argument that is given twice has no header that says the same
-    /// ([`HeaderFault::Malformed`]): which of the two is meant depends on who reads it.
-    pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &Mirrored) -> Result<(), HeaderMismatch> {
+    /// ([`HeaderError::Malformed`]): which of the two is meant depends on who reads it.
+    pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &MirroredHeaders) -> Result<(), HeaderMismatch> {
         Self::verify_all(slice::from_ref(self), arguments, headers)
     }
 
@@ -147,22 +147,22 @@ impl HeaderParam {
     pub fn verify_all(
         params: &[Self],
         arguments: Option<&RawJson<'_>>,
-        headers: &Mirrored,
+        headers: &MirroredHeaders,
     ) -> Result<(), HeaderMismatch> {
         let arguments = find(params, arguments);
         params.iter().zip(arguments).try_for_each(|(param, argument)| param.agrees(argument, headers))
     }
 
-    fn agrees(&self, argument: Argument<'_>, headers: &Mirrored) -> Result<(), HeaderMismatch> {
+    fn agrees(&self, argument: Argument<'_>, headers: &MirroredHeaders) -> Result<(), HeaderMismatch> {
         let said = headers.param(&self.name);
         let header = Cow::Owned(self.header());
         let argument = match argument {
             Argument::Value(text) => RawJson::trusted(text),
-            Argument::Twice => return Err(HeaderMismatch { header, fault: HeaderFault::Malformed }),
+            Argument::Twice => return Err(HeaderMismatch { header, fault: HeaderError::Malformed }),
             Argument::Absent => {
                 return match said {
                     Said::Nothing => Ok(()),
-                    Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderFault::Unfounded }),
+                    Said::Text(_) | Said::Junk => Err(HeaderMismatch { header, fault: HeaderError::Unfounded }),
                 };
             }
         };
@@ -181,16 +181,16 @@ impl HeaderParam {
 }
 
 impl Argument<'_> {
-    fn header_value(self) -> Result<Option<String>, NotMirrorable> {
+    fn header_value(self) -> Result<Option<String>, NotEncodable> {
         let text = match self {
             Self::Absent => return Ok(None),
-            Self::Twice => return Err(NotMirrorable),
+            Self::Twice => return Err(NotEncodable),
             Self::Value(text) => text,
         };
         let text = match text.as_bytes().first() {
-            Some(b'"') => RawJson::trusted(text).decode::<String>().map_err(|_| NotMirrorable)?,
+            Some(b'"') => RawJson::trusted(text).decode::<String>().map_err(|_| NotEncodable)?,
             Some(b't' | b'f') => text.to_owned(),
-            _ => integer(text).ok_or(NotMirrorable)?.to_string(),
+            _ => integer(text).ok_or(NotEncodable)?.to_string(),
         };
         Ok(Some(encode_header(&text).into_owned()))
     }

@@ -238,7 +238,7 @@ fn arguments_become_headers() {
     assert_eq!(value(1, r#"{"o":{"i":9007199254740991}}"#), some("9007199254740991"));
     assert_eq!(value(1, r#"{"o":{"i":-9007199254740991}}"#), some("-9007199254740991"));
     for bad in ["9007199254740992", "-9007199254740992", "1.5", "1e999999999", "{}", "[1]"] {
-        assert_eq!(value(1, &format!(r#"{{"o":{{"i":{bad}}}}}"#)), Err(NotMirrorable), "{bad}");
+        assert_eq!(value(1, &format!(r#"{{"o":{{"i":{bad}}}}}"#)), Err(NotEncodable), "{bad}");
     }
     assert_eq!(value(2, r#"{"b":false}"#), some("false"));
 }
@@ -246,7 +246,7 @@ fn arguments_become_headers() {
 // req: M-HTTP-068 M-HTTP-071 M-HTTP-072 M-HTTP-073 M-HTTP-074 M-HTTP-075 M-HTTP-080
 #[test]
 fn headers_are_compared_with_arguments() {
-    use HeaderFault::{Different, Malformed, Missing, Unfounded};
+    use HeaderError::{Different, Malformed, Missing, Unfounded};
     let schema = r#"{"properties":{"s":{"type":"string","x-mcp-header":"S"},
         "i":{"type":"integer","x-mcp-header":"I"},"b":{"type":"boolean","x-mcp-header":"B"}}}"#;
     let params: BTreeMap<_, _> =
@@ -254,7 +254,7 @@ fn headers_are_compared_with_arguments() {
     let verify = |name: &str, arguments: &str, header: &[(&str, &str)]| {
         let said = |text: &&str| Said::from(Some(text.as_bytes()));
         let headers = header.iter().map(|(name, text)| ((*name).to_owned(), said(text))).collect();
-        let headers = Mirrored { params: headers, ..Mirrored::default() };
+        let headers = MirroredHeaders { params: headers, ..MirroredHeaders::default() };
         params[name].verify(Some(&RawJson::trusted(arguments)), &headers).err().map(|mismatch| mismatch.fault)
     };
     assert_eq!(verify("S", r#"{"s":"café"}"#, &[("s", "=?base64?Y2Fmw6k=?=")]), None);
@@ -314,10 +314,10 @@ fn an_argument_that_is_given_twice_agrees_with_no_header() {
             assert_eq!(param.value(Some(&raw)).is_err(), twice, "{arguments} {}", param.name);
             let value = if twice { None } else { param.value(Some(&raw)).expect("it is there once") };
             let said = Said::from(value.as_deref().map(str::as_bytes));
-            let headers = Mirrored { params: vec![(param.name.clone(), said)], ..Mirrored::default() };
-            let headers = if value.is_some() { headers } else { Mirrored::default() };
+            let headers = MirroredHeaders { params: vec![(param.name.clone(), said)], ..MirroredHeaders::default() };
+            let headers = if value.is_some() { headers } else { MirroredHeaders::default() };
             let fault = param.verify(Some(&raw), &headers).err().map(|mismatch| mismatch.fault);
-            assert_eq!(fault, twice.then_some(HeaderFault::Malformed), "{arguments} {}", param.name);
+            assert_eq!(fault, twice.then_some(HeaderError::Malformed), "{arguments} {}", param.name);
         }
         assert_eq!(HeaderParam::values(&params, Some(&raw)).is_err(), !bad.is_empty(), "{arguments}");
     }

@@ -16,8 +16,8 @@ use crate::{
         types::{Event, Violation},
     },
     protocol::{
-        Capability, Era, HeaderMismatch, Kind, Method, MethodName, Mirrored, Phase, ProtocolVersion, Refusal, Role,
-        VersionSet, check,
+        Capability, Era, HeaderMismatch, Kind, Method, MethodName, MirroredHeaders, Phase, ProtocolVersion, Refusal,
+        Role, VersionSet, check,
     },
     rpc::FrameOwner,
     schema::{
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// What the headers of the frame say that is being taken in.
-    fn headers(&self) -> Option<&Mirrored> {
+    fn headers(&self) -> Option<&MirroredHeaders> {
         self.arrival.as_ref()?.headers.as_deref()
     }
 
