@@ -168,3 +168,7 @@ pub mod schema;
 #[cfg(test)]
 mod test_rng;
 pub mod wire;
+
+pub use codec::LineDecoder;
+pub use connection::{Client, Event, Server};
+pub use rpc::Timestamp;

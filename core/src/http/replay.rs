@@ -10,7 +10,7 @@ use crate::{collections::SeqMap, rpc::Timestamp};
 /// [`MemoryReplayBuffer`] is what a session has if nobody gives it another one. A store that is shared by several processes
 /// writes behind the core's back: what it is told here it keeps at once in memory, and whoever owns it sees to the rest. It
 /// does not wait for anything in these methods. What others have kept is asked for elsewhere, with
-/// [`poll_replay_request`](super::server::Session::poll_fetch).
+/// [`poll_replay_request`](super::server::Session::poll_replay_request).
 pub trait ReplayBuffer: fmt::Debug + Send {
     /// The message with this number is on its way on a stream. Numbers of a stream grow.
     fn keep(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8]);

@@ -55,7 +55,7 @@ impl Connection<ServerEnd> {
         Some(SessionSnapshot { version: (*version)?, client: self.client()?.clone(), ready, log_level: *log_level })
     }
 
-    /// What of [`snapshot`](Self::standing) can change: whether the client is ready, and what it wants logged.
+    /// What of [`snapshot`](Self::snapshot) can change: whether the client is ready, and what it wants logged.
     #[must_use]
     pub fn mutable_state(&self) -> (bool, Option<LoggingLevel>) {
         (self.engine.phase >= Phase::Ready, self.engine.log_level)

@@ -125,7 +125,7 @@
 //!   [`Request::method`], and refused with [`Challenge::answer`](super::Challenge::answer).
 //! - Where several processes share sessions, a session that is not known here is looked for between
 //!   [`begin`](Endpoint::begin) and the body ([`Intake::session`]), and goes on here if it is found
-//!   ([`Endpoint::adopt`]); [`poll_replay_request`](Session::poll_fetch) says what is wanted of what others have sent.
+//!   ([`Endpoint::adopt`]); [`poll_replay_request`](Session::poll_replay_request) says what is wanted of what others have sent.
 //! - [`poll_given_up`](Endpoint::poll_given_up) names sessions that have given way to new ones. Each is to be
 //!   [given up](Session::give_up).
 //! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that

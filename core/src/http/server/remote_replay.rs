@@ -17,7 +17,7 @@ fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
 
 impl Session {
     /// What is wanted of streams that were sent elsewhere. Call it until it returns `None`, and bring what is found to
-    /// [`handle_replay`](Self::handle_fetched).
+    /// [`handle_replay`](Self::handle_replay).
     pub fn poll_replay_request(&mut self) -> Option<ReplayRequest> {
         let Self { remote_streams, exchanges, .. } = self;
         let wants = |id: &ExchangeId, it: &RemoteStream| !it.asked && has_room(exchanges, *id);
@@ -27,7 +27,7 @@ impl Session {
         Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens })
     }
 
-    /// Whether [`poll_replay_request`](Self::poll_fetch) has something.
+    /// Whether [`poll_replay_request`](Self::poll_replay_request) has something.
     #[must_use]
     pub fn has_replay_request(&self) -> bool {
         self.remote_streams.0.iter().any(|(id, following)| !following.asked && has_room(&self.exchanges, *id))

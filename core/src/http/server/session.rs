@@ -201,7 +201,7 @@ impl Session {
     }
 
     /// Somebody else takes part in it, or may: streams that are not of this process are asked for
-    /// ([`poll_replay_request`](Self::poll_fetch)). To be called before anything is opened.
+    /// ([`poll_replay_request`](Self::poll_replay_request)). To be called before anything is opened.
     pub fn share(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.shared = true;

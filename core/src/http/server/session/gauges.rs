@@ -56,7 +56,7 @@ impl Session {
         if matches!(self.kind, SessionKind::Streams { .. }) { self.conn.snapshot() } else { None }
     }
 
-    /// What of [`snapshot`](Self::standing) can change.
+    /// What of [`snapshot`](Self::snapshot) can change.
     #[must_use]
     pub fn mutable_state(&self) -> Option<(bool, Option<LoggingLevel>)> {
         let has_begun = matches!(self.kind, SessionKind::Streams { .. }) && self.conn.version().is_some();
