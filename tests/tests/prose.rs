@@ -13,7 +13,7 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 const KNOWN: [(&str, usize); 13] = [
     ("core", 162),
     ("adapters/service", 189),
-    ("adapters/driver", 63),
+    ("adapters/driver", 3),
     ("adapters/blocking", 71),
     ("adapters/smol", 15),
     ("adapters/tokio", 22),

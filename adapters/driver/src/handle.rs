@@ -95,7 +95,7 @@ impl<E: Send + 'static> Handle<E> {
     ) -> io::Result<Self> {
         let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
         let mut run = Box::pin(run);
-        // Nobody is to be woken: the task looks at everything anew.
+        // No waker is needed: the spawned task polls everything again.
         if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
             M::Runtime::detach(runtime.spawn(run));
         }

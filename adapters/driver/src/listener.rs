@@ -126,11 +126,11 @@ impl<S: Socket> Listener<S> {
         Box::new(move || stopped.change(|stopped| *stopped = true))
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
-    /// Dropping the future begins to do so, too.
+    /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.
+    /// Dropping the future begins to close them, too.
     ///
     /// # Errors
-    /// If the socket fails. A connection that fails is nobody else's concern.
+    /// If the socket fails. A connection that fails does not affect the others.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
         let seats = Quota::new(self.connections.min(most_connections(1)));

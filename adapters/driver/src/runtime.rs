@@ -20,7 +20,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Something to wait for a moment with.
     type Timer: Timer;
 
-    /// The runtime that there is for whoever asks.
+    /// Returns the current runtime.
     ///
     /// # Errors
     /// If there is none.

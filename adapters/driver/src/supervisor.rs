@@ -17,19 +17,20 @@ use crate::{
 };
 use mcp_service::{Peer, driver_api::Queue};
 
-/// Has a server started when it is wanted and does not run, as often as a policy allows. `C` is a client of it.
+/// Starts a server again when a client is requested and the server no longer runs, as often as the policy allows. `C`
+/// is the type of the client.
 ///
-/// An adapter brings the ways to start it and to wait.
+/// The adapter passes the functions that start the server and that sleep.
 pub struct Supervisor<C> {
     state: Mutex<State<C>>,
-    /// Those who want a client while one is started for somebody else.
+    /// Tasks that request a client while another task starts the server.
     queue: Queue,
 }
 
 struct State<C> {
     restarts: RestartState,
     client: Option<C>,
-    /// Somebody starts the server.
+    /// Set while a task starts the server.
     busy: bool,
 }
 
@@ -41,7 +42,7 @@ impl<C: Clone + Deref<Target = Peer<ClientEnd>>> Supervisor<C> {
         Self { state: Mutex::new(state), queue: Queue::default() }
     }
 
-    /// A client of a server that runs: the last one, unless its connection is not open any more, or else a new one.
+    /// Returns a client of a running server: the last one if its connection is still open, otherwise a new one.
     ///
     /// # Errors
     /// Why it could not be started in the first place; or [`Error::GivenUp`].

@@ -9,7 +9,7 @@ use std::{
 use crate::sync::lock;
 use mcp_service::driver_api::Queue;
 
-/// A value that changes, and whoever waits for that: threads up to a time, tasks as long as they like.
+/// A value that threads and tasks can wait for changes of: threads with a timeout, tasks without.
 #[derive(Default)]
 pub struct Watch<T> {
     value: Mutex<T>,
@@ -28,7 +28,7 @@ impl<T> Watch<T> {
         f(&lock(&self.value))
     }
 
-    /// Changes the value. Everybody who waits looks at it.
+    /// Changes the value and wakes all waiting threads and tasks.
     pub fn change<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut lock(&self.value));
         self.threads.notify_all();

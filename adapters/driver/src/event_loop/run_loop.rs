@@ -190,7 +190,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             let due = others.fold(shared.due(&state.binding), Timestamp::min);
             let can_write = transport_io.can_write();
             let has_output = can_write && state.binding.has_output();
-            // Whoever hands out events says so when it is done and there are more.
+            // The thread that dispatches wakes the event loop if events are left when it is done.
             let has_events = !state.events.is_empty() && !state.dispatching;
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
@@ -313,10 +313,10 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         }
     }
 
-    /// Hands out an event by which somebody else has come in than the driver, and begins what comes of it: most of that is
-    /// done at once, and the driver, which is asleep, never hears of it.
+    /// Dispatches an event on the calling thread instead of the event loop, and polls the resulting jobs once. Jobs
+    /// that stay pending are handed to the event loop.
     ///
-    /// Whoever calls it has found that it is their [turn](State::dispatching), and is among the visitors.
+    /// The caller has set `State::dispatching` and is counted in `State::inline_dispatchers`.
     #[cfg(feature = "http")]
     pub(crate) fn dispatch_inline<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let turn = DispatchGuard(&self.shared);
@@ -409,7 +409,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             let refused: Vec<_> = new.into_iter().filter_map(|(job, weight)| jobs.push(job, weight).err()).collect();
             (refused, f(jobs))
         };
-        // Whoever asked for it is told by that.
+        // Dropping a refused job responds to its request.
         drop(refused);
         result
     }
@@ -465,7 +465,7 @@ fn poll<E: 'static, C: Binding<E>>(
     polled.unwrap_or(Poll::Ready(()))
 }
 
-/// Somebody hands out events, until this is dropped.
+/// Clears `State::dispatching` when it is dropped, and wakes the event loop if events are left.
 #[cfg(feature = "http")]
 struct DispatchGuard<'a, E: 'static, C: Binding<E>>(&'a SharedConnection<E, C>);
 

@@ -24,7 +24,8 @@ use crate::{
 use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
 use mcp_service::{Link, Lobby, Running};
 
-/// One connection and its lock. The driver sleeps unless there is something to do; whoever causes something wakes it.
+/// One connection and its lock. The event loop is parked while there is nothing to do. A change that concerns it wakes
+/// it.
 pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) state: Mutex<State<C>>,
     pub(crate) jobs: Mutex<JobState>,
@@ -35,17 +36,17 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     end: PhantomData<fn() -> E>,
 }
 
-/// What is under the lock of the connection.
+/// The state behind the lock of the connection.
 pub(crate) struct State<C> {
     pub(crate) binding: C,
-    /// What was not handed out yet.
+    /// Events that were not dispatched yet.
     pub(crate) events: VecDeque<Event<'static>>,
-    /// The driver, while it sleeps.
+    /// The event loop, while it is parked.
     pub(crate) asleep: Option<Parked>,
-    /// Somebody hands out events. They are handed out in order, so nobody else does meanwhile.
+    /// Set while a thread dispatches events. Only one thread does at a time, so that events are dispatched in order.
     pub(crate) dispatching: bool,
-    /// How many bring something that they see to themselves before they leave. The driver need not look meanwhile when it
-    /// has to wake up.
+    /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
+    /// not wake the event loop: the poll checks it.
     pub(crate) inline_dispatchers: u32,
 }
 

@@ -151,7 +151,7 @@ impl<R: Runtime> Endpoint<R> {
         };
         let taken = take_in.await.map_err(|mut answer: Box<Answer>| {
             if !body.is_end_stream() {
-                // What is not read is in the way of the next request, which whoever is not told of that makes all the same.
+                // The unread rest of the body would precede the next request, so the client is told not to send one.
                 answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             answer

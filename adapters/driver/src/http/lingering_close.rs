@@ -24,12 +24,12 @@ const MOST_BODY: usize = 16 << 20;
 /// How many bytes are gathered before they are written.
 const SMALL: usize = 2 << 10;
 
-/// A stream that is not hung up while its client is still sending.
+/// Wraps a stream so that it is not closed while its client is still sending.
 ///
-/// Whoever is refused while the body is on its way has not read the answer yet. If the stream was closed now, the system would
-/// answer the rest of the body with a reset, and a reset takes with it what was not read. So the end is said first, and
-/// what comes is thrown away, until the client has said its own, for a bounded time and number of bytes. A server that stops
-/// does not wait for that: most of its clients are quiet.
+/// A client that is refused while it sends its body has not read the response yet. If the stream was closed now, the
+/// system would answer the rest of the body with a reset, and the client would lose the response. So only the write
+/// direction is closed first. Input is discarded until the client closes its direction, for a bounded time and number
+/// of bytes. A server that stops does not wait for that: most of its clients are idle.
 pub(super) struct LingeringClose<'a, T, M> {
     stream: T,
     timer: M,

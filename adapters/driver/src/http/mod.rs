@@ -17,9 +17,9 @@
 //! [`keepalive`](mcp_proto::http::Limits::keepalive). Where there is none, a listener can have certificates of its own
 //! (feature `tls`).
 //!
-//! Who sends a request is for whoever routes it to find out (a layer of tower): it puts a
+//! The layer that routes a request (of tower, for example) authenticates its sender: it puts a
 //! [`Caller`](mcp_proto::http::server::Caller) into the extensions of the request. Handlers find it in their context,
-//! and a session belongs to whoever has begun it.
+//! and a session belongs to the caller that began it.
 //!
 //! # What is bounded
 //!

@@ -44,7 +44,7 @@ const TOUCH: Duration = Duration::from_secs(60);
 /// Sessions that are shared.
 pub(super) struct SessionReplication {
     pub(super) store: Store,
-    /// How long sessions live that nobody uses, and how long those whose clients have not come back.
+    /// How long idle sessions live, and how long those whose clients have not come back.
     pub(super) life: Duration,
     abandoned: Duration,
     limits: Limits,
@@ -209,7 +209,8 @@ impl EventWriter {
     }
 }
 
-/// Writes down what was sent, in order, until nobody sends any more.
+/// Writes the queued messages to the event store, in order, until `SessionReplication` is dropped and the queue is
+/// empty.
 async fn write(scribe: Arc<EventWriter>, store: Store, bounds: Retention) {
     loop {
         scribe.lines.until(|lines| (lines.closed || !lines.waiting.is_empty()).then_some(())).await;
@@ -338,7 +339,7 @@ impl SessionReplicator {
         moved
     }
 
-    /// A session with open streams is in use, though nobody asks for anything.
+    /// Renews a session with open streams in the store: it is in use even without requests.
     fn touch(&mut self, dispatcher: &Dispatcher<ServerEnd, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let now = shared.now();
@@ -409,7 +410,7 @@ mod tests {
             drop(turn);
         }
         assert_eq!(woken.0.load(Ordering::Relaxed), 0);
-        // They have their turns in the order in which they came, and one that does not wait any more holds up nobody.
+        // Turns are granted in the order of arrival, and a dropped waiter delays no other.
         drop(first);
         assert_eq!(woken.0.load(Ordering::Relaxed), 1);
         assert!(third.as_mut().poll(&mut cx).is_pending());

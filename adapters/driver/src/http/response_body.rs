@@ -21,15 +21,15 @@ use mcp_service::driver_api::Holder;
 #[cfg(feature = "hyper")]
 const COUNTED: usize = 4 << 10;
 
-/// What is written in answer to a request: a head, pieces of a body, and an end. Pieces leave as they come, and are not
+/// The response to a request: a head, pieces of a body, and an end. Pieces are written as they arrive and are not
 /// collected: a stream can last for days.
 ///
-/// Dropping it before its end says that the client has hung up.
-#[must_use = "somebody waits for it"]
+/// Dropping it before its end means that the client has disconnected.
+#[must_use = "a client waits for it"]
 pub struct ResponseStream {
     pub(super) room: Arc<SharedSession>,
     exchange: ExchangeId,
-    /// Whoever waits for it has brought the request, and is among the visitors still.
+    /// The task that polls it has dispatched the request, and is still counted in `State::inline_dispatchers`.
     visits: bool,
     ended: bool,
     /// The body breaks off.
@@ -71,7 +71,7 @@ impl ResponseStream {
         self
     }
 
-    /// Whoever has it may take its time.
+    /// Stops counting the caller as an inline dispatcher, because it may poll the response much later.
     pub(super) fn leave(&mut self) {
         if self.visits {
             self.room.wake_interested(self.room.enter(&mut self.visits));
@@ -142,8 +142,8 @@ impl ResponseStream {
             Some(Output::Data(_)) => true,
             _ => false,
         };
-        // Whoever has been told the length may not ask for the end. Nothing else is waited for: whoever fills the queue while
-        // it is emptied could go on for ever.
+        // A writer that knows the length may never ask for the end, so a pending end is taken now. Nothing else is: a
+        // session that fills the queue while it is emptied could keep this busy for ever.
         if has_data && session.is_at_end(self.exchange) {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }

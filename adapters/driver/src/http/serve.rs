@@ -32,11 +32,11 @@ use crate::{
 /// that are larger than an endpoint takes are refused there.
 const BUFFER: usize = 128 << 10;
 
-/// Serves one connection until it ends. When it is told to stop, that is when what was asked on it has been answered.
+/// Serves one connection until it ends. After `stopped` is set, it ends when the requests on it have been answered.
 ///
-/// How a connection fails is nobody's concern: what it carried hears of it. A stream should have a
-/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the extensions
-/// of its requests.
+/// The error of a failed connection is dropped: the requests on it are canceled. A stream should have a
+/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the
+/// extensions of its requests.
 pub async fn serve<R: Runtime>(
     io: impl Read + Write + Unpin,
     peer: Option<IpAddr>,

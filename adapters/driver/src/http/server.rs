@@ -84,7 +84,7 @@ impl<R: Runtime> HttpServer<R> {
     pub fn new(service: &Service, endpoint: Endpoints, options: &Options, runtime: R, shared: Option<Store>) -> Self {
         let share = shared.map(|shared| {
             let (share, writing) = SessionReplication::new(shared, &endpoint.limits);
-            // It ends when nobody sends any more, and has written down then what was sent.
+            // The task ends when `SessionReplication` is dropped and all queued messages are written.
             R::detach(runtime.spawn(writing));
             Arc::new(share)
         });
@@ -165,7 +165,8 @@ impl<R: Runtime> HttpServer<R> {
         Ok(reply)
     }
 
-    /// Whoever brings it still counts as a visitor, and is to ask for the answer next.
+    /// Routes a request to its session. The caller may still be counted as an inline dispatcher, and polls the response
+    /// next.
     fn bring(
         &self,
         request: &mut Request,
@@ -306,8 +307,8 @@ impl<R: Runtime> Inner<R> {
         Ok(ResponseStream::new(room, opened?, at_once))
     }
 
-    /// Brings a request to a session that runs already. If nothing else waits to be handed out, whoever brings it sees to it
-    /// that it is answered, as far as that can be done at once: so there is no change of tasks.
+    /// Opens a request in a running session. If no other event waits to be dispatched, the calling task dispatches it
+    /// inline, without a change of tasks.
     fn visit(
         &self,
         room: Arc<SharedSession>,

@@ -49,13 +49,13 @@ impl HttpSession {
         Self { session, readers: BTreeMap::new(), application: None, settled: None, held }
     }
 
-    /// Whoever writes an exchange waits for something to write. Hands back who waited before.
+    /// Registers the waker of the task that writes an exchange. Returns the waker that was registered before.
     #[must_use = "it may hold the last of a task"]
     pub(super) fn wait(&mut self, exchange: ExchangeId, waker: &Waker) -> Option<Waker> {
         self.readers.insert(exchange, waker.clone())
     }
 
-    /// Nobody writes an exchange any more.
+    /// Removes the waker of an exchange that is not written any more.
     #[must_use = "it may hold the last of a task"]
     pub(super) fn leave(&mut self, exchange: ExchangeId) -> Option<Waker> {
         let before = self.readers.remove(&exchange);

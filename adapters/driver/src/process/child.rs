@@ -91,7 +91,7 @@ impl Child {
                 }
             }
         }
-        // Whoever has left the group can still hold standard error.
+        // A process that has left the group can still hold standard error.
         timeout(&runtime, STDERR_GRACE, process.until_silent()).await;
     }
 
@@ -134,7 +134,8 @@ impl ByteReader for Output {
         if !self.at_end {
             match self.source.poll_read(cx, buffer) {
                 Poll::Ready(Ok(0)) => {}
-                // What it has written is still read; whoever else could write there does not speak for it.
+                // What the child wrote before it ended is still read. Another process that can write to the pipe does
+                // not keep it open.
                 Poll::Pending if self.child.process.has_ended() || self.ended.as_mut().poll(cx).is_ready() => {}
                 read => return read,
             }

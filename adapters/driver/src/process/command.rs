@@ -51,7 +51,7 @@ enum Stderr {
     Keep(Option<OnLine>),
 }
 
-/// Somebody who wants to see each line.
+/// A callback that receives each line of standard error.
 pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
 /// How long a process may take to end.

@@ -36,8 +36,8 @@ static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 /// This process is about to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Whether this process is about to end because of a signal. Clients do not report their ends then, so that nobody else
-/// ends it before, and with another status.
+/// Returns whether this process is about to end because of a signal. Clients then do not report that their connections
+/// ended, so that the application does not exit first with another status.
 #[must_use]
 pub fn is_ending() -> bool {
     ENDING.load(Ordering::Acquire)

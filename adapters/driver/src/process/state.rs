@@ -58,7 +58,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What is known of a process that was started as a server. The driver says what happens, and whoever wants to know waits.
+/// The state of a child process that runs a server. The driver updates it; other tasks and threads wait for changes.
 #[derive(Debug)]
 pub struct ChildState {
     life: Watch<Status>,
@@ -182,13 +182,13 @@ pub enum ShutdownStep {
 }
 
 impl ShutdownSequence {
-    /// What to do next, when the process has ended or not, and there is somebody left in its group or not.
+    /// Returns the next step, given whether the process has ended and whether its group still has members.
     pub fn next(&mut self, now: Instant, has_ended: bool, is_anybody_left: bool) -> ShutdownStep {
         let left = self.until.saturating_duration_since(now);
         match self.step {
             _ if has_ended && !is_anybody_left => ShutdownStep::Done,
             Step::Asked if has_ended || left.is_zero() => {
-                // Those whom the process leaves behind have nobody left to serve.
+                // Processes that the child leaves behind have no server left to work for.
                 (self.step, self.until) = (Step::Told, now + self.after_sigterm);
                 ShutdownStep::Terminate
             }

@@ -120,7 +120,7 @@ pub trait IntoTransport {
     fn into_transport(self) -> Transport;
 }
 
-/// One direction of a stream that has both. Nobody else is under the lock: both belong to one task.
+/// One direction of a stream that has both. The lock is never contended: both directions belong to one task.
 struct Half<S>(Arc<Mutex<S>>);
 
 impl<S: ByteReader> ByteReader for Half<S> {

@@ -43,7 +43,7 @@ impl FdReader {
             if !self.latch.wait(&self.fd, PollFlags::IN)? {
                 return Ok(0);
             }
-            // Whoever shares the file may have made it non-blocking, and may have been faster.
+            // Another process that shares the file may have made it non-blocking, and may have read first.
             read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
         }
         read

@@ -46,7 +46,7 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// Whether somebody is in it.
+    /// Returns whether the group has members.
     #[must_use]
     pub fn is_anybody_left(self) -> bool {
         self.0.is_some_and(|group| test_kill_process_group(group).is_ok())
@@ -54,7 +54,7 @@ impl Group {
 
     fn signal(self, signal: Signal) {
         if let Some(group) = self.0 {
-            // The number is taken as long as anybody is in the group. If nobody is, there is nobody to tell.
+            // The number stays taken while the group has members. Without members there is no process to signal.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -102,7 +102,7 @@ impl Reader {
             Some(read) => read,
         };
         match read {
-            // Whoever shares the file may have been faster.
+            // Another process that shares the file may have read first.
             Err(Errno::INTR | Errno::AGAIN) => Err(ErrorKind::WouldBlock.into()),
             read => Ok(read?),
         }
@@ -172,8 +172,8 @@ pub fn end_output(socket: impl AsFd) {
     let _ = rustix::net::shutdown(socket, Shutdown::Write);
 }
 
-/// Calls off a wait, for good: a pipe whose writing end is gone wakes everybody who polls it, at any time. The first to wait
-/// makes it, since what is written mostly waits for nobody.
+/// Cancels a wait, for good: closing the write end of a pipe wakes every thread that polls it, at any time. The first
+/// wait creates the pipe, since most writes do not wait.
 #[derive(Debug, Default)]
 pub struct Interrupt {
     pipe: OnceLock<PipeReader>,
@@ -293,7 +293,7 @@ const BACKLOG: i32 = 1024;
 /// How long to wait when no connection could be accepted and the socket has not [failed](is_fatal).
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// Whether no connection could be accepted only because the client has left already, or somebody else was faster.
+/// Returns whether a connection could not be accepted only because its client has left or another process accepted it.
 #[must_use]
 pub fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)

@@ -29,7 +29,7 @@ const CONNECT: Duration = Duration::from_secs(30);
 #[derive(Clone, Debug, Default)]
 pub(super) struct ConnectPath {
     pub(super) proxy: Option<Proxy>,
-    /// How servers are known. Set when it is needed, unless somebody has said something else.
+    /// The configuration of TLS. The default one is created on first use, unless the application has set one.
     #[cfg(feature = "tls")]
     pub(super) tls: OnceLock<Arc<rustls::ClientConfig>>,
 }

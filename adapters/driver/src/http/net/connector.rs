@@ -79,10 +79,10 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// Connects, in the newest way that the server knows.
+    /// Connects, in the newest revision that the server supports.
     ///
     /// # Errors
-    /// If there is no runtime, nobody listens there, or not a server that the host can talk to.
+    /// If there is no runtime, no server listens there, or it is not one that the host can talk to.
     pub async fn connect(self, host: &Host) -> Result<N::Client, Error> {
         let Self { mut address, options, requests, credentials, route, .. } = self;
         address.proves = credentials.is_some();

@@ -143,7 +143,7 @@ mod tests {
         type Socket = TcpListener;
         type Client = Nobody;
 
-        /// Nobody is at 1, port 2 is refused, and all others answer.
+        /// Never connects to port 1, is refused by port 2, and connects to all others.
         async fn connect(address: SocketAddr) -> io::Result<Silent> {
             match address.port() {
                 1 => pending().await,

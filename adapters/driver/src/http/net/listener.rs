@@ -35,7 +35,7 @@ use mcp_service::driver_api::Holder;
 /// How long clients may take to read what was written before the end.
 const STDERR_GRACE: Duration = Duration::from_secs(1);
 
-/// Listens on a TCP address, and serves whoever comes over HTTP/1.1. Encryption is mostly for a proxy in front.
+/// Listens on a TCP address and serves HTTP/1.1. A proxy in front usually does the encryption.
 pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
     address: SocketAddr,
@@ -51,8 +51,8 @@ pub struct Listener<N: NetRuntime> {
 }
 
 impl<N: NetRuntime> Listener<N> {
-    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, for whoever comes over the loopback
-    /// interface.
+    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, and accepts clients on the loopback
+    /// interface only.
     ///
     /// # Errors
     /// If the address cannot be had, or there is no runtime.
@@ -166,11 +166,11 @@ impl<N: NetRuntime> Listener<N> {
         Box::new(move || stopped.change(|stopped| *stopped = true))
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it ends all sessions, as [`Endpoint::close`] does, and all
-    /// connections. Dropping the future ends the connections at once.
+    /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, and
+    /// all connections. Dropping the future ends the connections at once.
     ///
     /// # Errors
-    /// If the socket fails. A connection that fails is nobody else's concern.
+    /// If the socket fails. A connection that fails does not affect the others.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         let runtime = N::current()?;
         let (endpoint, shared) = (self.endpoint.clone(), self.shared.clone());
@@ -201,7 +201,7 @@ impl<N: NetRuntime> Listener<N> {
         }
         drop(self.socket);
         endpoint.close().await;
-        // Whoever reads nothing is not waited for.
+        // A client that does not read its responses is waited for only this long.
         timeout(&runtime, STDERR_GRACE, seats.until_unused()).await;
         drop(hang_up);
         Ok(())
@@ -253,8 +253,8 @@ impl Drop for HangUp {
     }
 }
 
-/// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to
-/// choose.
+/// Listens on a TCP address and serves `/mcp` there for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.

@@ -12,8 +12,8 @@ use crate::{client::Client, runtime::Runtime};
 
 /// A runtime with sockets of TCP.
 pub trait NetRuntime: Runtime {
-    /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces, and
-    /// somebody waits for each of them.
+    /// A connection, as hyper reads and writes it. What is written leaves at once: streams are made of small pieces,
+    /// and a client waits for each of them.
     type Stream: Read + Write + Send + Unpin + 'static;
     /// What connections are accepted from.
     type Socket: fmt::Debug + Send + Sync + 'static;

@@ -13,7 +13,7 @@ use hyper::client::conn::http1::SendRequest;
 use crate::http::net::net_runtime::NetRuntime;
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
-/// How long a connection is kept that nobody uses.
+/// How long an idle connection is kept.
 const KEPT: Duration = Duration::from_secs(90);
 
 /// How many of them are kept.
@@ -34,7 +34,7 @@ pub(super) struct PooledConnection {
     idle: Arc<Idle>,
 }
 
-/// Since when nobody uses a connection.
+/// Since when a connection is idle.
 type Idle = Mutex<Option<Instant>>;
 
 /// Connections that wait to be used again, the last used last. Dropping it closes them.

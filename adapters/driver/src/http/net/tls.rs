@@ -172,7 +172,7 @@ impl<S: Read + Write + Unpin> Write for Tls<S> {
             self.session.send_close_notify();
             self.is_shut = true;
         }
-        // Whoever has hung up first is not told again.
+        // A peer that closed the connection first does not read the rest, so the result is ignored.
         let _ = ready!(self.poll_drain(cx));
         Pin::new(&mut self.io).poll_shutdown(cx)
     }
