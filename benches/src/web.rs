@@ -35,7 +35,7 @@ type Handle = Rc<RefCell<Session>>;
 pub struct Web {
     /// The asking end.
     pub client: Client,
-    /// The door of the answering end.
+    /// The endpoint of the server.
     pub endpoint: Endpoint<Handle>,
     /// The bodies that have travelled, in bytes.
     pub bytes: usize,
@@ -101,7 +101,7 @@ impl Web {
         }
     }
 
-    /// One request at the door: the head of the answer, as far as there is one.
+    /// Sends a request to the endpoint and returns the head of the response, if there is one by then.
     fn take(&mut self, request: http::request::Builder, body: &str) -> Option<Parts> {
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let mut intake = self.endpoint.begin(&head, Caller::Anybody).unwrap_or_else(|answer| panic!("{answer:?}"));

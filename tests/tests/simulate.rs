@@ -1,4 +1,4 @@
-//! Runs of the simulation: the laws hold, a seed says everything, and what should happen does.
+//! Runs of the simulation: the invariants hold, a seed says everything, and what should happen does.
 //!
 //! `cargo run --release -p mcp-tests --bin simulate -- --runs 1000000` plays many more.
 
@@ -21,7 +21,7 @@ fn trace(seed: u64) -> (Played, String) {
 }
 
 #[test]
-fn the_laws_hold_whatever_happens() {
+fn invariants_hold() {
     for seed in 0..RUNS {
         if let Err(why) = simulate::attempt(seed, None) {
             panic!("seed {seed}: {why}\ncargo run -p mcp-tests --bin simulate -- --seed {seed} --trace");

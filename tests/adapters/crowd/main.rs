@@ -7,11 +7,11 @@
 //! It says what each takes of the memory of the process (what the system keeps for sockets is not in that), holds it against
 //! what is promised, and sees that all of it is given back when they have expired.
 
-#[path = "../door/adapter.rs"]
-#[expect(dead_code, reason = "the door is tried on all adapters")]
+#[path = "../endpoint/adapter.rs"]
+#[expect(dead_code, reason = "the endpoint is tested on all adapters")]
 mod adapter;
-#[path = "../door/raw.rs"]
-#[expect(dead_code, reason = "the door needs more of a request")]
+#[path = "../endpoint/raw.rs"]
+#[expect(dead_code, reason = "the tests of the endpoint need more of a request")]
 mod raw;
 
 use std::{

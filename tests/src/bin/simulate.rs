@@ -6,7 +6,7 @@
 //!
 //! M runs are played, from seed N on. `--trace` shows everything that happens in the run of seed N instead.
 //!
-//! Exit status: 0 all is well, 1 a law is broken in a run, whose seed is printed, 2 wrong usage.
+//! Exit status: 0 all is well, 1 an invariant is broken in a run, whose seed is printed, 2 wrong usage.
 
 use std::{
     cell::RefCell,

@@ -5,11 +5,11 @@ use std::fmt;
 /// What must hold in every state, whatever happens in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// A call ends exactly once, and nothing is said of it afterwards (law 3).
+    /// A call ends exactly once, and nothing is said of it afterwards (invariant 3).
     EndsOnce,
     /// A call ends for a reason that is there, with the answer to what it asked.
     EndsRightly,
-    /// A request gets at most one answer, and none after its cancellation was handled (law 3).
+    /// A request gets at most one answer, and none after its cancellation was handled (invariant 3).
     OneAnswer,
     /// Progress is reported while a request is worked on, to the peer that asked for it, and grows.
     Progress,
@@ -27,18 +27,18 @@ pub enum Rule {
     GoodPeers,
     /// Deadlines are neither forgotten nor left behind.
     Deadlines,
-    /// Output is there when it is asked for, not behind a timer (law 5).
+    /// Output is there when it is asked for, not behind a timer (invariant 5).
     Output,
-    /// Nothing holds more than its limit (law 4).
+    /// Nothing holds more than its limit (invariant 4).
     Limits,
-    /// At rest the tables are empty, and whatever was asked has been dealt with (laws 3 and 5).
+    /// At rest the tables are empty, and whatever was asked has been dealt with (invariants 3 and 5).
     Rest,
     /// A message of a stream over HTTP comes once and in order, however often its client comes back, or the client is told
     /// that it is lost.
     Streams,
-    /// Every schedule comes to an end (law 5).
+    /// Every schedule comes to an end (invariant 5).
     Livelock,
-    /// Nothing panics (law 4).
+    /// Nothing panics (invariant 4).
     Panic,
 }
 

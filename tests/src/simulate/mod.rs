@@ -72,7 +72,7 @@ pub struct Played {
 /// Plays the run of a seed. `reader` takes what happens, line by line.
 ///
 /// # Panics
-/// If a law is broken.
+/// If an invariant is broken.
 #[must_use]
 pub fn run(seed: u64, reader: Option<Reader<'_>>) -> Played {
     let mut stage = World::new(Stage::new(Dice::new(seed), Trace::new(reader))).run();
@@ -83,7 +83,7 @@ pub fn run(seed: u64, reader: Option<Reader<'_>>) -> Played {
 /// Plays the run of a seed, as [`run`] does.
 ///
 /// # Errors
-/// What the panic said, if a law is broken.
+/// What the panic said, if an invariant is broken.
 pub fn attempt(seed: u64, reader: Option<Reader<'_>>) -> Result<Played, String> {
     catch_unwind(AssertUnwindSafe(|| run(seed, reader))).map_err(|panic| {
         let text = panic.downcast_ref::<String>().cloned();

@@ -2,13 +2,13 @@
 
 mod asking;
 mod bounds;
-mod door;
 mod elsewhere;
+mod endpoint;
 mod eras;
 mod fallback;
 mod holdings;
+mod invariants;
 mod joined;
-mod laws;
 mod listening;
 mod mirroring;
 mod old;

@@ -22,7 +22,7 @@ pub(crate) const ALL: [Limited; 9] = [
     ("mcp_driver", 100),
     ("memory", 100),
     ("model", 300),
-    ("laws", 300),
+    ("invariants", 300),
 ];
 
 /// Parts of the names of tests that take half a second or more.

@@ -1,5 +1,5 @@
-//! The door of each adapter: what must not come in over HTTP is refused, as bytes over TCP, with the right status, before
-//! anything is begun or kept for it.
+//! The endpoint of each adapter: requests that must be refused are, with the right status, before anything is begun or kept for
+//! them. They are sent as bytes over TCP.
 //!
 //! What is allocated is counted for the whole process, so there is one test at a time.
 
@@ -78,7 +78,7 @@ fn service() -> Service {
     let tool = Tool::with_schema("pick", JsonObject::parse(schema).expect("an object"), || "picked");
     let mut settings = Settings::default();
     settings.limits.drain = Duration::from_millis(50);
-    Service::builder("door", "1").settings(settings).tool(tool).build().expect("a service")
+    Service::builder("endpoint", "1").settings(settings).tool(tool).build().expect("a service")
 }
 
 /// Room for one session and one request, so that whatever is begun is noticed.

@@ -1,8 +1,8 @@
-//! The laws of the house, as properties over random conversations in both eras, and with both of them on one connection.
+//! The invariants of the core, as properties of random conversations in both eras, and with both of them on one connection.
 //!
 //! Law 1 (no I/O, no clock, no randomness in the core) is a matter of what is linked: see `layers.rs` and `no_std.rs`.
 
-mod laws_support;
+mod invariants_support;
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,7 +19,7 @@ use mcp_tests::{
 use proptest::{collection::vec, prelude::*};
 use serde_json::{Value, json};
 
-use laws_support::{
+use invariants_support::{
     How, Op, Play, eras,
     lines::line,
     link, op,

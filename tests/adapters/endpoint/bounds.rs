@@ -34,7 +34,7 @@ const ENDLESS: &[u8] = b"ffffffff\r\n";
 pub(crate) fn oversized_bodies_are_told_so<S: Site>() {
     let mut settings = Settings::default();
     settings.limits.frame_bytes = 64 << 10;
-    let service = Service::builder("door", "1").settings(settings).build().expect("a service");
+    let service = Service::builder("endpoint", "1").settings(settings).build().expect("a service");
     let server = S::serve(&service, narrow());
     let told = Raw::initialize().set("content-length", "1073741824").body("");
     let told = told.add("content-length", "1073741824");
