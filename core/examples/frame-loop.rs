@@ -1,5 +1,5 @@
-//! The protocol inside of a game: everything happens in the loop that draws 60 frames a second. Nothing waits, there are no
-//! threads and no callbacks, and time is what the game says it is.
+//! The protocol inside of a game: everything happens in the loop that draws 60 frames a second. Nothing waits, there
+//! are no threads and no callbacks, and time is what the game says it is.
 //!
 //! ```sh
 //! cargo run --example frame-loop
@@ -25,7 +25,7 @@ const BYTES_PER_FRAME: usize = 64;
 /// How much waits outside of the core at most.
 const HIGH_WATER: usize = 4096;
 
-/// Somebody whom the player can talk to: the mind is a server, and thinks within the same loop.
+/// A character that the player can talk to: its mind is a server that runs in the same loop.
 struct Villager {
     client: Client,
     lines: LineDecoder,

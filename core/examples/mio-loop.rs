@@ -154,7 +154,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let address = listener.local_addr().expect("an address");
         let serving = thread::spawn(move || serve(listener, 3));
-        let open = || net::TcpStream::connect(address).expect("somebody listens");
+        let open = || net::TcpStream::connect(address).expect("a listener");
         let mut guests = [open(), open(), open()];
         let say = |guest: &mut net::TcpStream, line: &str| writeln!(guest, "{line}").expect("it is read");
         let hear = |guest: &net::TcpStream| {

@@ -1,5 +1,5 @@
-//! The protocol inside of a test, without any I/O: two ends joined by hand, frame by frame, with time that is a number. What
-//! needs luck elsewhere, such as a cancellation that crosses its answer, is written down here.
+//! The protocol inside of a test, without any I/O: two ends joined by hand, frame by frame, with time that is a number.
+//! What needs luck elsewhere, such as a cancellation that crosses its answer, is written down here.
 //!
 //! ```sh
 //! cargo test --example no-io
@@ -105,7 +105,7 @@ fn crossing() -> Result<Vec<String>, SendError> {
     Ok(both.ends)
 }
 
-/// Nobody answers for a minute, which takes no time.
+/// Shows a request that times out after a minute without a response, which takes no real time.
 fn silence() -> Result<Vec<String>, SendError> {
     let mut both = Both::new()?;
     both.client.request(both.now, &call("brood")?, RequestOptions::within(Duration::from_secs(60)))?;

@@ -5,12 +5,13 @@
 //! any runtime or event loop, and every race can be played through in a test.
 //!
 //! It speaks the four revisions with a handshake (2024-11-05, 2025-03-26, 2025-06-18, 2025-11-25), as client and as
-//! server, and the stateless 2026-07-28 if it is [told to](connection::Settings::versions). If you want threads and child processes with it, take `mcp-blocking`; if you want to write tools and
-//! prompts, `mcp-service`. Both stand on what is here.
+//! server, and the stateless 2026-07-28 if it is [told to](connection::Settings::versions). If you want threads and
+//! child processes with it, take `mcp-blocking`; if you want to write tools and prompts, `mcp-service`. Both stand on
+//! what is here.
 //!
 //! # The loop
 //!
-//! Whoever moves the bytes is a *driver*. This is all there is to one, here for a server on any stream:
+//! A *driver* moves the bytes. This is a whole one, for a server on any stream:
 //!
 //! ```
 //! use std::{collections::hash_map::RandomState, hash::BuildHasher, io::{self, Read, Write}, time::Instant};
@@ -69,7 +70,7 @@
 //!
 //! fn on_event(server: &mut Server, event: Event<'_>) {
 //!     if let Event::Request { key, method, .. } = event {
-//!         // Nothing was declared, so only methods of somebody's own come here.
+//!         // Nothing was declared, so only methods that are not of the specification get here.
 //!         let _ = server.respond_error(key, &ErrorObject::method_not_found(method.as_str()));
 //!     }
 //! }

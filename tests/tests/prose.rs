@@ -11,7 +11,7 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 /// How many lines each folder has: exactly these. A line that is reworded is subtracted here in the same change, so the numbers
 /// only shrink. All of them together are to become five at most.
 const KNOWN: [(&str, usize); 13] = [
-    ("core", 162),
+    ("core", 0),
     ("adapters/service", 189),
     ("adapters/driver", 3),
     ("adapters/blocking", 71),

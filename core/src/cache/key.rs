@@ -13,15 +13,15 @@ use crate::{
 
 /// What two requests must have in common to have the same result: method, params, revision, and who asks.
 ///
-/// Of `_meta` everything counts but what is about the one request: its revision, its sender, its progress token, its log
-/// level and its trace.
+/// Of `_meta` everything counts but what is about the one request: its revision, its sender, its progress token, its
+/// log level and its trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheKey {
     question: Arc<Question>,
     principal: Option<Arc<str>>,
 }
 
-/// What is asked, whoever asks.
+/// The part of a key that does not depend on the principal.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Question {
     method: Method,
@@ -29,17 +29,17 @@ pub(super) struct Question {
     params: Box<str>,
 }
 
-/// Whom a result is for.
+/// The principals that a result is for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Audience {
-    Somebody(Option<Arc<str>>),
-    Everybody,
+    Private(Option<Arc<str>>),
+    Public,
 }
 
-/// Where a result is: a question can have one for everybody, and one for each who has asked.
+/// The position of a result. A query can have one public result, and one private result for each principal.
 pub(super) type Slot = (Arc<Question>, Audience);
 
-/// Members of params that make a request a part of a longer exchange. Nobody else's result is the same.
+/// Members of params that make a request a part of a longer exchange. Its result is not cached.
 const OF_ROUNDS: [&str; 2] = ["inputResponses", "requestState"];
 
 /// Members of `_meta` that are about the one request.
@@ -90,16 +90,16 @@ impl CacheKey {
         self.question.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
     }
 
-    /// The results that are for whoever asks: their own, and the one for everybody.
+    /// Returns the slots that are valid for this key: the private one of its principal, and the public one.
     pub(super) fn slots(&self) -> [Slot; 2] {
-        [Audience::Somebody(self.principal.clone()), Audience::Everybody].map(|audience| self.slot(audience))
+        [Audience::Private(self.principal.clone()), Audience::Public].map(|audience| self.slot(audience))
     }
 
-    /// Where a result goes that is for everybody, or for nobody but whoever asks.
+    /// Returns the slot for a result of this scope.
     pub(super) fn slot_for(&self, scope: &CacheScope) -> Slot {
         self.slot(match scope {
-            CacheScope::Public => Audience::Everybody,
-            CacheScope::Private | CacheScope::Other(_) => Audience::Somebody(self.principal.clone()),
+            CacheScope::Public => Audience::Public,
+            CacheScope::Private | CacheScope::Other(_) => Audience::Private(self.principal.clone()),
         })
     }
 

@@ -1,9 +1,9 @@
-//! Results that a client may use again for a while (2026-07-28).
+//! A cache of results that a client may use again for some time (2026-07-28).
 //!
-//! Servers say of their lists, of resources and of themselves for how long a result stays good, and for whom. A
-//! [`Cache`] keeps such results as long as that, and no longer: not when a change of what they tell was announced, not
-//! for another question, another revision or somebody else. It fetches nothing and knows no clock. A
-//! [`Client`](crate::connection::Client) has one and asks it before its server.
+//! The hints of a server say how long a result of a list, of a resource or of `server/discover` is valid, and whether
+//! it is private. A [`Cache`] returns a result only while it is valid: not after a notification that it has changed,
+//! and not for another query, revision or principal. It sends nothing and has no clock. A
+//! [`Client`](crate::connection::Client) has one, and looks there before it asks its server.
 //!
 //! Spec: [caching](https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/caching)
 
@@ -70,7 +70,7 @@ const KEPT: [Method; 8] = [
 pub struct Asked(u64);
 
 impl Asked {
-    /// What is asked of somebody else than it was to be asked of: the answer is not kept.
+    /// The ticket of a request whose principal has changed since it was sent: its result is not kept.
     pub(crate) const OF_ANOTHER: Self = Self(u64::MAX);
 }
 
@@ -86,8 +86,8 @@ impl StaticDefault for Cache {
 }
 
 impl Cache {
-    /// A cache for so many results and bytes. What it takes to keep track of a result counts, too. With none of either it
-    /// keeps nothing.
+    /// A cache for so many results and bytes. What it takes to keep track of a result counts, too. With none of either
+    /// it keeps nothing.
     #[must_use]
     pub const fn new(most_entries: usize, most_bytes: usize) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Cache {
         }
     }
 
-    /// A result that is still good: the one for whoever asks, or the one for everybody.
+    /// Returns a result that is still valid: the private one of the principal, or the public one.
     pub fn get(&mut self, now: Timestamp, key: &CacheKey) -> Option<&str> {
         let slot = key.slots().into_iter().find(|slot| {
             let good = self.entries.get(slot).map(|entry| now < entry.stale_at);
@@ -120,11 +120,11 @@ impl Cache {
         Asked(index(key.method()).map_or(0, |index| self.changes[index]))
     }
 
-    /// Keeps a result that has come in now, if it may be kept; whether it was. It takes the place of an older one in any
-    /// case.
+    /// Keeps a result that has come in now, if it may be kept; whether it was. It takes the place of an older one in
+    /// any case.
     ///
-    /// It is not kept if it is not complete, says that it is not good for any time, or if what it tells has changed since
-    /// it was [asked](Self::ask) for.
+    /// It is not kept if it is not complete, says that it is not good for any time, or if what it tells has changed
+    /// since it was [asked](Self::ask) for.
     pub fn put(&mut self, now: Timestamp, asked: Asked, key: &CacheKey, result: &RawJson<'_>) -> bool {
         for slot in key.slots() {
             self.remove(&slot);

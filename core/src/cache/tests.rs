@@ -152,7 +152,7 @@ fn what_is_private_is_for_nobody_else() {
     let mut cache = roomy();
     put(&mut cache, at(0), &of(Some("ada")), &Json::parse(r#"{"ttlMs":1000}"#).expect("JSON"));
     assert_eq!(cache.get(at(0), &of(None)), None, "a missing scope is private");
-    // One's own comes before everybody's, and each takes the other's place for whoever asks again.
+    // A private result is preferred to a public one, and each replaces the other for a caller that asks again.
     let mut cache = roomy();
     put(&mut cache, at(0), &of(Some("ada")), &result("1000", "\"private\""));
     put(&mut cache, at(0), &of(Some("eve")), &result("2000", "\"public\""));

@@ -46,10 +46,10 @@ impl<'a> Frame<'a> {
 
 /// Cuts a byte stream into lines (specification, transports, stdio).
 ///
-/// It owns the bytes that are not a whole line yet, so a reader may hand over whatever one read gave it and forget it, or
-/// read into [its room](Self::room).
-/// Lines end at a line feed; one carriage return before it is dropped, and so are a byte order mark at the very start
-/// and lines that are blank. How the stream is cut into chunks makes no difference to the frames.
+/// It owns the bytes that are not a whole line yet, so a reader may hand over whatever one read gave it and forget it,
+/// or read into [its room](Self::room). Lines end at a line feed; one carriage return before it is dropped, and so are
+/// a byte order mark at the very start and lines that are blank. How the stream is cut into chunks makes no difference
+/// to the frames.
 ///
 /// Memory: at most the limit and one chunk.
 ///
@@ -107,10 +107,10 @@ impl LineDecoder {
         self.filled = needed;
     }
 
-    /// Room for the next bytes of the stream, so that they need not be copied: whoever reads puts them at its beginning, and
-    /// says with [`filled`](Self::filled) how many there are. What is in it before means nothing.
+    /// Returns space for the next bytes of the stream, so that they need not be copied. The caller writes them to its
+    /// beginning, and passes their number to [`filled`](Self::filled). The previous content of the space means nothing.
     ///
-    /// It has as many bytes as are `wanted`, or half of them where more would have to be allocated.
+    /// Its length is `wanted`, or at least half of that where more would have to be allocated.
     pub fn room(&mut self, wanted: usize) -> &mut [u8] {
         if self.start == self.filled {
             self.close_up();
@@ -120,7 +120,7 @@ impl LineDecoder {
             self.close_up();
         }
         if !is_enough(self.buffer.capacity() - self.filled) {
-            // Memory that nobody has touched is zero already, and in most systems is none.
+            // Fresh memory is zero already, and most systems do not commit it before the first write.
             let mut buffer = alloc::vec![0; self.capacity_for(wanted)];
             buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
             self.buffer = buffer;
@@ -149,8 +149,8 @@ impl LineDecoder {
         }
     }
 
-    /// The capacity that is needed for so many more bytes: twice of what there is, but not beyond what a line under the limit
-    /// can need.
+    /// The capacity that is needed for so many more bytes: twice of what there is, but not beyond what a line under the
+    /// limit can need.
     fn capacity_for(&self, more: usize) -> usize {
         let enough = self.limit.saturating_add(more);
         (2 * self.buffer.capacity()).min(enough).max(self.filled + more)

@@ -46,8 +46,8 @@ impl core::error::Error for SseTooLong<'_> {}
 /// fields are dropped. How the stream is cut into chunks makes no difference. An event that the stream does not end is
 /// never handed out, and neither its id nor anything else of it counts but `retry`.
 ///
-/// An id of more than 4 KiB is dropped, and the last id is empty then, as if the stream had taken the id back: the stream cannot
-/// be resumed until an event has another one.
+/// An id of more than 4 KiB is dropped, and the last id is empty then, as if the stream had taken the id back: the
+/// stream cannot be resumed until an event has another one.
 ///
 /// An event whose kind has more than 4 KiB is too long, as one beyond the limit is.
 ///
@@ -91,9 +91,9 @@ pub struct SseDecoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
     No,
-    /// It is, and nobody knows yet.
+    /// The event is too large, and the caller has not been told yet.
     New,
-    /// It is, and its rest is dropped.
+    /// The event is too large, and the rest of it is dropped.
     Known,
 }
 
@@ -144,8 +144,8 @@ impl SseDecoder {
         Self { last_id: last_id.into(), ..Self::new(limit) }
     }
 
-    /// The id of the last event that has ended, whether or not it had data; empty if there was none, or if it had more than
-    /// 4 KiB.
+    /// The id of the last event that has ended, whether or not it had data; empty if there was none, or if it had more
+    /// than 4 KiB.
     #[must_use]
     pub fn last_id(&self) -> &str {
         &self.last_id
@@ -347,7 +347,7 @@ pub struct SseText<'a> {
     pub id: Option<&'a str>,
     /// How long to wait before coming back.
     pub retry: Option<Duration>,
-    /// Its data, in one line or several. Without any it is no event for whoever reads it, but `id` and `retry` count.
+    /// The data, in one line or several. A client ignores an event without data, except for its `id` and `retry`.
     pub data: Option<&'a [u8]>,
 }
 

@@ -13,7 +13,7 @@ use crate::wire::{
 /// A whole answer.
 pub type Answer = Response<Vec<u8>>;
 
-/// What a request is answered with by whoever knows who may do what: 401, or 403 for lack of scope.
+/// The refusal of a request by the authorization: 401, or 403 for lack of scope.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     status: StatusCode,
@@ -21,13 +21,13 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// 401: the client has to say who it is. `how` is the value of `WWW-Authenticate`.
+    /// Returns 401: the client has to authenticate. `how` is the value of `WWW-Authenticate`.
     #[must_use]
     pub fn unauthorized(how: HeaderValue) -> Self {
         Self { status: StatusCode::UNAUTHORIZED, challenges: Vec::from([how]) }
     }
 
-    /// 403: whoever it is may not do this. `how`, if there is a way to be allowed to, is the value of
+    /// Returns 403: the principal may not do this. If another scope allows it, `how` is the value of
     /// `WWW-Authenticate`.
     #[must_use]
     pub fn forbidden(how: Option<HeaderValue>) -> Self {
@@ -114,7 +114,7 @@ pub(super) fn error(status: StatusCode, id: Option<&RequestId>, error: &ErrorObj
     json(status, body)
 }
 
-/// A refusal that has nothing to do with JSON-RPC. Whoever expects an error of that kind finds one, without an id.
+/// Makes a refusal that has nothing to do with JSON-RPC. Its body still is a JSON-RPC error, without an id.
 pub(super) fn refusal(status: StatusCode, why: impl Into<Cow<'static, str>>) -> Answer {
     error(status, None, &ErrorObject::new(ErrorCode::INVALID_REQUEST, why))
 }
@@ -131,7 +131,7 @@ pub(super) fn not_allowed(allowed: &'static str) -> Answer {
     answer
 }
 
-/// 503, for whoever may try again later.
+/// Makes a 503, after which the client may try again later.
 pub(super) fn busy(why: &'static str) -> Answer {
     busy_with(None, why)
 }

@@ -27,7 +27,7 @@ pub enum Wake {
     Stalled,
     /// A request has waited too long for room in its session.
     Admission,
-    /// Nobody uses the session.
+    /// A session is not used.
     Idle,
     /// A stream that was lost is to be taken up again.
     Reconnect,

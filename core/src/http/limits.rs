@@ -7,69 +7,71 @@ use super::{MemoryReplayBuffer, ReplayBuffer};
 
 /// Bounds of the server's side: those of one [`Endpoint`](super::server::Endpoint), and those of each of its sessions.
 ///
-/// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message.
-/// A session holds at most what its connection may hold, the bodies of requests that wait
-/// ([`admission`](Self::admission)), [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes) and one
-/// message. What waits to be written on its exchanges counts as part of the
-/// connection's [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request
-/// of 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
+/// The size of a body is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), as that of any message. A
+/// session holds at most what its connection may hold, the bodies of requests that wait
+/// ([`admission`](Self::admission)), [`waiting_bytes`](Self::waiting_bytes), and [`replay_bytes`](Self::replay_bytes)
+/// and one message. What waits to be written on its exchanges counts as part of the connection's
+/// [`outbox_bytes`](crate::connection::Limits::outbox_bytes). Over the transport of 2024-11-05, and for a request of
+/// 2026-07-28, [`queued_bytes`](Self::queued_bytes) and one message come on top of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
     /// Bytes of a request's target and headers. Default 64 KiB: arguments of tools can be repeated there.
     pub head_bytes: usize,
-    /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, whoever sends
-    /// more is refused with 503: without it, every connection could hold one large body that never ends.
+    /// Bytes of bodies that are being read at once, of all requests together. Default 256 MiB. Beyond it, more bytes of
+    /// a body are refused with 503: without it, every connection could hold one large body that never ends.
     ///
-    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, so at most seven eighths, and others
-    /// find a part of the rest. One sixteenth is free for bodies of at most 64 KiB, whoever sends them.
+    /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, so at most seven eighths,
+    /// and others find a part of the rest. One sixteenth is free for bodies of at most 64 KiB of any caller.
     pub body_bytes: usize,
-    /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those whose
-    /// clients have not come back after they had opened them, then the one that is idle longest. If all are in use, new ones
-    /// are refused with 503. A client whose session has given way finds out by a 404, and begins a new one.
+    /// Sessions at once. Default 16,384. Beyond it, a session that is not used gives way to a new one: first those
+    /// whose clients have not come back after they had opened them, then the one that is idle longest. If all are in
+    /// use, new ones are refused with 503. A client whose session has given way finds out by a 404, and begins a new
+    /// one.
     ///
-    /// One [`Caller`](super::server::Caller) may have at most seven times of what is free, so at most seven eighths: beyond it,
-    /// one of its own sessions gives way. Where there are no more sessions, those of the caller with most of them give way
-    /// first, if it has more than one eighth.
+    /// One [`Caller`](super::server::Caller) may have at most seven times of what is free, so at most seven eighths:
+    /// beyond it, one of its own sessions gives way. Where there are no more sessions, those of the caller with most of
+    /// them give way first, if it has more than one eighth.
     pub sessions: usize,
-    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions of callers that
-    /// have no principal are not counted.
+    /// Sessions of one principal at once. Default 1,024. Beyond it, one of its own sessions gives way. Sessions of
+    /// callers that have no principal are not counted.
     pub sessions_each: usize,
-    /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as long
-    /// as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
+    /// Requests of 2026-07-28 at once, subscriptions included: each stands alone, and is a connection of its own as
+    /// long as it lasts. Default 16,384. Beyond it, new ones are refused with 503.
     pub requests: usize,
-    /// Bytes of requests that wait or are worked on, of all sessions and requests that stand alone together. Default 256 MiB.
-    /// Beyond it, new requests are refused with 503. Responses and notifications are not.
+    /// Bytes of requests that wait or are worked on, of all sessions and requests that stand alone together. Default
+    /// 256 MiB. Beyond it, new requests are refused with 503. Responses and notifications are not.
     ///
     /// One [`Caller`](super::server::Caller) may hold at most seven times of what is free, as with
-    /// [`body_bytes`](Self::body_bytes), and a request counts among those of whoever began its session. Where callers are not
-    /// told apart, this holds for each session. One sixteenth is free for requests that take at most 64 KiB. A request takes its
-    /// length, 1 KiB for the tables that it is in, and, in 2026-07-28, what is kept of what it says of its client; a
-    /// subscription takes what is kept of it.
+    /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. Where callers are
+    /// not told apart, this holds for each session. One sixteenth is free for requests that take at most 64 KiB. A
+    /// request takes its length, 1 KiB for the tables that it is in, and, in 2026-07-28, what is kept of what it says
+    /// of its client; a subscription takes what is kept of it.
     pub request_bytes: usize,
-    /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503. Responses
-    /// and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the most. A batch
-    /// (2025-03-26), which may have some of them, does not wait either: those of its requests for which there is no room in
-    /// the connection are refused one by one.
+    /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
+    /// Responses and notifications never wait, as requests in flight may wait for them; twice as many exchanges are the
+    /// most. A batch (2025-03-26), which may have some of them, does not wait either: those of its requests for which
+    /// there is no room in the connection are refused one by one.
     pub exchanges: usize,
-    /// How long a request waits until there is room for it in its session: among [`exchanges`](Self::exchanges), and among the
-    /// [`requests`](crate::connection::Limits::requests) and
-    /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Default 30 seconds. After that it is
-    /// refused with 503. At most 16 requests for each exchange wait, with at most half of
+    /// How long a request waits until there is room for it in its session: among [`exchanges`](Self::exchanges), and
+    /// among the [`requests`](crate::connection::Limits::requests) and
+    /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Default 30 seconds. After that it
+    /// is refused with 503. At most 16 requests for each exchange wait, with at most half of
     /// [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
     pub admission: Duration,
     /// Streams that one session holds open with GET. Default 8: one is what a client needs, and the rest is for those
-    /// that it has lost without anybody noticing. Beyond it, new ones, and lost ones that are taken up, are refused with 409.
+    /// that it has lost without anybody noticing. Beyond it, new ones, and lost ones that are taken up, are refused
+    /// with 409.
     pub streams: usize,
     /// Bytes of one session that wait to be written, beyond which new messages are refused as busy. Default 4 MiB.
     ///
-    /// Where a session has several exchanges, each of them counts with at most a quarter of this: one client connection that
-    /// is not read does not hold up the others. All bytes together are bounded by
+    /// Where a session has several exchanges, each of them counts with at most a quarter of this: one client connection
+    /// that is not read does not hold up the others. All bytes together are bounded by
     /// [`outbox_bytes`](crate::connection::Limits::outbox_bytes).
     pub queued_bytes: usize,
-    /// How long a session waits for clients that do not read, once it refuses messages as busy. After that, each exchange of
-    /// which nothing was taken for so long is ended, and what waits on it is dropped. Its stream goes on as after a
-    /// disconnection: what is kept of it is sent to a client that comes back. Default 10 seconds.
+    /// How long a session waits for clients that do not read, once it refuses messages as busy. After that, each
+    /// exchange of which nothing was taken for so long is ended, and what waits on it is dropped. Its stream goes on as
+    /// after a disconnection: what is kept of it is sent to a client that comes back. Default 10 seconds.
     pub stalled: Duration,
     /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is given up.
     pub waiting: usize,
@@ -88,15 +90,16 @@ pub struct Limits {
     pub abandoned: Duration,
     /// How long a stream may be quiet before a comment keeps it alive. Default 15 seconds: some proxies cut after 30.
     pub keepalive: Duration,
-    /// How long an answer may take before a stream is opened for it, so that whoever waits in between sees something.
-    /// Default 10 seconds.
+    /// How long an answer may take before a stream is opened for it, so that proxies see some bytes. Default 10
+    /// seconds.
     pub patience: Duration,
-    /// When a client should come back to a stream that was closed early, if nobody says otherwise. Default 1 second.
+    /// When a client should reconnect to a stream that was closed early, if the application does not say otherwise.
+    /// Default 1 second.
     pub retry: Duration,
 }
 
 impl Limits {
-    /// What a session keeps what it has sent in, if nobody gives it something else.
+    /// Makes the default replay buffer of a session.
     pub(super) fn replay(&self) -> Box<dyn ReplayBuffer> {
         Box::new(MemoryReplayBuffer::new(self.replay, self.replay_bytes, self.replay_time))
     }

@@ -1,4 +1,4 @@
-//! Media types, and whether somebody accepts them (RFC 9110, sections 8.3.1 and 12.5.1).
+//! Media types, and negotiation by `Accept` (RFC 9110, sections 8.3.1 and 12.5.1).
 
 use core::iter;
 
@@ -24,7 +24,7 @@ fn parts(value: &str) -> (&str, &str) {
     (essence.trim_ascii(), parameters)
 }
 
-/// Whether somebody who sends these headers accepts bodies of each of these types. Without `Accept`, anything is.
+/// Returns whether the sender of these headers accepts bodies of each of these types. Without `Accept`, it accepts any.
 pub(super) fn accepts<const N: usize>(headers: &HeaderMap, media_types: [&str; N]) -> bool {
     let mut ranges = headers.get_all(header::ACCEPT).iter().peekable();
     if ranges.peek().is_none() {

@@ -1,4 +1,4 @@
-//! MCP over HTTP: exchanges in, heads and pieces of bodies out. Moving them is up to somebody else.
+//! MCP over HTTP: exchanges in, heads and pieces of bodies out. A driver moves the bytes.
 
 mod answer;
 pub mod client;

@@ -1,4 +1,4 @@
-//! Which hosts and which web pages a server answers: what keeps a page that somebody looks at from talking to a server on
+//! Which hosts and which web pages a server answers: this keeps a web page in a browser from talking to a server on
 //! the same machine.
 
 use alloc::{
@@ -76,8 +76,8 @@ impl Policy {
         Ok(Self { hosts: Hosts::Listed(names.collect::<Result<_, _>>()?), origins: Vec::new() })
     }
 
-    /// The server is reached under any name: somebody in front of it looks at that, or the names are not known. No page
-    /// may talk to it, see [`allow_origin`](Self::allow_origin).
+    /// The server is reached under any name: a proxy in front of it checks the name, or the names are not known. No
+    /// page may talk to it, see [`allow_origin`](Self::allow_origin).
     #[must_use]
     pub const fn any_host() -> Self {
         Self { hosts: Hosts::Any, origins: Vec::new() }

@@ -7,9 +7,9 @@ use crate::{collections::SeqMap, rpc::Timestamp};
 
 /// Keeps what a session has sent.
 ///
-/// [`MemoryReplayBuffer`] is what a session has if nobody gives it another one. A store that is shared by several processes
-/// writes behind the core's back: what it is told here it keeps at once in memory, and whoever owns it sees to the rest. It
-/// does not wait for anything in these methods. What others have kept is asked for elsewhere, with
+/// The default of a session is [`MemoryReplayBuffer`]. A store that is shared by several processes has an
+/// implementation that writes behind: these methods store in memory and do not block, and the driver writes to the
+/// store afterwards. Messages that another process has stored are requested with
 /// [`poll_replay_request`](super::server::Session::poll_replay_request).
 pub trait ReplayBuffer: fmt::Debug + Send {
     /// The message with this number is on its way on a stream. Numbers of a stream grow.
@@ -20,7 +20,8 @@ pub trait ReplayBuffer: fmt::Debug + Send {
         let _ = stream;
     }
 
-    /// Nothing more is said of a stream that is not [done](Self::done): nothing carries it, and nothing of it is kept here.
+    /// Nothing more is said of a stream that is not [done](Self::done): nothing carries it, and nothing of it is kept
+    /// here.
     fn forget(&mut self, stream: u64) {
         let _ = stream;
     }

@@ -7,7 +7,7 @@ use http::HeaderValue;
 
 /// The id of a session: 32 characters of the alphabet that URLs and file names take, made from 192 random bits.
 ///
-/// Whoever knows it can use the session, so it is not printed.
+/// A client that knows it can use the session, so `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SessionId([u8; Self::LEN]);
 
@@ -15,7 +15,7 @@ impl SessionId {
     /// How many characters it has.
     pub const LEN: usize = 32;
 
-    /// The id that these bits make, which have to come from a source that nobody can predict.
+    /// Makes an id of these bits, which have to come from a source that cannot be predicted.
     #[must_use]
     pub fn new(random: [u8; 24]) -> Self {
         const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";

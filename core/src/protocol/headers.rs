@@ -1,4 +1,4 @@
-//! What a request of 2026-07-28 says twice over HTTP: in its body and, for whoever stands in between, in headers.
+//! Headers of 2026-07-28 that repeat members of the body, for proxies that route requests by them.
 
 use alloc::{
     borrow::Cow,

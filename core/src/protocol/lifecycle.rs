@@ -85,7 +85,7 @@ pub enum Refusal {
     NotInRevision,
     /// The capability that it needs was not declared.
     Undeclared(Capability),
-    /// It belongs to an extension, which was not declared by whoever wants to use it.
+    /// It belongs to an extension, and its user has not declared that.
     Unshared(Capability),
 }
 
@@ -106,7 +106,7 @@ pub fn check(
         return Err(Refusal::NotInRevision);
     }
     let Some(needed) = method.needs(version) else { return Ok(()) };
-    // Whoever answers declares it, or whoever notifies; only this notification asks for what its receiver has.
+    // The receiver of a request declares its capability, and the sender of a notification. There is one exception.
     let holder = match method.kind() {
         Kind::Request => sender.other(),
         Kind::Notification if method == Method::ElicitationComplete => sender.other(),

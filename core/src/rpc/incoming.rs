@@ -22,8 +22,8 @@ pub struct ReplyKey {
 }
 
 impl ReplyKey {
-    /// Its place among the requests that have not ended: a small number, which the next request may have when this one has
-    /// ended. For tables beside that of the connection.
+    /// Its place among the requests that have not ended: a small number, which the next request may have when this one
+    /// has ended. For tables beside that of the connection.
     #[must_use]
     pub const fn slot(self) -> usize {
         self.slot as usize
@@ -37,7 +37,7 @@ pub(crate) enum State {
     Open,
     /// Its answer waits in the outbox. A cancellation can still take it back.
     Answered,
-    /// The peer does not want it any more; whoever works on it has not said anything yet.
+    /// The peer has cancelled it, and the application has not answered it yet.
     Cancelled,
 }
 
@@ -246,7 +246,8 @@ impl<T: 'static> Incoming<T> {
         }
     }
 
-    /// Sets or removes the deadline of a request that is owed an answer or was cancelled; whether there is such a request.
+    /// Sets or removes the deadline of a request that is owed an answer or was cancelled; whether there is such a
+    /// request.
     pub(crate) fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> bool {
         if !matches!(self.get(key), Some((_, State::Open | State::Cancelled))) {
             return false;

@@ -9,7 +9,8 @@ use crate::{
     wire::{Message, RequestId, encode::line_break},
 };
 
-/// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being copied.
+/// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being
+/// copied.
 const LARGE: usize = 8 * 1024;
 
 /// What an empty queue keeps of its buffer in any case.
@@ -28,7 +29,7 @@ pub(crate) enum Priority {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameOwner {
     /// Nothing in particular.
-    Nobody,
+    None,
     /// A request of the peer that is in no table: this is the connection's own answer. And the stream that it goes to,
     /// where there are several.
     Answered(Option<u64>),
@@ -49,8 +50,8 @@ struct Queued {
     end: usize,
     owner: FrameOwner,
     number: Number,
-    /// The frame before this one that belongs to the same request: itself if there is none, [`DEAD`] if this one was taken
-    /// back and is to be skipped.
+    /// The frame before this one that belongs to the same request: itself if there is none, [`DEAD`] if this one was
+    /// taken back and is to be skipped.
     previous: Number,
 }
 
@@ -81,8 +82,8 @@ impl StaticDefault for Queue {
 }
 
 impl Queue {
-    /// Where the first frame is that has this number or a later one. Frames are found by their numbers in a number of steps
-    /// that grows with the logarithm of how many there are.
+    /// Where the first frame is that has this number or a later one. Frames are found by their numbers in a number of
+    /// steps that grows with the logarithm of how many there are.
     fn position(&self, number: Number) -> usize {
         let Some(first) = self.frames.front().map(|frame| frame.number) else { return 0 };
         let distance = |number: Number| number.wrapping_sub(first);
@@ -177,8 +178,9 @@ impl Queue {
             self.bytes.drain(..self.head);
             self.frames.iter_mut().for_each(|frame| frame.end -= self.head);
             self.head = 0;
-            // A peer that reads all but the last message must not keep the space of those before: the space is at most four times
-            // what is left. What is left halves from one time to the next, so each byte is copied once by this on average.
+            // A peer that reads all but the last message must not keep the space of those before: the space is at most
+            // four times what is left. What is left halves from one time to the next, so each byte is copied once by
+            // this on average.
             let left = self.bytes.len();
             if self.bytes.capacity() > SPARE.max(2 * left) {
                 self.bytes.shrink_to(SPARE.max(left));
@@ -332,7 +334,8 @@ impl Outbox {
         Ok(Some(len + 1))
     }
 
-    /// Moves the next frame of a lane to the end of `out`, which gets another buffer if it was empty and the frame is large.
+    /// Moves the next frame of a lane to the end of `out`, which gets another buffer if it was empty and the frame is
+    /// large.
     pub(crate) fn pop(&mut self, priority: Priority, out: &mut Vec<u8>) -> Option<FrameOwner> {
         let owner = match priority {
             Priority::Control => self.control.pop(out)?,
@@ -354,7 +357,8 @@ impl Outbox {
         self.control.take_back_chain(last, count);
     }
 
-    /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame queued.
+    /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame
+    /// queued.
     pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
         match priority {
             Priority::Control => self.control.take_back(matches),
@@ -369,8 +373,8 @@ impl Outbox {
 
     /// Takes back the connection's own answer to the request with this id, if there is one. Returns its stream.
     ///
-    /// Each of them is read once, however often this is asked. `hash` is of ids, and two that differ are not to have the
-    /// same.
+    /// Each of them is read once, however often this is asked. `hash` is of ids, and two that differ are not to have
+    /// the same.
     pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {
         if self.answered == 0 {
             self.own_answers = LazyBox::default();
@@ -407,7 +411,7 @@ impl Outbox {
         self.control.live > 0
     }
 
-    /// Forgets everything: there is nobody to write to.
+    /// Drops all frames: the connection to the peer is closed.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -5,8 +5,8 @@ use alloc::collections::BTreeSet;
 use super::outbox::{Number, Queue};
 use crate::{collections::StaticDefault, wire::RequestId};
 
-/// The answers that wait, by the hashes of the ids that they answer. They are entered when somebody asks for one, each once:
-/// most peers never take back a request that was answered at once.
+/// An index of the answers that wait, by the hashes of the ids that they answer. Each answer is entered once, at the
+/// first lookup after it was queued: most peers never cancel a request that was answered at once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OwnAnswers {
     by_id: BTreeSet<(u64, Number)>,
@@ -19,7 +19,8 @@ impl StaticDefault for OwnAnswers {
 }
 
 impl OwnAnswers {
-    /// Entries of answers that have left are dropped when there are more of them than this, and than of those that wait.
+    /// Entries of answers that have left are dropped when there are more of them than this, and than of those that
+    /// wait.
     const SLACK: usize = 64;
 
     /// Finds the first answer to the request with this id, of `waiting` in the queue, and forgets it.

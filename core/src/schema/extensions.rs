@@ -25,7 +25,8 @@ pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 ///
 /// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
 ///
-/// Spec: [extension negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation)
+/// Spec: [extension
+/// negotiation](https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning#extension-negotiation)
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Extensions(Map<JsonObject>);
 
@@ -97,7 +98,7 @@ impl Extensions {
 
 through_write! { Extensions }
 
-/// The revisions that have an extension. Of an unknown one nobody but its authors can say.
+/// Returns the revisions that have an extension: all of them, if the extension is unknown.
 fn versions(name: &str) -> VersionSet {
     if name == TASKS_EXTENSION { VersionSet::MODERN } else { VersionSet::ALL }
 }

@@ -81,7 +81,7 @@ impl TraceContext {
         Ok(self)
     }
 
-    /// The same with a `baggage`: what the application adds for whoever comes later.
+    /// Adds a `baggage`: values of the application for the services that handle the request later.
     ///
     /// # Errors
     /// If it does not have the form of one.
@@ -147,7 +147,7 @@ impl TraceContext {
         self.parent.as_deref()?.get(36..52)
     }
 
-    /// Whether whoever has caused the request may have recorded that.
+    /// Returns whether the sender may have recorded the trace (the flag `sampled`).
     #[must_use]
     pub fn is_sampled(&self) -> bool {
         let flags = self.parent.as_deref().and_then(|parent| u8::from_str_radix(parent.get(53..55)?, 16).ok());

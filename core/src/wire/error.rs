@@ -5,7 +5,7 @@ use core::fmt;
 
 use super::{Json, excerpt, excerpt_of_error};
 
-/// A JSON-RPC error code, open for codes that nobody has defined.
+/// A JSON-RPC error code. Any number is valid, also one without a constant here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ErrorCode(pub i64);
 

@@ -69,7 +69,7 @@ impl RequestId {
         core::str::from_utf8(&self.text).unwrap_or_default()
     }
 
-    /// The JSON text, for whoever writes it: that it is text is not checked once more.
+    /// Returns the JSON text as bytes, without checking again that it is UTF-8.
     #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.text

@@ -7,9 +7,9 @@ use super::{scan::StringToken, sole};
 /// How many members it knows: those of params hardly ever have more.
 const MOST: usize = 4;
 
-/// Where the members of an object stand in its text, so that nobody has to look for them a second time.
+/// The positions of the members of an object in its text, so that it is searched only once.
 ///
-/// It knows them all, or none: of an object that is large, has many members, or names with escapes, it knows nothing.
+/// It has all members or none: none if the object is large, has many members, or has names with escapes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Index {
     spots: [Span; MOST],

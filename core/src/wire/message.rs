@@ -35,7 +35,7 @@ pub enum Message<'a> {
     Response {
         /// The id of the request that is answered.
         id: RequestId,
-        /// Any value; whoever asked decides whether it fits.
+        /// Any value. The caller of the request checks whether it fits.
         result: RawJson<'a>,
     },
     /// `error`, usually with `id`.
@@ -63,8 +63,8 @@ pub enum Defect {
     Version,
     /// A member of the envelope occurs twice.
     Duplicate,
-    /// A member of the params, of the result or of `_meta` that the protocol reads occurs twice. Of members that belong to
-    /// users, such as arguments, the last one counts.
+    /// A member of the params, of the result or of `_meta` that the protocol reads occurs twice. Of members that belong
+    /// to users, such as arguments, the last one counts.
     DuplicateParam,
     /// `id` is neither a string nor an integer, or too long.
     Id,
@@ -81,7 +81,7 @@ pub enum Defect {
 /// What a malformed message is about, which decides whether it can be answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// A notification, or a response to nobody knows what. They are never answered.
+    /// A notification, or a response without a usable id. They are never answered.
     Nothing,
     /// It meant to answer this request of ours.
     Response(RequestId),
@@ -356,8 +356,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// Takes the name of a member that most params or results have, if it is written as nearly everybody writes it: how long it is
-/// need not be found out then.
+/// Takes the name of a member that most params or results have, if it is written as nearly everybody writes it: how
+/// long it is need not be found out then.
 #[inline(always)]
 fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Option<StringToken<'a>> {
     let begins = scanner.peek_member(first)?;

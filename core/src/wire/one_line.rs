@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-/// Appends JSON that somebody else has written, on one line.
+/// Appends JSON that may have line breaks, on one line.
 ///
-/// It may have line breaks. In JSON they stand between tokens only, where a space is as good. All other text is of our own
-/// making and has none.
+/// Line breaks in JSON stand between tokens only, where a space means the same. Text that this crate writes itself has
+/// none.
 pub(crate) fn raw(out: &mut Vec<u8>, json: &str) {
     let start = out.len();
     out.extend_from_slice(json.as_bytes());

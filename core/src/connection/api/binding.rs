@@ -50,7 +50,8 @@ impl Connection<ServerEnd> {
         self.engine.requests.len()
     }
 
-    /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is `full`.
+    /// So many bytes that were polled wait to be written. They count as what waits here, and no room is left if it is
+    /// `full`.
     pub(crate) fn hold(&mut self, bytes: usize, full: bool) {
         let held = Downstream { bytes, full };
         if held != self.engine.streams.downstream {
@@ -73,8 +74,8 @@ impl Connection<ServerEnd> {
         self.engine.request_bytes
     }
 
-    /// Whether a request of so many bytes would not be refused because too much is in flight. One that is larger than the
-    /// limit has nothing to wait for once it is alone.
+    /// Whether a request of so many bytes would not be refused because too much is in flight. One that is larger than
+    /// the limit has nothing to wait for once it is alone.
     pub(crate) fn has_room_for_inbound(&self, bytes: usize) -> bool {
         let (engine, limits) = (&self.engine, self.engine.limits());
         let fits = engine.request_bytes.saturating_add(bytes) <= limits.request_bytes;
@@ -88,8 +89,8 @@ impl Connection<ServerEnd> {
 }
 
 impl Connection<ClientEnd> {
-    /// [`knowing`](Self::knowing), for a server that answers every question with something: that it does not says nothing
-    /// of its era.
+    /// [`knowing`](Self::knowing), for a server that answers every question with something: that it does not says
+    /// nothing of its era.
     pub(crate) fn over_http(config: Arc<ClientConfig>, opening: Opening, now: Timestamp) -> Self {
         let mut engine = Engine::new(RoleState::client(config, opening), now);
         if let Some(start_state) = engine.start_state() {
@@ -157,7 +158,7 @@ impl Connection<ClientEnd> {
 }
 
 impl<E> Connection<E> {
-    /// Ends the connection at once, with nobody at the other end any more.
+    /// Ends the connection at once. The peer is gone already.
     pub(crate) fn finish(&mut self, reason: CloseReason) {
         self.engine.break_off(reason);
     }

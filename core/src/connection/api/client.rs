@@ -31,10 +31,11 @@ impl Connection<ClientEnd> {
         Self { engine, end: PhantomData }
     }
 
-    /// Follows a task of the extension whose id is known (2026-07-28), perhaps from an earlier connection. What comes of it
-    /// is what comes of a request that becomes a task: its questions, and exactly one [`Event::Response`](crate::connection::Event::Response) with what the
-    /// request would have come to. A task that is followed more than once says what it says to each call. But a task that is followed by its id does not end with this: whoever does not want to
-    /// follow it any more cancels the call, and whoever does not want the task asks for its end, with `tasks/cancel`.
+    /// Polls a task of the extension whose id is known (2026-07-28), perhaps from an earlier connection. It behaves
+    /// like a request that becomes a task: the input requests of the task come as events, and exactly one
+    /// [`Event::Response`](crate::connection::Event::Response) with the result of the original request. If several
+    /// calls follow one task, each gets these events. Cancelling such a call does not cancel the task: send
+    /// `tasks/cancel` for that.
     ///
     /// # Errors
     /// If it is not allowed now; nothing has changed then.
@@ -69,8 +70,8 @@ impl Connection<ClientEnd> {
 }
 
 impl Connection<ClientEnd> {
-    /// Which `subscriptions/listen` of ours a notification belongs to, by its params (2026-07-28). The id in them is the
-    /// one that the request was last sent under.
+    /// Which `subscriptions/listen` of ours a notification belongs to, by its params (2026-07-28). The id in them is
+    /// the one that the request was last sent under.
     #[must_use]
     pub fn subscription(&self, params: &RawJson<'_>) -> Option<CallId> {
         let id = subscription_id(params)?;
@@ -91,9 +92,9 @@ impl Connection<ClientEnd> {
         self.engine.cache().clear();
     }
 
-    /// As whom requests are made from now on, where the server knows that from something outside of the messages, such as
-    /// a token. Results that are private to one are not used for another. Requests in flight may be sent with the old token or
-    /// with the new one, so what they are answered with is not kept at all.
+    /// As whom requests are made from now on, where the server knows that from something outside of the messages, such
+    /// as a token. Results that are private to one are not used for another. Requests in flight may be sent with the
+    /// old token or with the new one, so what they are answered with is not kept at all.
     pub fn act_as(&mut self, principal: Option<Arc<str>>) {
         let Engine { role_state, retries, .. } = &mut self.engine;
         let RoleState::Client { principal: own, start_state, .. } = role_state else { return };

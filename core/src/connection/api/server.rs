@@ -34,17 +34,19 @@ impl Connection<ServerEnd> {
     }
 
     /// The subscriptions (2026-07-28) that a change of this resource concerns, by the requests that opened them: their
-    /// [`context`](Self::context) says whose they are. Those of a session are not among them: they are the application's.
+    /// [`context`](Self::context) says whose they are. Those of a session are not among them: they are the
+    /// application's.
     #[must_use]
     pub fn listeners(&self, uri: &str) -> Vec<ReplyKey> {
         self.engine.listeners(uri).into_iter().map(|(key, _)| key).collect()
     }
 
-    /// Tells those who listen (2026-07-28) that a resource has changed, of the [`listeners`](Self::listeners) those that
-    /// `may_hear` of it, but not the session that may be there, too: [`notify`](Self::notify) tells all of them.
+    /// Notifies subscribers (2026-07-28) that a resource has changed: those of the [`listeners`](Self::listeners) for
+    /// which `may_hear` is true. A legacy session is not notified; [`notify`](Self::notify) notifies it and all
+    /// subscribers.
     ///
     /// # Errors
-    /// If it was not declared, or too much waits to be written. Nobody has been told then.
+    /// If the capability was not declared, or too much waits to be written. No subscriber is notified then.
     pub fn notify_subscribers(
         &mut self,
         updated: &ResourceUpdatedParams,
@@ -54,11 +56,12 @@ impl Connection<ServerEnd> {
         self.engine.noted(Room::Message, told)
     }
 
-    /// Opens a subscription that names tasks (2026-07-28), and says which of them it will hear of: those for which
-    /// `is_there` is true, because they exist and whoever asks may know of them.
+    /// Opens a subscription that names tasks (2026-07-28), and acknowledges those tasks for which `is_there` is true:
+    /// they exist, and the client may know of them.
     ///
-    /// Such a subscription comes as an [`Event::Request`](crate::connection::Event::Request) with [`Method::Listen`](crate::protocol::Method::Listen), and is
-    /// answered with this or with an error. All others are opened by the connection itself.
+    /// Such a subscription comes as an [`Event::Request`](crate::connection::Event::Request) with
+    /// [`Method::Listen`](crate::protocol::Method::Listen), and is answered with this or with an error. All others are
+    /// opened by the connection itself.
     ///
     /// # Errors
     /// If the request is none of this kind, has been answered, or too much waits to be written.
@@ -98,8 +101,8 @@ impl Connection<ServerEnd> {
         })
     }
 
-    /// Checks the headers that a request came with against the arguments that they repeat (2026-07-28 over HTTP): `params`
-    /// is what the input schema of its tool asks for. Elsewhere there is nothing to check.
+    /// Checks the headers that a request came with against the arguments that they repeat (2026-07-28 over HTTP):
+    /// `params` is what the input schema of its tool asks for. Elsewhere there is nothing to check.
     ///
     /// # Errors
     /// The error to answer the request with.

@@ -198,7 +198,7 @@ impl Engine {
     /// A frame has left the outbox.
     fn left(&mut self, owner: FrameOwner) -> (Route, Option<u64>) {
         match owner {
-            FrameOwner::Nobody | FrameOwner::Behind(_) => (Route::Connection, None),
+            FrameOwner::None | FrameOwner::Behind(_) => (Route::Connection, None),
             FrameOwner::Answered(stream) => (Route::Connection, stream),
             FrameOwner::Reply { key, last } => {
                 let mut stream = None;

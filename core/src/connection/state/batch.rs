@@ -104,8 +104,8 @@ impl Batches {
         self.held
     }
 
-    /// Whether an answer of so many bytes leaves room in its batch for small ones to the other requests, if all of them together
-    /// may take `most`.
+    /// Whether an answer of so many bytes leaves room in its batch for small ones to the other requests, if all of them
+    /// together may take `most`.
     pub(crate) fn has_room_for(&self, slot: u32, bytes: usize, small: usize, most: usize) -> bool {
         let written = self.slots.get(slot as usize).map_or(0, |batch| batch.written(small));
         bytes.saturating_add(written).saturating_add("[]\n".len()) <= most
@@ -121,13 +121,14 @@ impl Batches {
         self.slots.insert(Batch { bytes: Batch::WEIGHT, reading: true, stream, ..Batch::default() })
     }
 
-    /// Changes a batch, and what is known of all of them with it. Returns its stream if nothing is left to be said there.
+    /// Changes a batch, and what is known of all of them with it. Returns its stream if nothing is left to be said
+    /// there.
     pub(crate) fn change(&mut self, slot: usize, f: impl FnOnce(&mut Batch)) -> Option<u64> {
         let batch = self.slots.get_mut(slot)?;
         *(if batch.is_complete() { &mut self.ready } else { &mut self.held }) -= batch.bytes;
         f(batch);
         if batch.is_complete() && batch.parts.is_empty() {
-            // Where nobody is owed anything, nothing leaves.
+            // A batch without entries to answer has no response.
             self.complete.remove(&slot);
             return self.slots.remove(slot).stream;
         } else if batch.is_complete() {

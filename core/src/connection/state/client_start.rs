@@ -29,7 +29,7 @@ pub(crate) struct StartState {
     pub(crate) refused: Option<ErrorObject>,
     /// How to begin if the server is started once more.
     pub(crate) next: Option<Opening>,
-    /// The client has become somebody else since it has asked which era the server is of.
+    /// The principal of the client has changed since the era of the server was probed.
     pub(crate) principal_changed: bool,
     /// Silence says nothing of the server's era.
     pub(crate) over_http: bool,

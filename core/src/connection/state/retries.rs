@@ -26,8 +26,8 @@ const SPARE: usize = 64;
 /// A buffer that is larger than this is not kept.
 const SPARE_BYTES: usize = 4096;
 
-/// How many tasks may be given up at once that are the late answers of requests. The server decides how many there are, so
-/// they are not to take the room of calls.
+/// How many tasks may be given up at once that are the late answers of requests. The server decides how many there are,
+/// so they are not to take the room of calls.
 const DISMISSED: usize = 16;
 
 /// What is kept of a request until it has ended.
@@ -82,8 +82,8 @@ pub(crate) struct Retries {
     due: BTreeSet<(Timestamp, CallId)>,
     /// The tasks that calls have become.
     tasks: BTreeSet<(String, CallId)>,
-    /// The latest requests that were answered with tasks when nobody waited for that any more, and the calls that have given
-    /// those up.
+    /// The latest requests that were answered with tasks after they were over, and the calls that have cancelled those
+    /// tasks.
     dismissed: VecDeque<(u64, CallId)>,
     /// What all of it weighs.
     bytes: usize,
@@ -199,7 +199,7 @@ impl Retries {
         Some(result)
     }
 
-    /// The client is somebody else from now on: what comes of requests in flight belongs to nobody in particular.
+    /// Marks the results of requests in flight as not cacheable, since the principal of the client has changed.
     pub(crate) fn forget_who_asked(&mut self) {
         for kept in self.calls.values_mut() {
             if let Some((asked, _)) = &mut kept.asked {
@@ -208,8 +208,8 @@ impl Retries {
         }
     }
 
-    /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like that at
-    /// the moment. The farewells are calls that are `in_flight` for a while.
+    /// Whether a task that `late` was answered with is to be given up: not twice, and only if few are given up like
+    /// that at the moment. The farewells are calls that are `in_flight` for a while.
     pub(crate) fn may_dismiss(&self, late: u64, in_flight: impl Fn(CallId) -> bool) -> bool {
         let is_new = self.dismissed.iter().all(|(dismissed, _)| *dismissed != late);
         let is_full = self.dismissed.len() >= DISMISSED;

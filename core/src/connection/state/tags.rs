@@ -32,7 +32,7 @@ pub(crate) enum CallTag {
     Probe { version: ProtocolVersion, again: bool },
     /// A ping of [`KeepaliveState`].
     Keepalive,
-    /// `tasks/cancel` for a task that nobody wants any more.
+    /// `tasks/cancel` for a task that is not needed any more.
     CancelTask,
     /// The application's.
     User {

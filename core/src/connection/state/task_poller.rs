@@ -18,7 +18,7 @@ pub(crate) const WHILE_ASKED: u32 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPoller {
     pub(crate) task: String,
-    /// Nobody else knows of it: it is not to outlive the call.
+    /// No other call has its id, so it is cancelled with this call.
     pub(crate) is_own: bool,
     /// When it was first heard of. The times that it says itself are those of the server's clock.
     pub(crate) since: Timestamp,

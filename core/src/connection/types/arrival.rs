@@ -20,7 +20,7 @@ pub struct Arrival {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Principal {
-    /// Who it is. Two principals with equal ids are one: nobody else may use their session.
+    /// The identity. Principals with equal ids are the same, and only the principal of a session may use it.
     pub id: String,
     /// What it may do.
     pub scopes: Vec<String>,

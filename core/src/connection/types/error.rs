@@ -33,12 +33,12 @@ pub enum SendError {
     },
     /// The peer has not declared the capability to answer this, or this side has not declared the one to send it.
     Undeclared(Capability),
-    /// Too much is in flight or waits to be written. Try again when some of it has left: there is something to poll, or, for
-    /// a request, there are others in flight.
+    /// Too much is in flight or waits to be written. Try again when some of it has left: there is something to poll,
+    /// or, for a request, there are others in flight.
     Busy,
-    /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it is one that can never be within
-    /// [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): with the other answers of its batch (2025-03-26), or once for
-    /// each subscription that asks for it (2026-07-28).
+    /// The message is larger than [`Limits::frame_bytes`](crate::connection::Limits::frame_bytes), or it is one that
+    /// can never be within [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes): with the other answers of
+    /// its batch (2025-03-26), or once for each subscription that asks for it (2026-07-28).
     TooLarge,
     /// The value has no form in the negotiated revision, or no JSON form at all.
     Encode(String),
@@ -233,7 +233,7 @@ pub enum CloseReason {
     PeerNotReading,
     /// Too many lines in a row that hold no message.
     TooMuchNoise,
-    /// Nobody has used the session for too long.
+    /// The session was idle for too long.
     Expired,
     /// The handshake did not get to the server, or its answer not back.
     Failed(Failure),
@@ -263,7 +263,7 @@ impl fmt::Display for CloseReason {
             Self::PeerNotReading => f.write_str("the peer does not read its answers"),
             Self::TooMuchNoise => f.write_str("too many lines that are no messages"),
             Self::Failed(failure) => write!(f, "the handshake failed: {failure}"),
-            Self::Expired => f.write_str("nobody has used the session for too long"),
+            Self::Expired => f.write_str("the session was idle for too long"),
         }
     }
 }

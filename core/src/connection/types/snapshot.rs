@@ -5,10 +5,10 @@ use crate::{
     schema::{InitializeParams, LoggingLevel},
 };
 
-/// How a session of the legacy era stands: what its handshake has come to, and what its client has set since. Whoever knows
-/// it can go on with the session as if it had been begun there.
+/// The state of a session of the legacy era: the result of its handshake, and what the client has set since. Another
+/// process can resume the session from it.
 ///
-/// What is in flight is not in it: requests of either side, tasks, subscriptions to resources.
+/// It does not include requests in flight of either side, tasks, or subscriptions to resources.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSnapshot {
     /// The revision.

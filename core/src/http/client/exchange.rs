@@ -24,8 +24,8 @@ pub struct ExchangeId(pub(super) u64);
 pub enum Action {
     /// Make this request, beside all others, and say what comes of it.
     ///
-    /// The driver may add headers of its own, such as what proves who the client is: the request goes to the origin that
-    /// the client was given, or nowhere.
+    /// The driver may add headers of its own, such as what proves who the client is: the request goes to the origin
+    /// that the client was given, or nowhere.
     Request {
         /// What to call it.
         exchange: ExchangeId,
@@ -34,9 +34,9 @@ pub enum Action {
     },
     /// Forget this exchange, and close what carries it if it is not over. Nothing more needs to be said of it.
     Abort(ExchangeId),
-    /// The server wants to know who asks, or that more is allowed (only with [`Options::proves`](super::Options::proves)).
-    /// Make the next requests prove it, and then [`retry`](super::Client::retry) this one, or
-    /// [`give_up`](super::Client::give_up).
+    /// The server wants to know who asks, or that more is allowed (only with
+    /// [`Options::proves`](super::Options::proves)). Make the next requests prove it, and then
+    /// [`retry`](super::Client::retry) this one, or [`give_up`](super::Client::give_up).
     Prove {
         /// The request that was refused.
         exchange: ExchangeId,
@@ -79,7 +79,7 @@ pub(super) enum Purpose {
     Old(Option<Box<ResumeInfo>>),
     /// The end of the session with this name.
     Farewell(HeaderValue),
-    /// Nothing more: what came of it is known, or is somebody else's job now.
+    /// Nothing more: the result is known, or another exchange has taken the purpose over.
     Done,
 }
 
@@ -159,7 +159,7 @@ pub(super) enum ExchangeState {
     Events(SseDecoder),
     /// Something else, and why.
     Refused(Rejection),
-    /// Somebody is to prove something first.
+    /// Waits until the application has answered the challenge.
     Proving(Rejection),
     /// What was waited for has come. So many more bytes may follow, until then.
     Over { until: Timestamp, left: usize },

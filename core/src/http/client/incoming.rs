@@ -115,8 +115,8 @@ impl Client {
         }
     }
 
-    /// Whether so many bytes more may be kept of an answer, beside all others and the refusals that are kept. A stream that
-    /// answers nothing is one of two at most, and has its own limit.
+    /// Whether so many bytes more may be kept of an answer, beside all others and the refusals that are kept. A stream
+    /// that answers nothing is one of two at most, and has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
         let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
         let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.asked().is_some()) else {
@@ -135,7 +135,7 @@ impl Client {
             return;
         };
         let mut news = false;
-        // Whoever takes the exchange away or gives it another stage has no use for the rest.
+        // The rest is dropped as soon as the exchange is removed or gets another state.
         while let Some(event) = decoder.next_event(&mut chunk) {
             news = true;
             match event {
@@ -218,7 +218,8 @@ impl Client {
         }
     }
 
-    /// Learns from a list of tools which arguments belong into headers, and leaves out the tools that cannot be offered.
+    /// Learns from a list of tools which arguments belong into headers, and leaves out the tools that cannot be
+    /// offered.
     fn learn(&mut self, data: &[u8]) -> Option<String> {
         let depth = self.conn.settings().limits.json_depth;
         let page = self.tools.learn(core::str::from_utf8(data).ok()?, depth, &self.options.limits);
@@ -245,7 +246,7 @@ impl Client {
             ExchangeState::Over { .. } => {
                 self.exchanges.remove(&id);
             }
-            // Whoever is asked for a proof decides.
+            // The application decides, once it has answered the challenge.
             proving @ ExchangeState::Proving(_) => exchange.stage = proving,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);

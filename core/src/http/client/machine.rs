@@ -86,9 +86,9 @@ pub(super) enum SendGate {
     Handshake,
     /// `notifications/initialized` is under way: some servers serve nothing before they have it.
     Initialized(ExchangeId),
-    /// The stream for what the server says without being asked has been asked for. What it asks for the sake of the first
-    /// request may come there, and be lost if there is no such stream yet. But not every server answers before it has something
-    /// to say.
+    /// The stream for what the server says without being asked has been asked for. What it asks for the sake of the
+    /// first request may come there, and be lost if there is no such stream yet. But not every server answers before it
+    /// has something to say.
     Listening {
         stream: ExchangeId,
         until: Timestamp,
@@ -134,7 +134,7 @@ impl Client {
         opening: Opening,
         now: Timestamp,
     ) -> Self {
-        // They are part of each request, which may be shown by whoever makes it.
+        // They are sent with each request, and may hold secrets that must not be printed with it.
         options.headers.values_mut().for_each(|value| value.set_sensitive(true));
         Self {
             conn: Connection::over_http(config.into(), opening, now),
@@ -208,7 +208,8 @@ impl Client {
         for id in late {
             self.abort(id);
             if self.gate == SendGate::Initialized(id) {
-                // As after a failure: whether the server has heard of it is not known, and what waits for it is not to wait on.
+                // As after a failure: whether the server has heard of it is not known, and what waits for it is not to
+                // wait on.
                 self.open_gate();
             }
         }
@@ -288,7 +289,7 @@ impl Client {
         let pauses = self.pauses.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
         let exchanges = self.exchanges.values().filter_map(|exchange| match exchange.stage {
             ExchangeState::Over { until, .. } => Some(Deadline { at: until, wake: Wake::Linger }),
-            // Whoever is asked for a proof decides.
+            // The application has no deadline for its answer to a challenge.
             ExchangeState::Proving(_) => None,
             _ if matches!(exchange.purpose, Purpose::Farewell(_)) => {
                 exchange.until.map(|at| Deadline { at, wake: Wake::Farewell })
@@ -304,16 +305,16 @@ impl Client {
 
     // ---- how it is ----
 
-    /// Whether it is over: the connection has ended, every event and action is taken, and no exchange is left. The only way
-    /// out of the loop.
+    /// Whether it is over: the connection has ended, every event and action is taken, and no exchange is left. The only
+    /// way out of the loop.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let told = self.events.is_empty() && self.actions.is_empty();
         self.conn.is_drained() && self.exchanges.is_empty() && told
     }
 
-    /// Whether what the server says without being asked can reach this client now: on a stream of a session, or on that of
-    /// the old transport.
+    /// Whether what the server says without being asked can reach this client now: on a stream of a session, or on that
+    /// of the old transport.
     #[must_use]
     pub fn is_listening(&self) -> bool {
         let listens = |it: &Exchange| {
@@ -322,19 +323,20 @@ impl Client {
         self.exchanges.values().any(listens)
     }
 
-    /// The call whose request or answer an exchange carries, for drivers that add something to the requests of one call, such
-    /// as credentials or a trace. `None` for streams that belong to no call, for notifications and responses, and once the
-    /// answer is there.
+    /// The call whose request or answer an exchange carries, for drivers that add something to the requests of one
+    /// call, such as credentials or a trace. `None` for streams that belong to no call, for notifications and
+    /// responses, and once the answer is there.
     ///
-    /// Several exchanges may carry one call, one after the other: after a redirect, a refusal or the loss of a stream, the next
-    /// one has another id.
+    /// Several exchanges may carry one call, one after the other: after a redirect, a refusal or the loss of a stream,
+    /// the next one has another id.
     #[must_use]
     pub fn call_on(&self, exchange: ExchangeId) -> Option<CallId> {
         self.exchanges.get(&exchange)?.purpose.asked().map(|asked| asked.call)
     }
 
-    /// The exchange that carries a call now: the other direction of [`call_on`](Self::call_on). `None` while the request waits
-    /// to be sent, between two exchanges, and for calls that have ended. Looks at each exchange in the worst case.
+    /// The exchange that carries a call now: the other direction of [`call_on`](Self::call_on). `None` while the
+    /// request waits to be sent, between two exchanges, and for calls that have ended. Looks at each exchange in the
+    /// worst case.
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
         let carries = |exchange: &Exchange| exchange.purpose.asked().is_some_and(|asked| asked.call == call);
@@ -476,7 +478,7 @@ impl Client {
         Some(exchange)
     }
 
-    /// Takes back a request that nobody has heard of. Whether that is so.
+    /// Takes back a request that the driver has not polled yet. Returns whether that was possible.
     pub(super) fn take_back(&mut self, id: ExchangeId) -> bool {
         let is_it = |action: &Action| matches!(action, Action::Request { exchange, .. } if *exchange == id);
         let unsent = self.actions.iter().position(is_it);
@@ -502,7 +504,7 @@ impl Client {
         }
     }
 
-    /// Closes what belongs to requests that nobody waits for any more.
+    /// Closes exchanges, retries and held messages of requests that are over.
     pub(super) fn sweep(&mut self) {
         let conn = &self.conn;
         let lost = |asked: Option<&Asked>| asked.is_some_and(|asked| !conn.awaits(asked.id));

@@ -54,7 +54,7 @@ impl Client {
                 let mirrored = modern.and_then(|version| self.mirror(version.as_str(), &method, None).ok());
                 (kind, None, mirrored)
             }
-            // It would complain of a response, which nobody expects an answer to.
+            // This error would be about a response, and a response is never answered.
             Message::Error { id: None, .. } => return,
             Message::Response { .. } | Message::Error { .. } => (Kind::Response, None, None),
         };

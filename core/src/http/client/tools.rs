@@ -45,8 +45,8 @@ impl Tools {
         self.known.get(tool).map_or(&[], Vec::as_slice)
     }
 
-    /// Learns from a message that answers `tools/list`, and says what is left of it. What is not well-formed is somebody
-    /// else's concern.
+    /// Learns the parameters of tools from a response to `tools/list`. Returns the next cursor, the tools that are
+    /// invalid, and the response without them. Text that is not well-formed is ignored: the connection reports it.
     pub(super) fn learn(&mut self, text: &str, depth: u32, limits: &Limits) -> Page {
         let mut page = Page::default();
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return page };
@@ -62,7 +62,7 @@ impl Tools {
                     kept.push(tool);
                     self.know(name, params, limits);
                 }
-                // Whether it is a schema at all is for whoever decodes the tool to find out.
+                // Whether it is a schema at all is checked when the tool is decoded.
                 Err(InvalidHeaderParam::Schema) => kept.push(tool),
                 Err(why) => {
                     self.forget(&name);

@@ -175,7 +175,7 @@ impl Session {
         exchange.stream();
         let bytes = match &self.kind {
             SessionKind::Streams { streams, .. } if primes => streams.prime(stream, exchange),
-            // Whoever is on the way passes the head on when there is something of the body.
+            // Some proxies forward a head only together with the first bytes of the body.
             SessionKind::Modern { .. } | SessionKind::Streams { .. } | SessionKind::Old { .. } => exchange.comment(),
         };
         self.wrote(id, bytes);

@@ -1,4 +1,4 @@
-//! The door: every request comes in here, and is refused or brought to a session.
+//! The endpoint: the entry of all requests, which are refused here or routed to a session.
 
 use alloc::{boxed::Box, collections::BTreeMap, sync::Arc, vec::Vec};
 use core::fmt;
@@ -24,7 +24,8 @@ use crate::{
 /// Where requests come in, and which sessions there are.
 ///
 /// `T` is the driver's handle on a [`Session`], such as an `Arc` of a lock around it: sessions are independent of each
-/// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments only.
+/// other and of the endpoint, and whatever happens to one happens to no other. The endpoint itself is asked for moments
+/// only.
 pub struct Endpoint<T> {
     options: Arc<Options>,
     config: Arc<ServerConfig>,
@@ -41,8 +42,8 @@ pub struct Endpoint<T> {
 
 struct Entry<T> {
     handle: T,
-    /// Whose requests its requests count among. If that is a principal, it has begun the session, and no other may use it; if it
-    /// is none, no principal may.
+    /// Whose requests its requests count among. If that is a principal, it has begun the session, and no other may use
+    /// it; if it is none, no principal may.
     client: Arc<Client>,
     /// It is one of the old transport, whose messages come in elsewhere.
     old: bool,
@@ -70,8 +71,8 @@ impl<T: Clone> Endpoint<T> {
         }
     }
 
-    /// Sessions may be known elsewhere that are not known here: a request for one is not refused before somebody has had
-    /// the time to look, and to have it [adopted](Self::adopt).
+    /// Declares that other processes may have sessions that are not known here. A request for an unknown session is
+    /// then not refused before the driver has looked it up, and [adopted](Self::adopt) it.
     pub fn share(&mut self) {
         self.shared = true;
     }
@@ -81,9 +82,9 @@ impl<T: Clone> Endpoint<T> {
         self.sessions.get(id).filter(|entry| !entry.old && entry.admits(principal)).map(|entry| entry.handle.clone())
     }
 
-    /// Goes on with a session that was begun elsewhere, by this principal: `part` is a number that no other process has in
-    /// this session, nor this one before, and not 0, which is where it was begun. The handle, and whether it is new: it may
-    /// have been adopted in between.
+    /// Goes on with a session that was begun elsewhere, by this principal: `part` is a number that no other process has
+    /// in this session, nor this one before, and not 0, which is where it was begun. The handle, and whether it is new:
+    /// it may have been adopted in between.
     ///
     /// # Errors
     /// The answer, if there are too many sessions, or the server does not serve the revision of this one.
@@ -150,8 +151,8 @@ impl<T: Clone> Endpoint<T> {
         self.sessions.insert(id.clone(), entry);
     }
 
-    /// A request has come in: its head, and who sends it. Nothing is kept of it here but who that is, for as long as it holds
-    /// something.
+    /// A request has come in: its head, and who sends it. Nothing is kept of it here but who that is, for as long as it
+    /// holds something.
     ///
     /// # Errors
     /// The answer, if it is refused. Its body need not be read.
@@ -166,11 +167,11 @@ impl<T: Clone> Endpoint<T> {
         Ok(intake)
     }
 
-    /// A request is complete: finds the session that it is for, or begins one. `make` makes a handle of what was begun,
-    /// and `random` are bits that nobody can predict. Hand the request to [`Session::open`] next.
+    /// Routes a complete request to its session, or begins a session. `make` makes the handle of a new session, and
+    /// `random` has to be bits that cannot be predicted. Hand the request to [`Session::open`] next.
     ///
-    /// A session of the modern era is that of one request and is known to nobody else. A session of the legacy era is
-    /// known here until it is [forgotten](Self::forget).
+    /// A session of the modern era belongs to one request, and only its handle refers to it. A session of the legacy
+    /// era is known here until it is [forgotten](Self::forget).
     ///
     /// # Errors
     /// The answer, if there is no such session, or too many sessions or requests.
@@ -197,13 +198,13 @@ impl<T: Clone> Endpoint<T> {
             Target::OldMessage(id) => return self.known(id, request, true),
             Target::End(id) => {
                 let handle = self.known(id, request, false)?;
-                // From now on, nobody finds it.
+                // From now on, no request is routed to it.
                 self.forget(id);
                 return Ok(handle);
             }
         };
         if self.sessions.contains_key(&id) {
-            // The bits were not random. Nobody gets the session of somebody else.
+            // The bits were not random. A client must not get the session of another one.
             return Err(Box::new(busy("There is no new session")));
         }
         self.make_room(&client)?;
@@ -260,7 +261,8 @@ impl<T: Clone> Endpoint<T> {
         Err(Box::new(busy("There are too many requests")))
     }
 
-    /// Whose requests a request counts among: those of whoever began its session, or those of whoever sends it.
+    /// Returns the client that a request is charged to: the owner of its session, or its sender if it has no session.
+    /// An owner that gives way to the sender is replaced by it.
     fn client_of(&mut self, request: &Request) -> Arc<Client> {
         let principal = request.principal().map(|it| &**it);
         let found = request.work.session().and_then(|id| Some((id, self.sessions.get_mut(id)?)));

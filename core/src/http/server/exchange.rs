@@ -29,8 +29,8 @@ const FIELDS: usize = 64;
 /// What a stream takes at first: most have two short messages.
 const FIRST: usize = 512;
 
-/// So many bytes of a stream are handed out at once. Whoever writes them has to keep them until they are gone, and what is
-/// not handed out is counted here.
+/// How many bytes of a stream are handed out at once. The driver holds them until they are written. Bytes that are not
+/// handed out yet are counted here.
 const PIECE: usize = 32 << 10;
 
 /// The next thing to write for an exchange.
@@ -42,9 +42,9 @@ pub enum Output {
     Data(usize),
     /// The body is complete. Comes last.
     End,
-    /// The body is not complete and never will be, since its client has not read it for too long. Comes last, behind the
-    /// head. A driver closes the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so that the
-    /// client does not take what it has for an answer.
+    /// The body is not complete and never will be, since its client has not read it for too long. Comes last, behind
+    /// the head. A driver closes the connection (HTTP/1.1) or resets the stream (HTTP/2) and does not end the body, so
+    /// that the client does not take what it has for an answer.
     Abort,
 }
 
@@ -112,7 +112,7 @@ impl Exchange {
         let mut head = Response::new(()).into_parts().0;
         let say = |headers: &mut http::HeaderMap, name, value| headers.insert(name, HeaderValue::from_static(value));
         say(&mut head.headers, header::CONTENT_TYPE, EVENTS);
-        // Nobody on the way is to keep, collect or change it.
+        // Proxies must not cache, collect or transform the stream.
         say(&mut head.headers, header::CACHE_CONTROL, "no-cache, no-transform");
         say(&mut head.headers, ACCEL_BUFFERING, "no");
         (self.form, self.head) = (Form::Stream, Some(head));
@@ -128,8 +128,9 @@ impl Exchange {
         self.body.len() - before
     }
 
-    /// Gives back the space of bytes that were taken, at a cost that is constant for each byte. The space of taken bytes is
-    /// never more than that of bytes that wait, and the space of a body at most four times what waits, or 64 KiB.
+    /// Gives back the space of bytes that were taken, at a cost that is constant for each byte. The space of taken
+    /// bytes is never more than that of bytes that wait, and the space of a body at most four times what waits, or 64
+    /// KiB.
     fn tidy(&mut self) {
         if self.taken <= self.waiting() {
             return;
@@ -167,8 +168,8 @@ impl Exchange {
         self.end();
     }
 
-    /// Gives up a client that does not read. What waits is dropped: the answer becomes `instead` if its head has not left,
-    /// and breaks off if it has.
+    /// Gives up a client that does not read. What waits is dropped: the answer becomes `instead` if its head has not
+    /// left, and breaks off if it has.
     pub(super) fn abort(&mut self, instead: Answer) {
         if self.head.is_some() || self.is_open() {
             (self.taken, self.behind, self.quiet) = (0, None, None);

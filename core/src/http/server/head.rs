@@ -86,7 +86,8 @@ impl RequestKind {
             (TransportKind::OldStream, &Verb::GET) => {
                 let is_cross_site = head.headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site");
                 if is_cross_site && !head.headers.contains_key(header::ORIGIN) {
-                    // A page can have a browser get this without an origin that could be refused, and it begins a session.
+                    // A page can have a browser get this without an origin that could be refused, and it begins a
+                    // session.
                     return Err(Box::new(refusal(
                         StatusCode::FORBIDDEN,
                         "this is a request of a page of another site",
@@ -110,8 +111,8 @@ impl RequestKind {
         matches!(self, Self::Post { declared: HeaderClaims::Version(version), .. } if matches!(version.era(), Era::Modern))
     }
 
-    /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read, if it
-    /// names no revision of a session.
+    /// The session that has to be there. Whether a message with a session belongs to it is seen only when it is read,
+    /// if it names no revision of a session.
     pub(super) fn session(&self) -> Option<&SessionId> {
         match self {
             Self::Bare(work) => work.session(),
@@ -143,7 +144,7 @@ pub(super) fn surface(
         return refuse(status, why);
     }
     if fields.transfer_encoding.is_there() && fields.content_length.is_there() {
-        // Somebody in front may have gone by the other one, and take the rest for another request.
+        // A proxy may have used the other header, and would take the rest for another request (request smuggling).
         return refuse(StatusCode::BAD_REQUEST, "The length of the body is said in two ways");
     }
     let surface = options.paths.surface(head.uri.path());

@@ -39,7 +39,7 @@ pub struct Request {
     pub(super) work: Target,
     pub(super) kind: Kind,
     pub(super) principal: Option<Arc<Principal>>,
-    /// Whoever sends it, and what they hold.
+    /// The client that sends it, with the resources that it holds.
     pub(super) client: Arc<Client>,
     /// Its session was known here when its head came.
     pub(super) is_known_here: bool,
@@ -51,8 +51,8 @@ pub struct Request {
 }
 
 impl Intake {
-    /// Looks at the head of a request. `known` says whether a session may be used by this principal: `None` if it is not here,
-    /// and may be elsewhere.
+    /// Looks at the head of a request. `known` says whether a session may be used by this principal: `None` if it is
+    /// not here, and may be elsewhere.
     pub(super) fn begin(
         options: &Options,
         config: &Arc<ServerConfig>,
@@ -104,7 +104,8 @@ impl Intake {
     /// The next piece of the body.
     ///
     /// # Errors
-    /// The answer, if the body is larger than the limit, or all that are being read are. The rest of it need not be read.
+    /// The answer, if the body is larger than the limit, or all that are being read are. The rest of it need not be
+    /// read.
     pub fn feed(&mut self, chunk: &[u8]) -> Result<(), Box<Answer>> {
         self.received = self.received.saturating_add(chunk.len());
         if self.received > self.config.settings.limits.frame_bytes {
@@ -161,8 +162,8 @@ impl Request {
         self.outline.as_ref().and_then(Outline::id)
     }
 
-    /// The method of the request or notification in it: what somebody may want to know who decides whether its sender may
-    /// have it, before it is brought to anybody.
+    /// Returns the method of the request or notification in the body, so that the driver can check whether the caller
+    /// may use it before the message is routed.
     #[must_use]
     pub fn method(&self) -> Option<&str> {
         self.outline.as_ref().and_then(|outline| outline.method(&self.body))

@@ -1,4 +1,4 @@
-//! The server's side: requests come in through the door, and each is refused there or brought to a session.
+//! The server's side: requests come in through an endpoint, which refuses them or routes them to sessions.
 //!
 //! ```text
 //!             begin              feed, end             route                      open
@@ -7,10 +7,10 @@
 //!               └────────────────┴──── Answer ───────────┘                              └──▶ Head, Data…, End
 //! ```
 //!
-//! - An [`Endpoint`] is the door, and knows which sessions there are. It is asked for moments only, so a lock around it
-//!   holds nobody up; sessions are independent of each other.
-//! - An [`Intake`] is one request while it comes in. It belongs to whoever reads the body, and is refused as soon as
-//!   something is wrong, before anything is kept of it elsewhere. It ends as a [`Request`].
+//! - An [`Endpoint`] knows which sessions there are. Its methods return at once, so a lock around it is held only
+//!   briefly. Sessions are independent of each other.
+//! - An [`Intake`] is one request while it comes in. It belongs to the task that reads the body, and is refused as soon
+//!   as something is wrong, before anything is kept of it elsewhere. It ends as a [`Request`].
 //! - A [`Session`] is a [`Connection`](crate::connection::Connection) and the exchanges that its messages travel on:
 //!   that of a legacy session, or of one request of 2026-07-28, which stands alone. It routes every message of its
 //!   connection to exactly one exchange.
@@ -34,21 +34,21 @@
 //! type Handle = Arc<Mutex<Session>>;
 //!
 //! struct Driver {
-//!     door: Mutex<Endpoint<Handle>>,
+//!     endpoint: Mutex<Endpoint<Handle>>,
 //! }
 //!
 //! impl Driver {
 //!     /// For each request that comes in. Whatever is refused on the way is refused with an answer.
 //!     fn take(&self, now: Timestamp, head: &Parts, body: &[u8]) -> Result<(Handle, ExchangeId), Box<Answer>> {
 //!         // 1. The head; then the body, piece by piece; then whom it is for.
-//!         let mut intake = self.door.lock().unwrap().begin(head, Caller::Anybody)?;
+//!         let mut intake = self.endpoint.lock().unwrap().begin(head, Caller::Anybody)?;
 //!         for chunk in body.chunks(1024) {
 //!             intake.feed(chunk)?;
 //!         }
 //!         let mut request = intake.end()?;
-//!         let random = [7; 24]; // from a source that nobody can predict
+//!         let random = [7; 24]; // has to come from a source that cannot be predicted
 //!         let make = |session| Arc::new(Mutex::new(session));
-//!         let handle = self.door.lock().unwrap().route(now, &request, random, make)?;
+//!         let handle = self.endpoint.lock().unwrap().route(now, &request, random, make)?;
 //!         // 2. The message goes to its session, and what it says to the application.
 //!         let mut session = handle.lock().unwrap();
 //!         let (exchange, event) = session.open(now, &mut request)?;
@@ -60,19 +60,19 @@
 //!         Ok((handle, exchange))
 //!     }
 //!
-//!     /// After anything was handed to a session or asked of it, by whomever.
+//!     /// Runs after each call of a method of a session.
 //!     fn settle(&self, now: Timestamp, session: &mut Session) {
 //!         while let Some(event) = session.poll_event() {
 //!             on_event(now, session, event);
 //!         }
 //!         while let Some(_exchange) = session.poll_ready() {
-//!             // Wake whoever writes this exchange.
+//!             // Wake the task that writes this exchange.
 //!         }
 //!         if let Some(_deadline) = session.poll_timeout() {
 //!             // Call `handle_timeout` then, and come back here.
 //!         }
 //!         if let (true, Some(id)) = (session.is_over(), session.id()) {
-//!             self.door.lock().unwrap().forget(id);
+//!             self.endpoint.lock().unwrap().forget(id);
 //!         }
 //!     }
 //!
@@ -98,7 +98,7 @@
 //! }
 //!
 //! let config = ServerConfig::new(Implementation::new("example", "1.0"), 1); // random bits, in a program
-//! let driver = Driver { door: Mutex::new(Endpoint::new(config, Options::new(Policy::loopback()))) };
+//! let driver = Driver { endpoint: Mutex::new(Endpoint::new(config, Options::new(Policy::loopback()))) };
 //! let (head, body) = Http::post("/mcp")
 //!     .header("host", "localhost:8000")
 //!     .header("content-type", "application/json")
@@ -119,13 +119,14 @@
 //! - Nothing is buffered on the way out: each [`Output::Data`] leaves at once. A stream can last for days.
 //! - [`handle_gone`](Session::handle_gone) is called as soon as it is known that the client has hung up. In 2026-07-28
 //!   that is how requests are cancelled.
-//! - Who sends a request is found out before [`begin`](Endpoint::begin), and said as its [`Caller`], by its address if nobody
-//!   asks for more: what one caller may hold leaves room for others; what can be decided
-//!   only when the message is known is decided between [`end`](Intake::end) and [`route`](Endpoint::route), with
-//!   [`Request::method`], and refused with [`Challenge::answer`](super::Challenge::answer).
+//! - The driver authenticates the sender of a request before [`begin`](Endpoint::begin), and passes it as a [`Caller`].
+//!   Without authentication, this is the sender's address: the share of one caller is limited, so that there is room
+//!   for others. A check that needs the method belongs between [`end`](Intake::end) and [`route`](Endpoint::route): see
+//!   [`Request::method`], and refuse with [`Challenge::answer`](super::Challenge::answer).
 //! - Where several processes share sessions, a session that is not known here is looked for between
 //!   [`begin`](Endpoint::begin) and the body ([`Intake::session`]), and goes on here if it is found
-//!   ([`Endpoint::adopt`]); [`poll_replay_request`](Session::poll_replay_request) says what is wanted of what others have sent.
+//!   ([`Endpoint::adopt`]); [`poll_replay_request`](Session::poll_replay_request) says what is wanted of what others
+//!   have sent.
 //! - [`poll_given_up`](Endpoint::poll_given_up) names sessions that have given way to new ones. Each is to be
 //!   [given up](Session::give_up).
 //! - On shutdown, [`close`](Session::close) every one of the [`sessions`](Endpoint::sessions) and those that

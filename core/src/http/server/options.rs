@@ -40,7 +40,7 @@ pub(super) struct Old {
 }
 
 impl Paths {
-    /// On every path: somebody in front has looked at it.
+    /// Any path: a server in front of this one checks it.
     #[must_use]
     pub const fn any() -> Self {
         Self { mcp: None, old: None }

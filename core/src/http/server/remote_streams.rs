@@ -5,7 +5,7 @@ use alloc::{collections::BTreeMap, vec::Vec};
 use super::ExchangeId;
 use crate::http::session_id::EventId;
 
-/// Somebody has come back here for a stream that was sent elsewhere: what was kept of it is wanted.
+/// A request for the messages of a stream that was sent by another process: its client has reconnected here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplayRequest {
     /// For whom, to be repeated with what is found.
@@ -35,7 +35,7 @@ pub(super) struct RemoteStreams(pub(super) BTreeMap<ExchangeId, RemoteStream>);
 pub(super) struct RemoteStream {
     /// The last that was written.
     pub(super) at: EventId,
-    /// Somebody is looking for what follows.
+    /// The driver is looking for the messages that follow.
     pub(super) asked: bool,
 }
 

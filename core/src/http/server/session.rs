@@ -89,7 +89,8 @@ pub struct Session {
 /// How the messages of a session travel.
 #[derive(Debug)]
 pub(super) enum SessionKind {
-    /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is known.
+    /// There is one request, and all that there is to say belongs to it. And the status of a refusal, once that is
+    /// known.
     Modern {
         refused: Option<StatusCode>,
         /// Counted by its endpoint for as long as it is there.
@@ -163,8 +164,8 @@ impl Session {
         Self { activity: Some(activity.clone()), ..Self::new(now, config, options, kind, client) }
     }
 
-    /// A session that was begun elsewhere. Its streams, and its questions to the client, are numbered as those of this part
-    /// of it, which nobody else is.
+    /// Resumes a session that was begun in another process. Its streams, and its requests to the client, are numbered
+    /// with `part`, which no other process has in this session.
     pub(super) fn resumed(
         now: Timestamp,
         (config, options): (&Arc<ServerConfig>, &Arc<Options>),
@@ -200,8 +201,8 @@ impl Session {
         }
     }
 
-    /// Somebody else takes part in it, or may: streams that are not of this process are asked for
-    /// ([`poll_replay_request`](Self::poll_replay_request)). To be called before anything is opened.
+    /// Declares that other processes take part in the session, or may: streams that are not of this process are
+    /// requested with [`poll_replay_request`](Self::poll_replay_request). Call it before any exchange is opened.
     pub fn share(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.shared = true;
@@ -220,13 +221,13 @@ impl Session {
         self.pump();
     }
 
-    /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of the
-    /// exchange; what it says to the application is the event, which borrows from it. When events wait for
+    /// A request has been [routed](super::Endpoint::route) here. What is written in answer to it goes by the name of
+    /// the exchange; what it says to the application is the event, which borrows from it. When events wait for
     /// [`poll_event`](Self::poll_event), this one queues up behind them.
     ///
-    /// A request for which there is no room waits, with its body, which is taken from `request`. What it says comes from
-    /// [`poll_event`](Self::poll_event) once it is let in. After [`Limits::admission`](crate::http::Limits::admission) it is
-    /// answered with 503.
+    /// A request for which there is no room waits, with its body, which is taken from `request`. What it says comes
+    /// from [`poll_event`](Self::poll_event) once it is let in. After
+    /// [`Limits::admission`](crate::http::Limits::admission) it is answered with 503.
     ///
     /// # Errors
     /// The answer, if the session is over or holds too much already. Nothing is kept of the request then.
@@ -265,16 +266,16 @@ impl Session {
         Ok((id, event))
     }
 
-    /// Nothing can be written for an exchange any more: the client has hung up. Of an exchange that is over, nobody needs
-    /// to hear.
+    /// Ends an exchange whose client has disconnected: nothing can be written for it any more. Does nothing if the
+    /// exchange is over.
     pub fn handle_gone(&mut self, now: Timestamp, id: ExchangeId) {
         self.clock = self.clock.max(now);
         let Some(exchange) = self.remove(id) else { return };
         self.queue.made().and_then(|queue| queue.remove(id));
         match &mut self.kind {
-            // Whoever hangs up does not want the answer.
+            // A client that disconnects cancels its request.
             SessionKind::Modern { .. } => self.conn.handle_broken(),
-            // Nobody knows of the session.
+            // The client has not received the id of the session.
             SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::Broken),
             SessionKind::Streams { streams, .. } => {
                 // There is nothing that a client could come back with.
@@ -333,8 +334,8 @@ impl Session {
         &self.conn
     }
 
-    /// Answers a request with an error, and the exchange that it came in with 401 or 403: whoever asks has to prove more.
-    /// If a stream was opened for it already, the error is all that can be said.
+    /// Answers a request with an error, and the exchange that it came in with 401 or 403: the client has to
+    /// authenticate, or needs more scopes. If a stream was opened for the exchange already, only the error is sent.
     ///
     /// # Errors
     /// As [`respond_error`](Connection::respond_error).
@@ -352,8 +353,8 @@ impl Session {
         answered
     }
 
-    /// Ends the session: what waits for its client without being asked for ends now, and what it has asked for may still
-    /// be answered for a while ([`drain`](crate::connection::Limits::drain)).
+    /// Ends the session: what waits for its client without being asked for ends now, and what it has asked for may
+    /// still be answered for a while ([`drain`](crate::connection::Limits::drain)).
     pub fn close(&mut self, now: Timestamp) {
         self.clock = self.clock.max(now);
         self.pump();
@@ -375,8 +376,8 @@ impl Session {
         self.pump();
     }
 
-    /// Ends the session at once because it holds too much, and drops what waits to be written and what is kept to be sent again:
-    /// answers break off.
+    /// Ends the session at once because it holds too much, and drops what waits to be written and what is kept to be
+    /// sent again: answers break off.
     pub fn abort(&mut self, now: Timestamp, reason: &str) {
         self.clock = self.clock.max(now);
         self.conn.handle_lost(reason);
@@ -392,8 +393,8 @@ impl Session {
         self.pump();
     }
 
-    /// Drops the messages that are kept in case a stream has to be sent again. A client that comes back for them finds out
-    /// that they are missing.
+    /// Drops the messages that are kept in case a stream has to be sent again. A client that comes back for them finds
+    /// out that they are missing.
     pub fn forget_replay(&mut self) {
         if let SessionKind::Streams { streams, .. } = &mut self.kind {
             streams.replay.expire(Timestamp::from_nanos(u64::MAX));
@@ -424,8 +425,8 @@ impl Session {
         }
     }
 
-    /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing now;
-    /// after [`Output::End`] or [`Output::Abort`] there never is.
+    /// The next thing to write for an exchange. Appends to `out` what it says that it has. `None` if there is nothing
+    /// now; after [`Output::End`] or [`Output::Abort`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
         if self.exchanges.get(id.0)?.is_hungry() {
@@ -453,7 +454,8 @@ impl Session {
         self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_at_end())
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why. Never, once the session [is over](Self::is_over).
+    /// When [`handle_timeout`](Self::handle_timeout) wants to be called next, and why. Never, once the session [is
+    /// over](Self::is_over).
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Deadline> {
         if self.is_over() {

@@ -13,7 +13,7 @@ use crate::{
     rpc::{CallId, Timestamp},
 };
 
-/// A stream of a session. It lives as long as somebody may come back to it, whichever exchange carries it.
+/// A stream of a session. It lives as long as its client can resume it, on whichever exchange.
 #[derive(Debug)]
 pub(super) struct Stream {
     /// The exchange that carries it now.
@@ -96,8 +96,8 @@ impl Streams {
         }
     }
 
-    /// What the numbers of a part of a session are larger than. They stay small enough for those who read numbers of JSON
-    /// as floating point, up to two million parts.
+    /// What the numbers of a part of a session are larger than. They stay small enough for those who read numbers of
+    /// JSON as floating point, up to two million parts.
     pub(super) const fn first(part: u32) -> u64 {
         (part as u64) << 32
     }
@@ -220,8 +220,8 @@ impl Streams {
         }
     }
 
-    /// Writes what is kept of a stream behind a message, until so many bytes wait on the exchange: how many bytes that are,
-    /// and the number of the last message that was written.
+    /// Writes what is kept of a stream behind a message, until so many bytes wait on the exchange: how many bytes that
+    /// are, and the number of the last message that was written.
     pub(super) fn repeat(&self, from: EventId, exchange: &mut Exchange, most: usize) -> (usize, u64) {
         let (mut bytes, mut at) = (0, from.seq);
         self.replay.after(from.stream, from.seq, &mut |seq, message| {
@@ -278,7 +278,7 @@ impl Streams {
         }
     }
 
-    /// Forgets streams that nobody can come back to: nothing carries them, and nothing of them is kept.
+    /// Forgets streams that cannot be resumed: no exchange carries them, and none of their messages are kept.
     pub(super) fn tidy(&mut self) {
         let replay = &mut self.replay;
         self.all.retain(|id, stream| {

@@ -22,7 +22,7 @@ fn what_is_large_and_alone_is_not_copied() {
     let mut outbox = Outbox::default();
     let (small, large) = ("s".repeat(LARGE - 2), "l".repeat(LARGE));
     let mut pushed_at = |text: &str, before: &str| {
-        push(&mut outbox, Priority::Control, FrameOwner::Nobody, text);
+        push(&mut outbox, Priority::Control, FrameOwner::None, text);
         let (at, mut out) = (outbox.control.bytes.as_ptr(), Vec::from(before));
         assert!(outbox.pop(Priority::Control, &mut out).is_some());
         assert_eq!(out, [before, text, "\n"].concat().as_bytes());
@@ -32,11 +32,11 @@ fn what_is_large_and_alone_is_not_copied() {
     assert_eq!([pushed_at(&large, ""), pushed_at(&large, "x"), pushed_at(&small, "")], [true, false, false]);
     // With others behind it, it is copied.
     for text in [&large, &large] {
-        push(&mut outbox, Priority::Control, FrameOwner::Nobody, text);
+        push(&mut outbox, Priority::Control, FrameOwner::None, text);
     }
     assert_eq!(drain(&mut outbox), alloc::format!("{large}\n{large}\n"));
     // The space that comes back is kept.
-    push(&mut outbox, Priority::Control, FrameOwner::Nobody, &large);
+    push(&mut outbox, Priority::Control, FrameOwner::None, &large);
     assert!(outbox.pop(Priority::Control, &mut Vec::with_capacity(8 * SPARE)).is_some());
     assert_eq!(outbox.control.bytes.capacity(), 8 * SPARE);
 }
@@ -58,8 +58,8 @@ fn space_for_large_messages_is_not_kept_for_small_ones() {
 fn a_peer_that_reads_all_but_the_last_message_keeps_no_space() {
     let mut outbox = Outbox::default();
     let large = "l".repeat(SPARE);
-    (0..64).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::Nobody, &large));
-    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "last");
+    (0..64).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::None, &large));
+    push(&mut outbox, Priority::Control, FrameOwner::None, "last");
     assert!(outbox.control.bytes.capacity() > 64 * SPARE);
     (0..64).for_each(|_| assert!(outbox.pop(Priority::Control, &mut Vec::new()).is_some()));
     let queue = &outbox.control;
@@ -76,9 +76,9 @@ fn call(id: u64) -> FrameOwner {
 fn control_goes_first_and_each_lane_keeps_its_order() {
     let mut outbox = Outbox::default();
     push(&mut outbox, Priority::Request, call(1), "r1");
-    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "c1");
+    push(&mut outbox, Priority::Control, FrameOwner::None, "c1");
     push(&mut outbox, Priority::Request, call(2), "r2");
-    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "c2");
+    push(&mut outbox, Priority::Control, FrameOwner::None, "c2");
     assert_eq!((outbox.frames(), outbox.weight()), (4, 12 + 4 * size_of::<Queued>()));
     assert_eq!(drain(&mut outbox), "c1\nc2\nr1\nr2\n");
     assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
@@ -172,7 +172,7 @@ fn the_frames_of_a_request_are_taken_back_without_a_look_at_others() {
             for (key, last) in keys.iter().zip(&mut last) {
                 push(&mut outbox, Priority::Control, FrameOwner::Reply { key: *key, last: false }, "mine");
                 *last = Some(outbox.join(*last));
-                (0..others / 10).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::Nobody, "not mine"));
+                (0..others / 10).for_each(|_| push(&mut outbox, Priority::Control, FrameOwner::None, "not mine"));
             }
         }
         let all = outbox.frames();
@@ -235,13 +235,13 @@ fn it_prints_as_what_will_leave() {
 #[test]
 fn a_frame_that_fails_or_is_too_long_leaves_no_trace() {
     let mut outbox = Outbox::default();
-    push(&mut outbox, Priority::Control, FrameOwner::Nobody, "kept");
-    let failed = outbox.push(Priority::Control, FrameOwner::Nobody, 99, |out| {
+    push(&mut outbox, Priority::Control, FrameOwner::None, "kept");
+    let failed = outbox.push(Priority::Control, FrameOwner::None, 99, |out| {
         out.extend_from_slice(b"half");
         Err("no")
     });
     assert_eq!(failed, Err("no"));
-    let long = outbox.push::<()>(Priority::Control, FrameOwner::Nobody, 3, |out| {
+    let long = outbox.push::<()>(Priority::Control, FrameOwner::None, 3, |out| {
         out.extend_from_slice(b"long");
         Ok(())
     });
@@ -254,7 +254,7 @@ fn space_is_at_most_four_times_what_waits() {
     for count in [1_000_u32, 2_100, 4_097] {
         let mut outbox = Outbox::default();
         for _ in 0..count {
-            push(&mut outbox, Priority::Control, FrameOwner::Nobody, &"x".repeat(500));
+            push(&mut outbox, Priority::Control, FrameOwner::None, &"x".repeat(500));
         }
         let mut out = Vec::new();
         while outbox.pop(Priority::Control, &mut out).is_some() {

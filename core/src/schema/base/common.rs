@@ -69,8 +69,8 @@ pub struct CacheHints {
 }
 
 impl CacheHints {
-    /// What a result says that is not read yet. One that does not say, or not in the expected form, is good for no time
-    /// and for nobody else.
+    /// Reads the hints of a result that is not decoded yet. A result without hints, or with malformed ones, may be kept
+    /// for no time and is private.
     #[must_use]
     pub fn of(result: &RawJson<'_>) -> Self {
         Self {

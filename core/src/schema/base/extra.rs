@@ -1,4 +1,4 @@
-//! Members of an object as one piece of text: read when somebody asks for them.
+//! Members of an object, kept as one piece of text and decoded on access.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::fmt;
@@ -25,8 +25,9 @@ use crate::{
 /// They are one text, and cost nothing if there are none. Looking one up walks over all of them. If a peer wrote a name
 /// twice, both members are kept and the later one is found.
 ///
-/// A name with half of a surrogate pair stands for no text. Such a member is kept and written again as it came, but found under no
-/// name; where its name is shown, U+FFFD is in the place of the half. A serializer of others, which takes names as text, refuses it.
+/// A name with half of a surrogate pair stands for no text. Such a member is kept and written again as it came, but
+/// found under no name; where its name is shown, U+FFFD is in the place of the half. A serializer of others, which
+/// takes names as text, refuses it.
 #[derive(Clone, Default)]
 pub struct Extra {
     /// An object; empty if it has no members.
@@ -186,8 +187,8 @@ impl<K: AsRef<str>, const N: usize> From<[(K, Json); N]> for Extra {
 }
 
 impl PartialEq for Extra {
-    /// Whether the same members are there in the same order. Names are compared as texts, values as they are written: `1.0` and
-    /// `1`, or the same object with other white space, are not equal.
+    /// Whether the same members are there in the same order. Names are compared as texts, values as they are written:
+    /// `1.0` and `1`, or the same object with other white space, are not equal.
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text || self.members().map(Spelled).eq(other.members().map(Spelled))
     }
@@ -240,7 +241,8 @@ impl Member for Extra {
     }
 }
 
-/// Appends a JSON string. It takes no look at what is there already, since there can be as many members as fit into a message.
+/// Appends a JSON string. It takes no look at what is there already, since there can be as many members as fit into a
+/// message.
 fn push_string(text: &mut String, content: &str) {
     let mut quoted = Vec::with_capacity(content.len() + 2);
     encode::text(&mut quoted, content);

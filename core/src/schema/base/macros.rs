@@ -471,7 +471,7 @@ macro_rules! union {
             ) -> Result<O::Done, O::Error> {
                 match self {
                     $(Self::$Variant(value) => out.value(value, version),)+
-                    // Nobody who speaks a revision knows what it means.
+                    // No revision defines this variant.
                     Self::Other(members) => match version {
                         None => out.value(members, None),
                         Some(version) => Err(crate::schema::base::encode::unfit(

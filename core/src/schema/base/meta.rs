@@ -43,11 +43,12 @@ pub mod keys {
     pub const TRACEPARENT: &str = "traceparent";
     /// What the systems add that trace.
     pub const TRACESTATE: &str = "tracestate";
-    /// What the application adds for whoever comes later.
+    /// Values of the application for the services that handle the request later.
     pub const BAGGAGE: &str = "baggage";
 }
 
-/// The members of `_meta`, in their order, values as they came. They are kept as one text and read when they are asked for.
+/// The members of `_meta`, in their order, values as they came. They are kept as one text and read when they are asked
+/// for.
 ///
 /// Any name is accepted from a peer. Own names follow the grammar, see [`insert`](Self::insert).
 ///

@@ -1,4 +1,4 @@
-//! What types of our own ask a reader for, with no serde in between: one piece of code for each type, whoever reads it.
+//! Decoding of this crate's types without serde, by one function for each type, whichever deserializer has the text.
 
 use alloc::{borrow::Cow, string::String, vec::Vec};
 use core::{fmt, mem};
@@ -15,8 +15,8 @@ use crate::wire::{escape, scan::StringToken};
 /// How a type of our own is read.
 pub(super) type Read<T> = fn(&mut Reader<'_>) -> Result<T, Error>;
 
-/// By this name a type of our own asks a deserializer for text. Ours knows it and gives all that it has; to others it is the name
-/// of a wrapper like any.
+/// By this name a type of our own asks a deserializer for text. Ours knows it and gives all that it has; to others it
+/// is the name of a wrapper like any.
 pub(super) const TEXT: &str = "$mcp_proto::private::Text";
 
 /// Reads all of `text`, which has to be one JSON value.

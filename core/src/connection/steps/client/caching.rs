@@ -82,7 +82,7 @@ impl Engine {
 
     /// A final result has come in.
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
-        // What has come of an exchange is nobody else's.
+        // The result of several input rounds is valid for this call only.
         let retries = self.retries.made();
         let asked = retries
             .and_then(|retries| retries.change(call, |kept| kept.asked.take().filter(|_| !kept.round.has_begun())));

@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Engine {
-    /// The client's first message: a question to whoever may be of the modern era, else the handshake.
+    /// Sends the client's first message: a probe if the server may be of the modern era, else `initialize`.
     pub(crate) fn open(&mut self, now: Timestamp) {
         let taken_for_old = self.may_fall_back() && self.known_era() == Some(Era::Legacy);
         match self.newest_modern().filter(|_| !taken_for_old) {
@@ -188,8 +188,8 @@ impl Engine {
         }
     }
 
-    /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that has
-    /// not said yet what it is.
+    /// Whether this is a client whose server gets no answers: one of the modern era, which asks nothing, or one that
+    /// has not said yet what it is.
     pub(crate) fn answers_nothing(&self) -> bool {
         let asks =
             matches!(&self.role_state, RoleState::Client { start_state, .. } if start_state.probe == Probe::Asked);

@@ -29,7 +29,7 @@ impl Engine {
         method: Option<Method>,
         result: RawJson<'a>,
     ) -> Option<Event<'a>> {
-        // Anything but a text is a kind that nobody knows.
+        // Anything but a string is an unknown kind.
         let kind = result.member("resultType").map(|kind| kind.decode::<String>().unwrap_or_default());
         let pursues = self.pursues(call);
         let may_become_task =
@@ -164,7 +164,7 @@ impl Engine {
         self.events.extend(event.map(Event::into_owned));
     }
 
-    /// Nobody waits for the answers to a call's questions any more.
+    /// Withdraws the open input requests of a call.
     pub(crate) fn drop_questions(&mut self, call: CallId) {
         let Some(kept) = self.retries.get(call).filter(|kept| kept.is_asking()) else { return };
         for key in kept.open_questions() {

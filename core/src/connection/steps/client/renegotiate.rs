@@ -21,7 +21,7 @@ pub(crate) fn supported(error: &ErrorObject) -> Option<alloc::vec::Vec<alloc::st
     if error.code != ErrorCode::UNSUPPORTED_PROTOCOL_VERSION {
         return None;
     }
-    // Nobody speaks so many that they do not fit into this.
+    // The revisions that a server supports fit into this.
     let data = error.data.as_ref().filter(|data| data.get().len() <= NAMED_BYTES);
     let data = data.and_then(|data| data.decode::<UnsupportedProtocolVersion>().ok());
     Some(data.map(|data| data.supported).unwrap_or_default())

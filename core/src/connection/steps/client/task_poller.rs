@@ -1,5 +1,5 @@
-//! Tasks of the extension that calls of ours have become (2026-07-28). Each is looked at until it is over, and its questions
-//! go to the application, which is asked each of them once. For the application it stays one call.
+//! Tasks of the extension that calls of ours have become (2026-07-28). Each is looked at until it is over, and its
+//! questions go to the application, which is asked each of them once. For the application it stays one call.
 
 use alloc::{
     boxed::Box,
@@ -72,7 +72,8 @@ impl Engine {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         };
-        // The id of a task is unique. What is told of one would else be handed out once for each call that has become it.
+        // The id of a task is unique. What is told of one would else be handed out once for each call that has become
+        // it.
         if self.retries.pursuing(&id).into_iter().any(|other| self.own_task(other).is_some()) {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
@@ -254,7 +255,7 @@ impl Engine {
         if self.retries.bytes() > self.limits().call_bytes { Err(()) } else { Ok(()) }
     }
 
-    /// Nobody waits any more for the answers to questions of a task that are not among these.
+    /// Withdraws the input requests of a task that are not among these.
     fn withdraw_questions(&mut self, call: CallId, outstanding: &[InputRequest]) {
         let Some(poller) = self.poller(call).filter(|poller| poller.is_asking()) else { return };
         let wanted: BTreeSet<&str> = outstanding.iter().map(|question| &*question.name).collect();
@@ -308,7 +309,7 @@ impl Engine {
         self.send_again(call);
     }
 
-    /// Ends a call although its task is not over, which the server is told if nobody else can be interested in it.
+    /// Ends a call before its task is over, and cancels the task if no other call can have its id.
     pub(crate) fn give_up<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
         self.take_back(call);
         self.drop_questions(call);
@@ -320,7 +321,7 @@ impl Engine {
         event
     }
 
-    /// Tells the server that nobody wants a task any more. Nothing waits for what it says to that.
+    /// Sends `tasks/cancel` for a task that is not needed any more. The response is ignored.
     pub(crate) fn say_farewell(&mut self, task: &str) -> Option<CallId> {
         if self.phase != Phase::Ready || self.has_room_for_request().is_err() {
             return None;
@@ -337,8 +338,8 @@ impl Engine {
         call.ok()
     }
 
-    /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task, this is
-    /// only what it has heard before. A server that answers like that again and again is not followed in it.
+    /// A request that has ended was answered with a task after all: it need not go on. If a call pursues that task,
+    /// this is only what it has heard before. A server that answers like that again and again is not followed in it.
     pub(crate) fn dismiss_late_task(&mut self, id: &RequestId, result: &RawJson<'_>) {
         let is_task = || result.member("resultType").and_then(RawJson::into_text).is_some_and(|kind| kind == "task");
         let declared = self.local.contains(Capability::TasksExtension);

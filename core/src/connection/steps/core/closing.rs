@@ -18,7 +18,7 @@ impl Engine {
     pub(crate) fn handle_eof(&mut self, now: Timestamp) {
         match self.role() {
             Role::Server => self.start_draining(now, CloseReason::Eof),
-            // Whoever closes its output while it is asked things has left.
+            // A server that closes its output while requests to it are open has disconnected.
             Role::Client => self.end(CloseReason::Eof),
         }
     }

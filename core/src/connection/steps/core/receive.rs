@@ -168,7 +168,7 @@ impl Engine {
         }
         let omits = self.version.map_or_else(|| self.serves_modern(), |version| version.omits_unreadable_id());
         let missing = if omits { MissingId::Absent } else { MissingId::Null };
-        let owner = if id.is_some() { FrameOwner::Answered(None) } else { FrameOwner::Nobody };
+        let owner = if id.is_some() { FrameOwner::Answered(None) } else { FrameOwner::None };
         self.answer(origin.batch, owner, |out| encode::error(out, id.ok_or(missing), error));
     }
 
@@ -278,8 +278,8 @@ impl Engine {
         Some(Event::Request { key, method, params })
     }
 
-    /// Checks a request of a session against the tables and its params, and returns the level that `logging/setLevel` sets. A
-    /// request that fails is answered with an error.
+    /// Checks a request of a session against the tables and its params, and returns the level that `logging/setLevel`
+    /// sets. A request that fails is answered with an error.
     fn check_request(
         &mut self,
         id: &RequestId,

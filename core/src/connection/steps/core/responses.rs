@@ -39,8 +39,8 @@ impl Engine {
                 // Pings, and requests that were sent again under another id, are not the application's.
                 self.calls.is_of_the_application(call).then_some(Event::Late(call))
             }
-            // A server may end a subscription by a result and by taking the request back; and what it says of a task may
-            // come when nobody waits for it any more.
+            // A server may end a subscription by a result and by taking the request back; and what it says of a task
+            // may come after the call is over.
             Some(goes_on) if self.listens(goes_on) || self.pursues(goes_on) => {
                 self.stats.late += 1;
                 None

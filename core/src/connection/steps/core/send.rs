@@ -60,7 +60,8 @@ impl Engine {
 
     /// Whether there is room for another message of the application.
     pub(crate) fn has_room(&self) -> Result<(), SendError> {
-        // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold up.
+        // What is held for the rest of a batch does not count: it leaves when answers come, which this must not hold
+        // up.
         let waiting = self.leaving_bytes().saturating_add(self.streams.downstream.bytes);
         if self.streams.downstream.full || waiting >= self.limits().outbox_bytes {
             Err(SendError::Busy)
@@ -186,7 +187,7 @@ impl Engine {
         }
         let known = method.known();
         let for_listeners = known.map_or(Ok(false), |known| self.has_listeners(known))?;
-        // Until a session has begun, nobody else is there to be told.
+        // Before the handshake is complete, only subscribers can be notified.
         let for_session = !for_listeners || self.phase >= Phase::Ready;
         if for_session {
             self.may_send(method, Kind::Notification, CapabilitySet::EMPTY)?;
@@ -208,7 +209,7 @@ impl Engine {
                 return Ok(());
             }
             engine.has_room()?;
-            engine.push_notification(FrameOwner::Nobody, method.as_str(), params)
+            engine.push_notification(FrameOwner::None, method.as_str(), params)
         };
         match subject.filter(|_| for_listeners) {
             Some(uri) => self.tell_of_resource(uri, tell_session),
@@ -251,7 +252,7 @@ impl Engine {
         }
     }
 
-    /// Ends a call that nobody waits for any more. The peer is told, unless it has never heard of it.
+    /// Ends a call that was cancelled or has timed out. The peer is notified if it has got the request.
     pub(crate) fn abandon(&mut self, id: CallId, reason: Option<&str>) {
         let taken_back = self.take_back(id);
         let wire = self.calls.wire(id);
@@ -273,7 +274,7 @@ impl Engine {
 
     /// Tells the peer that a request of ours needs no answer.
     pub(crate) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
-        let _ = self.push_notification(FrameOwner::Nobody, Method::Cancelled.as_str(), |out| {
+        let _ = self.push_notification(FrameOwner::None, Method::Cancelled.as_str(), |out| {
             out.extend_from_slice(b"{\"requestId\":");
             encode::value(out, &wire.as_u64())?;
             if let Some(reason) = reason {
@@ -411,7 +412,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
         let wanted = match &entry.tag.modern {
-            // Nobody gets log messages unasked.
+            // A stateless request gets log messages only if it asks for them.
             Some(modern) => modern.log_level.is_some_and(|least| level >= least),
             None => self.log_level.is_none_or(|least| level >= least),
         };
@@ -471,7 +472,7 @@ impl Engine {
         }
         self.has_room()?;
         let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, State::Open))));
-        let owner = waiting.map_or(FrameOwner::Nobody, |key| FrameOwner::Reply { key, last: false });
+        let owner = waiting.map_or(FrameOwner::None, |key| FrameOwner::Reply { key, last: false });
         self.push_progress(owner, &task.token, progress, total, message, Some(&task.task))?;
         if let Some(key) = waiting {
             self.count_queued(key);
@@ -499,7 +500,7 @@ impl Engine {
     ) -> Result<(), SendError> {
         let version = match owner {
             FrameOwner::Reply { key, .. } => self.version_of(key),
-            FrameOwner::Nobody | FrameOwner::Behind(_) | FrameOwner::Answered(_) | FrameOwner::Call(_) => self.version,
+            FrameOwner::None | FrameOwner::Behind(_) | FrameOwner::Answered(_) | FrameOwner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
         self.push_notification(owner, Method::Progress.as_str(), |out| {

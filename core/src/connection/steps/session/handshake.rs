@@ -69,7 +69,7 @@ impl Engine {
         }
         self.phase = Phase::Ready;
         // It has no params, and the outbox has room for it: nothing but pings has been sent.
-        let _ = self.push_notification(FrameOwner::Nobody, Method::Initialized.as_str(), |_| Ok(()));
+        let _ = self.push_notification(FrameOwner::None, Method::Initialized.as_str(), |_| Ok(()));
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 
@@ -125,7 +125,7 @@ impl Engine {
         self.version = Some(version);
         self.phase = if early { Phase::Ready } else { Phase::Initializing };
         // The handshake is not cancelled.
-        self.answer(None, FrameOwner::Nobody, |out| {
+        self.answer(None, FrameOwner::None, |out| {
             encode::open_response(out, id);
             // Everything in it came from typed values that this revision has.
             let _ = result.append_at(Some(version), &mut JsonLine::new(out));

@@ -33,7 +33,7 @@ impl Engine {
             self.changes.0 &= !(1 << index);
             self.flush_change(method);
             if has_session {
-                let _: Result<_, ()> = self.outbox.push(Priority::Control, FrameOwner::Nobody, usize::MAX, |out| {
+                let _: Result<_, ()> = self.outbox.push(Priority::Control, FrameOwner::None, usize::MAX, |out| {
                     encode::open_notification(out, method.as_str());
                     out.push(b'}');
                     Ok(())

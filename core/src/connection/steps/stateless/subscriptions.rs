@@ -1,4 +1,5 @@
-//! `subscriptions/listen` (2026-07-28), as a server sees it: changes flow only to whoever asked to hear of them.
+//! `subscriptions/listen` (2026-07-28) on the server's side: changes are sent only to clients that have subscribed to
+//! them.
 
 use alloc::vec::Vec;
 
@@ -190,7 +191,8 @@ impl Engine {
         self.tell(Method::ResourceUpdated, listeners, &resource_params(uri), |_| Ok(()))
     }
 
-    /// Tells whoever listens that a resource has changed, and `others` before them. Either all are told, or nobody is.
+    /// Notifies subscribers that a resource has changed, after `others` has run. If either fails, no notification is
+    /// sent.
     pub(crate) fn tell_of_resource(
         &mut self,
         uri: &str,
@@ -220,8 +222,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether there is room for a notification once for each of these: all but one of the copies have to be within the limit,
-    /// as if they were sent one by one.
+    /// Whether there is room for a notification once for each of these: all but one of the copies have to be within the
+    /// limit, as if they were sent one by one.
     fn has_room_for_all(
         &self,
         method: Method,
@@ -284,7 +286,7 @@ impl Engine {
         self.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
     }
 
-    /// Announces a list that changed to whoever listens.
+    /// Sends a notification that a list has changed to its subscribers.
     pub(crate) fn flush_change(&mut self, method: Method) {
         for (key, id) in self.subscriptions.listeners(method, None) {
             self.push_tagged(key, &id, method, |out| {
@@ -307,7 +309,7 @@ impl Engine {
             let told = SubscriptionsListenResult::of(&id)
                 .map_err(SendError::from)
                 .and_then(|result| self.put_answer(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out)))));
-            // Whoever does not read misses the end, too.
+            // A client that does not read does not get the end, either.
             if self.is_full() || told.is_err() {
                 self.cancel_request(key);
                 self.release(key);

@@ -10,7 +10,7 @@ use crate::{collections::SeqMap, protocol::Phase, rpc::Timestamp};
 const WARM: Duration = Duration::from_secs(1);
 
 impl Session {
-    /// When a session that nobody uses ends.
+    /// Returns when the session expires because it is not used.
     pub(super) fn expiry(&self) -> Option<Timestamp> {
         let limits = &self.options.limits;
         match self.kind {
@@ -26,8 +26,8 @@ impl Session {
         self.idle.filter(|_| self.warm).map(|since| since + WARM)
     }
 
-    /// Looks whether anything is going on. Of what is over, soon not even the room is kept that it took in tables and buffers:
-    /// most sessions are idle most of the time.
+    /// Looks whether anything is going on. Of what is over, soon not even the room is kept that it took in tables and
+    /// buffers: most sessions are idle most of the time.
     pub(super) fn settle(&mut self) {
         if !self.warm {
             self.cool();

@@ -143,7 +143,7 @@ mod tests {
         wire::{Json, RequestId},
     };
 
-    /// A type of somebody else, whose fields come out of what serde remembers.
+    /// A type outside of the schema, whose fields serde buffers before it decodes them.
     #[derive(Debug, Deserialize, PartialEq)]
     #[serde(tag = "kind")]
     enum Theirs {

@@ -39,7 +39,7 @@ pub trait Encode {
     }
 }
 
-/// JSON text while it is written: on one line, whoever writes it, since on most transports a line is a message.
+/// A writer of JSON text on one line, since most transports delimit messages by line breaks.
 #[derive(Debug)]
 pub struct JsonLine<'a>(&'a mut Vec<u8>);
 
@@ -68,7 +68,7 @@ impl<'a> JsonLine<'a> {
     }
 }
 
-/// A value together with the revision to write it for, for whoever wants a [`Serialize`].
+/// A value together with the revision to write it for. Implements [`Serialize`].
 #[derive(Debug)]
 pub struct At<'a, T: ?Sized>(pub &'a T, pub Option<ProtocolVersion>);
 

@@ -46,7 +46,7 @@ pub(crate) trait Entries {
     /// Writes a member whose value is a word that the schema knows.
     fn word(&mut self, name: Name, word: Word) -> Result<(), Self::Error>;
 
-    /// Writes a member with a name of somebody's choice.
+    /// Writes a member whose name is not defined by the schema.
     fn named<T: Encode + ?Sized>(
         &mut self,
         name: &str,
