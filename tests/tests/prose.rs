@@ -14,7 +14,7 @@ const KNOWN: [(&str, usize); 13] = [
     ("core", 0),
     ("adapters/service", 189),
     ("adapters/driver", 3),
-    ("adapters/blocking", 71),
+    ("adapters/blocking", 0),
     ("adapters/smol", 15),
     ("adapters/tokio", 22),
     ("adapters/examples", 4),

@@ -46,7 +46,7 @@ impl Child {
         if streams.is_err() {
             child.kill();
         }
-        // From here on there is somebody who waits for it, whatever else fails.
+        // From here on a thread waits for the process, whatever else fails.
         let latch = streams.as_ref().ok().map(|(output, _)| output.source.latch().clone());
         child.watch(started, latch)?;
         let (output, input) = streams?;
@@ -88,7 +88,8 @@ impl Child {
         let thread = spawn("mcp-child", move || {
             process.ended(started.wait().ok());
             if let Some(output) = output {
-                // What it has written is still read; whoever else could write there does not speak for it.
+                // What the child wrote before it ended is still read. Another process that can write to the pipe does
+                // not keep it open.
                 output.release();
             }
         })?;
@@ -121,7 +122,7 @@ impl Child {
                 }
             }
         }
-        // Whoever has left the group can still hold standard error.
+        // A process that has left the group can still hold standard error.
         process.wait_silent(STDERR_GRACE);
         let (threads, stop_stderr) = std::mem::take(&mut *lock(&self.0.threads));
         if let Some(stop) = stop_stderr {

@@ -82,10 +82,10 @@ impl Client {
         })
     }
 
-    /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
+    /// Connects over TCP. If the server closes the connection because of the probe of its era, connects a second time.
     ///
     /// # Errors
-    /// If nobody listens there, or not a server that the host can talk to.
+    /// If no server listens there, or it is not one that the host can talk to.
     pub fn connect_tcp(address: impl ToSocketAddrs, host: &Host) -> Result<Self, Error> {
         Self::reach(host, &Options::default(), || Ok((Transport::tcp(TcpStream::connect(&address)?)?, None)))
     }

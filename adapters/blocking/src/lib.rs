@@ -49,26 +49,27 @@
 //!
 //! # What can be relied on
 //!
-//! - **Nobody waits for a handler but who asked for it.** Answers, progress, cancellations and pings get through while all
-//!   handlers are busy, or wait for the peer themselves. Handlers run on a bounded number of threads
-//!   ([`Options::handlers`]), notifications one after the other and before the requests that came behind them.
-//! - **Nobody waits for a peer that does not read.** Calls time out, are cancelled and dropped without it, and what is kept
-//!   for it is bounded by [`Limits`](mcp_proto::connection::Limits).
-//! - **The end comes, once, and soon.** [`Client::close`], [`Server::close`] and `drop` may be called from any thread, also
-//!   from handlers. They take a bounded time: for answers that are owed ([`Limits::drain`]), for the peer, for a child.
-//! - **Nothing is left.** Not a thread, not a descriptor, and of a child not a process of its group. If the transport
-//!   cannot be called off (a plain [`Read`](std::io::Read)), the thread that waits in it stays, and holds nothing up.
-//! - **What is known is told.** A connection that is lost says why: the error of the system, how the process ended, and what it
-//!   said last on standard error.
+//! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
+//!   handlers are busy or wait for the peer. Handlers run on a bounded number of threads ([`Options::handlers`]),
+//!   notifications one after the other and before the requests that came behind them.
+//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
+//!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//! - **Shutdown is bounded.** [`Client::close`], [`Server::close`] and `drop` may be called from any thread, also from
+//!   handlers. They take a bounded time: for pending responses ([`Limits::drain`]), for the peer, for a child.
+//! - **No leaks.** Threads, descriptors and all processes of a child's group are cleaned up. If the transport cannot be
+//!   interrupted (a plain [`Read`](std::io::Read)), the thread that waits in it stays, and delays nothing.
+//! - **Errors carry the cause.** The error of a lost connection contains the error of the system, how the process
+//!   ended, and the last lines that it wrote to standard error.
 //!
 //! [`Limits::drain`]: mcp_proto::connection::Limits::drain
 //!
 //! # Threads
 //!
-//! A connection has at most four threads as long as its handlers are quick: one to read and to run what comes of it, from the
-//! first handler on one that takes over when that waits or takes more than a millisecond, one for what cannot be written at
-//! once, and one for deadlines and the end, which also answers what was asked before the others were there. A message is
-//! written by whoever causes it, if that needs no waiting, so a quick request costs no change of threads.
+//! A connection has at most four threads as long as its handlers are quick. One reads messages and runs their jobs.
+//! From the first handler on, a second one takes over when that waits or takes more than a millisecond. The third
+//! writes what cannot be written at once. The fourth keeps deadlines and ends the connection, and responds to requests
+//! that were made before the other threads started. A message is written by the thread that causes it, if that needs no
+//! waiting, so a quick request costs no change of threads.
 #![cfg(unix)]
 
 mod child;

@@ -129,10 +129,10 @@ impl Listener {
         Box::new(self.latch.stopper())
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as [`Server::close`] does.
+    /// Accepts and serves connections until it is stopped. Then it closes all connections, as [`Server::close`] does.
     ///
     /// # Errors
-    /// If the socket fails. A connection that fails is nobody else's concern.
+    /// If the socket fails. A connection that fails does not affect the others.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
         let seats = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
@@ -182,7 +182,8 @@ impl AsFd for Socket {
     }
 }
 
-/// Serves whoever connects to a TCP address, for as long as this process lives. See [`Listener`] for more to choose.
+/// Listens on a TCP address and serves its clients for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.
@@ -190,8 +191,8 @@ pub fn serve_tcp(service: &Service, address: impl ToSocketAddrs) -> Result<(), E
     Listener::tcp(address)?.serve(service)
 }
 
-/// Serves whoever connects to a Unix domain socket, for as long as this process lives. See [`Listener`] for more to
-/// choose.
+/// Listens on a Unix domain socket and serves its clients for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the path cannot be had or the socket fails.

@@ -150,13 +150,13 @@ impl Transport {
     /// Runs over anything that can be read from and written to.
     ///
     /// What is written is flushed. A plain reader cannot be told to stop reading: when the connection ends first, the
-    /// thread that waits in it stays until it returns, and nobody waits for it.
+    /// thread that waits in it stays until it returns, and delays nothing else.
     pub fn over(reader: impl io::Read + Send + 'static, writer: impl io::Write + Send + 'static) -> Self {
         Self::new(Reader(reader), Writer(writer))
     }
 
-    /// Two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least one): who
-    /// writes more waits until the other end has read.
+    /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes (and at least
+    /// one): a writer waits until the other end has read.
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
         let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));

@@ -119,7 +119,7 @@ fn nothing_is_left_of_servers_and_clients() {
         idle.write_all(b"GET").expect("it reads");
         stop();
         served.join().expect("no panic").expect("it was told to");
-        calls.into_iter().for_each(|call| drop(call.wait().expect_err("nobody answers")));
+        calls.into_iter().for_each(|call| drop(call.wait().expect_err("the server stops")));
         drop((client, idle));
         nothing_is_left(before, "a server");
     }

@@ -1,4 +1,5 @@
-//! Handlers that are functions and take their time, over HTTP: they run where their connections are served, and hold up nobody.
+//! Handlers that are functions and slow, over HTTP: they run on the threads of their connections and delay no other
+//! request.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -28,7 +29,7 @@ struct Site {
     address: SocketAddr,
     stop: StopHandle,
     served: JoinHandle<()>,
-    /// How many handlers have begun, how many were told that nobody waits for them, and whether they may go on.
+    /// How many handlers have begun, how many were cancelled, and whether they may go on.
     begun: Arc<Watch<usize>>,
     cancelled: Arc<Watch<usize>>,
     gate: Arc<Watch<bool>>,
@@ -49,7 +50,7 @@ impl Site {
             .tool(Tool::new("panics", || -> &str { panic!("on purpose") }))
             .tool(Tool::new("waits", move || {
                 waits();
-                assert!(gate_of_wait.wait_until(LONG, |open| *open), "somebody opens it");
+                assert!(gate_of_wait.wait_until(LONG, |open| *open), "the test opens it");
                 "waited"
             }))
             .tool(Tool::new("naps", {
@@ -64,7 +65,7 @@ impl Site {
             .tool(Tool::new("says", move |context: Context| {
                 context.progress(1.0, None, None).wait()?;
                 says();
-                assert!(gate_of_say.wait_until(LONG, |open| *open), "somebody opens it");
+                assert!(gate_of_say.wait_until(LONG, |open| *open), "the test opens it");
                 Ok::<_, SendError>("said")
             }))
             .tool(Tool::new("asks", |context: Context| {

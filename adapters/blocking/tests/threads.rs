@@ -89,7 +89,7 @@ fn a_task_ends_when_it_is_dropped() {
     assert_eq!(heard.recv_timeout(LONG), Ok("begun"));
     drop(running);
     assert_eq!(heard.recv_timeout(LONG), Ok("dropped"));
-    // One that nobody can wake any more ends by itself, once it is given up.
+    // A detached task that can never be woken is dropped with the threads.
     Threads::detach(threads.spawn(task(sender)));
     assert_eq!(heard.recv_timeout(LONG), Ok("begun"));
     drop(threads);

@@ -1,4 +1,5 @@
-//! Handlers that are functions and take their time, over a pipe: they run where their connection is read, and hold up nobody.
+//! Handlers that are functions and slow, over a pipe: they run where their connection is read and delay no other
+//! request.
 
 use std::{
     hint::black_box,
@@ -27,10 +28,10 @@ struct Gate {
 }
 
 impl Gate {
-    /// Blocks in a way that nobody is told of.
+    /// Blocks in a way that the worker pool does not notice.
     fn pass(&self) {
         self.begun.change(|begun| *begun += 1);
-        assert!(self.open.wait_until(LONG, |open| *open), "somebody opens it");
+        assert!(self.open.wait_until(LONG, |open| *open), "the test opens it");
     }
 
     fn wait_for(&self, begun: usize) {

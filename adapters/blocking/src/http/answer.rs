@@ -1,4 +1,4 @@
-//! Requests and answers for whoever has an HTTP server of threads already.
+//! Requests and responses for applications that already have an HTTP server of threads.
 
 use std::{
     fmt,
@@ -20,9 +20,9 @@ use super::{connection_io::CHUNK, endpoint::Endpoint};
 /// it. Without one, the client is anonymous, and clients are told apart by the [`PeerAddr`](mcp_driver::http::PeerAddr) in the extensions.
 /// It returns when the head of the answer is known.
 ///
-/// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with 400.
-/// As for its client, nobody looks whether it is still there: the answer may be a stream that says nothing for a while, and
-/// then at least a [comment](super::Limits::keepalive) that cannot be written.
+/// How long the body of the request may take to come in is up to its reader: one whose `read` fails is answered with
+/// 400. Whether the client is still connected is not checked. If the response is a stream, a lost client is noticed at
+/// the latest when a [comment](super::Limits::keepalive) cannot be written.
 pub fn answer(endpoint: &Endpoint, request: Request<impl Read>) -> Response<Answer> {
     block_on(endpoint.answer(request.map(Incoming))).map(|body| Answer { body, rest: Bytes::new() })
 }

@@ -18,11 +18,12 @@ use mcp_driver::Error;
 use mcp_driver::unix::thread::lock;
 
 impl Client {
-    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
-    /// HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http) for more to choose.
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it
+    /// supports: Streamable HTTP without or with a session, or the transport of 2024-11-05. See [`http`](crate::http)
+    /// for more options.
     ///
     /// # Errors
-    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    /// If the address is not one of HTTP, no server listens there, or it is not one that the host can talk to.
     pub fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
         Connector::new(url)?.connect(host)
     }

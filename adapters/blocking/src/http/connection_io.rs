@@ -66,7 +66,7 @@ impl ConnectionIo {
         (wake_reader, wake_writer): (PipeReader, PipeWriter),
         patience: Duration,
     ) -> io::Result<Arc<Self>> {
-        // Streams of events are made of small pieces, and somebody waits for each of them.
+        // Streams of events are made of small pieces, and a client waits for each of them.
         let _ = socket.set_nodelay(true);
         socket.set_nonblocking(false)?;
         socket.set_read_timeout(Some(patience.max(Duration::from_millis(1))))?;
@@ -76,7 +76,7 @@ impl ConnectionIo {
         Ok(Arc::new(Self { socket, wake_reader, wake_writer, ends: Mutex::new(ends), reads, epoch }))
     }
 
-    /// Nothing is waited for yet by who is about to be polled.
+    /// Clears the readiness that the connection waits for, before it is polled.
     pub(super) fn begin(&self) {
         lock(&self.ends).wants = PollFlags::empty();
     }
@@ -89,7 +89,7 @@ impl ConnectionIo {
 
     /// Reads what the client sends next, if it `still` is what there is to do.
     pub(super) fn read(&self, still: impl FnOnce() -> bool) {
-        // Who hangs up looks whether there is somebody to wake after it has told him.
+        // A task is woken before `shutdown_read` checks `reads`, so either `still` fails or this read is shut down.
         self.reads.store(true, Ordering::SeqCst);
         if still() {
             lock(&self.ends).fill(&self.socket, RecvFlags::empty());
@@ -113,7 +113,7 @@ impl ConnectionIo {
         let time = until.map(|until| until.saturating_duration_since(Instant::now()));
         let time = time.and_then(|time| Timespec::try_from(time).ok());
         let mut fds = [PollFd::new(&self.wake_reader, PollFlags::IN), PollFd::new(&self.socket, wants)];
-        // One that has hung up is ready for ever, whoever wants that.
+        // A socket whose peer has closed is always ready, even without `wants`.
         let fds = if wants.is_empty() { &mut fds[..1] } else { &mut fds[..] };
         while let Err(error) = poll(fds, time.as_ref()) {
             if error != Errno::INTR {
@@ -191,7 +191,7 @@ impl Ends {
     }
 }
 
-/// What hyper reads from and writes to. When it is dropped, the connection ends, whoever still knows of it.
+/// The stream that hyper reads and writes. Dropping it ends the connection, even if other references to it exist.
 pub(super) struct Stream(pub(super) Arc<ConnectionIo>);
 
 impl Drop for Stream {

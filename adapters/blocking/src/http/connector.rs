@@ -72,16 +72,16 @@ impl Connector {
         self
     }
 
-    /// Connects, in the newest way that the server knows.
+    /// Connects, in the newest revision that the server supports.
     ///
     /// # Errors
-    /// If nobody listens there, or not a server that the host can talk to.
+    /// If no server listens there, or it is not one that the host can talk to.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
         self.address.proves = self.credentials.is_some();
         Client::over_http(&self, host)
     }
 
-    /// Who makes the requests, on these threads if that is up to us.
+    /// Returns what makes the requests: the client of the application, or one on these threads.
     pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn HttpClient> {
         let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
         self.requests.clone().unwrap_or_else(default_config)

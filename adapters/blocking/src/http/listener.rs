@@ -32,8 +32,8 @@ const STDERR_GRACE: Duration = Duration::from_secs(1);
 /// Descriptors that a connection takes: its socket, and a pipe.
 const DESCRIPTORS: usize = 3;
 
-/// Listens on a TCP address, and serves whoever comes over HTTP/1.1, each connection on a thread. There is no encryption: that
-/// is for a proxy in front.
+/// Listens on a TCP address and serves HTTP/1.1, each connection on a thread. It does not encrypt: put a proxy in front
+/// for that.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -48,8 +48,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, for whoever comes over the loopback
-    /// interface.
+    /// Listens on an address, such as `127.0.0.1:8000`. The endpoint is `/mcp`, and accepts clients on the loopback
+    /// interface only.
     ///
     /// # Errors
     /// If the address cannot be had.
@@ -140,28 +140,28 @@ impl Listener {
     /// What another thread calls to have [`serve`](Self::serve) return.
     #[must_use]
     pub fn stopper(&self) -> StopHandle {
-        // Whoever keeps it does not keep the descriptors.
+        // A stopper that outlives the listener does not keep its descriptors open.
         let latch = Arc::downgrade(&self.latch);
         Box::new(move || latch.upgrade().iter().for_each(|latch| latch.stop()))
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it ends all sessions, as
-    /// [`Endpoint::close`] does, and all connections, and their threads.
+    /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, all
+    /// connections, and their threads.
     ///
     /// # Errors
-    /// If the socket fails, or there are no threads or descriptors to begin with. A connection that fails is nobody else's
-    /// concern.
+    /// If the socket fails, or no threads or descriptors are left at the start. A connection that fails does not affect
+    /// the others.
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let threads = Threads::current()?;
         let endpoint = Endpoint::on(service, self.endpoint.clone(), &self.options, threads.clone());
         let endpoint = endpoint.patience(self.patience);
         let accepted = self.accept(&endpoint, &threads);
-        // If the socket has failed, so it does for those who are served.
+        // The connections end as well if the socket has failed.
         self.stopped.change(|stopped| *stopped = true);
         threads.shutdown_reads();
         drop(self.socket);
         endpoint.close().wait();
-        // Whoever reads nothing is not waited for.
+        // A client that does not read its responses is waited for only this long.
         threads.wait_for_fewer(1, STDERR_GRACE);
         threads.cancel_connections();
         threads.wait_for_fewer(1, JOB_SHUTDOWN_TIMEOUT);
@@ -195,8 +195,8 @@ impl Listener {
     }
 }
 
-/// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to
-/// choose.
+/// Listens on a TCP address and serves `/mcp` there for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.

@@ -6,7 +6,7 @@
 //! use mcp_blocking::{http::Listener, mcp_service::Service};
 //!
 //! let service = Service::builder("my-server", "1.0.0").build()?;
-//! // At http://127.0.0.1:8000/mcp, for whoever comes from this machine.
+//! // At http://127.0.0.1:8000/mcp, for clients on this machine.
 //! Listener::bind("127.0.0.1:8000")?.serve(&service)?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

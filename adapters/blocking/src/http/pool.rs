@@ -23,9 +23,9 @@ use super::{
 /// How long a thread without work stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a function may take on the thread of a connection before another thread stays with that, and how long a task may
-/// wait for those who poll others before somebody else comes for it (one that blocks should not be there, and holds up nobody if
-/// it is). It is looked so often, so it can be twice as long.
+/// How long a function may take on the thread of a connection before another thread takes over the connection, and how
+/// long a task may stay queued before another thread runs it. (A task should not block, and delays no other one if it
+/// does.) It is checked at this interval, so it can take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// How many functions run at once beside those that connections have just begun. Those of one session are bounded by its options,
@@ -42,7 +42,7 @@ pub(super) struct Pool {
     pollers: usize,
     /// Threads that are in a function, and in nothing else. It changes under the lock.
     blocked: AtomicUsize,
-    /// It is looked how long functions and those who wait for a thread take.
+    /// Set while it is checked how long functions and queued tasks take.
     watches: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct State {
     called: usize,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,
-    /// Somebody keeps the time.
+    /// Set while a thread runs the timers.
     pub(super) has_timer_thread: bool,
     closed: bool,
 }
@@ -137,14 +137,14 @@ impl Pool {
         self.blocked() < FUNCTIONS
     }
 
-    /// Has somebody look again if nobody comes for what was queued.
+    /// Has the timer thread check the progress of queued work, unless a worker was notified.
     fn watch(self: &Arc<Self>, state: &mut State, heard: bool) {
         if !heard && !self.watches.swap(true, Ordering::SeqCst) {
             let _ = self.ensure_timer_thread(state);
         }
     }
 
-    /// Calls somebody who sleeps; whether there is somebody.
+    /// Notifies an idle thread. Returns whether there was one.
     fn notify(&self, state: &mut State) -> bool {
         let sleeps = state.idle > state.called;
         if sleeps {
@@ -228,15 +228,15 @@ impl Pool {
         state.tasks.pop_front().map(Work::Task).or_else(|| state.functions.pop_front().map(Work::Function))
     }
 
-    /// A function has begun on the thread of a connection: somebody is to look how long it takes.
+    /// Has the timer thread check how long a function takes that has begun on the thread of a connection.
     pub(super) fn watch_function(self: &Arc<Self>) {
         if !self.watches.load(Ordering::SeqCst) {
             self.watch(&mut lock(&self.state), false);
         }
     }
 
-    /// Has other threads stay with the connections whose own are in functions that take long, and finds somebody for what nobody
-    /// has come for. When to look again.
+    /// Hands connections whose threads are in slow functions to other threads, and finds a thread for queued work that
+    /// makes no progress. Returns when to check again.
     fn check_progress(self: &Arc<Self>, state: &mut State, now: Instant) -> Option<Instant> {
         if !self.watches.load(Ordering::SeqCst) {
             return None;
@@ -267,7 +267,8 @@ impl Pool {
         state.taken_before = state.taken;
         if !goes_on {
             self.watches.store(false, Ordering::SeqCst);
-            // Whoever has begun before that has relied on it; whoever begins after it says so.
+            // A function that began before the store relied on these checks; one that begins after it calls
+            // `watch_function`.
             goes_on = state.connections.iter().any(|(_, conn, _)| runs(conn.epoch()));
             self.watches.fetch_or(goes_on, Ordering::SeqCst);
         }
@@ -275,7 +276,7 @@ impl Pool {
         state.next_look
     }
 
-    /// Sees to it that somebody keeps the time, from now on or again.
+    /// Starts the thread that runs the timers, or wakes it so that it computes its next deadline again.
     pub(super) fn ensure_timer_thread(self: &Arc<Self>, state: &mut State) -> io::Result<()> {
         self.clock.notify_one();
         if !state.has_timer_thread {

@@ -38,7 +38,7 @@ type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// A future that runs on threads.
 pub(super) struct Task {
     pool: Arc<Pool>,
-    /// Absent in the end. Nobody waits for this lock: one thread at a time polls.
+    /// `None` once the task has ended. The lock is never contended: one thread at a time polls.
     future: Mutex<Option<BoxedFuture>>,
     state: AtomicU8,
     cancelled: AtomicBool,
@@ -206,7 +206,7 @@ impl Task {
     }
 }
 
-/// Polls what was woken on this thread. What that wakes is for whoever has time.
+/// Polls the tasks that were woken on this thread. Tasks that these wake are queued for any thread.
 fn run_own() {
     let take = || OWN.with_borrow_mut(|own| own.as_mut().map(|own| mem::take(&mut own.tasks)).unwrap_or_default());
     take().into_iter().for_each(|task| task.run());

@@ -40,7 +40,7 @@ impl Threads {
         self.pool().push(task);
     }
 
-    /// Has nobody wait for the next request of a client any more.
+    /// Ends all waits for the next request of a client.
     pub(super) fn shutdown_reads(&self) {
         lock(&self.pool().state).connections.iter().for_each(|(_, conn, _)| conn.shutdown_read());
     }

@@ -19,8 +19,8 @@ use ureq::{Agent, Body, config::Config};
 use super::{connection_io::CHUNK, threads::Threads};
 use mcp_driver::unix::thread::lock;
 
-/// How long a connection may take to come about, where nobody has said. A request that is given up meanwhile cannot be
-/// called off, and its thread stays so long.
+/// How long connecting may take by default. An attempt to connect cannot be cancelled: if its request is given up, its
+/// thread stays this long.
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Connections that are kept for what is asked next.
@@ -36,7 +36,7 @@ pub(super) struct UreqClient {
     idle: Arc<Mutex<Vec<Agent>>>,
 }
 
-/// How requests are made where nobody has said.
+/// Returns the default configuration of requests.
 pub(super) fn default_config() -> Config {
     let config = Agent::config_builder().timeout_connect(Some(CONNECT));
     #[cfg(feature = "tls")]
@@ -105,7 +105,7 @@ impl RequestTask {
             response.head(&head);
             read(body, &mut response)
         });
-        // Whoever hears of the end may drop what it holds of this.
+        // The state changes before the end is reported: the receiver may then drop the `RequestGuard`.
         if self.state.change(|state| state.leave(State::Over)) {
             let mut idle = lock(&self.idle);
             if done.is_ok() && idle.len() < KEPT {

@@ -26,15 +26,15 @@ use mcp_driver::unix::thread::{lock, wait};
 /// How much is held back at most, in bytes.
 const HELD: usize = 16 * 1024;
 
-/// One connection as all of its threads see it.
+/// One connection, shared by all of its threads.
 ///
-/// What they know of each other is in [`State`], under one lock that nobody keeps while waiting for anything else. The
-/// condition variables only say that it is worth another look.
+/// The threads share [`State`] behind one lock, which no thread holds while it waits for anything else. The condition
+/// variables only say that the state is worth another look.
 pub(crate) struct Driver<E> {
     pub(crate) workers: Arc<WorkerPool>,
     application: Arc<dyn Application<E>>,
-    /// Whoever holds it hands out events, so they come in order, and what comes of them is queued in that order. It is taken
-    /// before the state.
+    /// Held while events are dispatched, so that they are dispatched in order and their jobs are queued in that order.
+    /// It is locked before the state.
     pub(crate) turn: Mutex<JobBatch>,
     /// Wakes the writer.
     pub(crate) output: Condvar,
@@ -113,7 +113,7 @@ impl<E: 'static> Driver<E> {
 
     /// Writes what can be written without waiting. The rest is up to the writer, and so is closing.
     fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
-        // Whoever writes already looks again before it stops.
+        // A thread that is already writing checks again before it stops.
         if state.blocked || state.sink.is_none() {
             return state;
         }

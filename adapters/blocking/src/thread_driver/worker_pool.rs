@@ -1,9 +1,10 @@
 //! The threads that read and run handlers.
 //!
-//! They are all alike. Whoever has read something runs what comes of it, and reads on; so a message costs no change of
-//! threads if its handler is done before another thread would have woken up, as most are. Only when a handler waits, or takes
-//! longer than [`TAKE_OVER_AFTER`], does somebody else go on reading, or take the next job. What waits says so; the rest is noticed by
-//! one of the other threads, the watchdog, which checks that often whether jobs begin. Nobody else looks at a clock.
+//! All threads do the same. A thread that has read a message runs the resulting job and reads on. So a message costs no
+//! change of threads if its handler is done before another thread would have woken up, as most are. Another thread
+//! reads, or takes the next job, only when a handler waits or takes longer than [`TAKE_OVER_AFTER`]. A handler that
+//! waits calls `on_block`. One of the other threads, the watchdog, notices the rest: it checks at this interval whether
+//! jobs begin. No other thread checks the time.
 
 use std::{
     io, mem,
@@ -19,8 +20,8 @@ use mcp_service::Job;
 use mcp_driver::Options;
 use mcp_driver::unix::thread::{lock, spawn, wait_for};
 
-/// How long a handler may take before others do what its thread would do next, and sometimes twice as long: it is looked that
-/// often. Those who are quick feel it if somebody wakes up more often.
+/// How long a handler may take before another thread does what its thread would do next. The watchdog checks at this
+/// interval, so it can take twice as long. More frequent checks would slow down fast handlers.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// How long a thread without work stays.
@@ -29,7 +30,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Jobs that are to be queued, in order, and what they weigh.
 pub(crate) type JobBatch = Vec<(Job, usize)>;
 
-/// Waits for something to read, and queues what comes of it. Whether there will be more. One thread at a time has it.
+/// Waits for input and queues the resulting jobs. Returns whether there may be more. One thread at a time has it.
 type ReadFn = Box<dyn FnMut() -> bool + Send>;
 
 /// A bounded pool of threads, the jobs that wait for them, in order, and what they read from.
@@ -37,7 +38,7 @@ type ReadFn = Box<dyn FnMut() -> bool + Send>;
 /// Nothing that a job may wait for depends on a free thread: answers, progress and cancellations are dealt with as they
 /// are read, and there is always a thread to read.
 pub(crate) struct WorkerPool {
-    /// Who is asking: a handler of this connection, or somebody else.
+    /// Knows whether the current thread runs a handler of this connection.
     pub(crate) duty: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
     work: Condvar,
@@ -49,12 +50,12 @@ pub(crate) struct WorkerPool {
 #[derive(Default)]
 struct PoolState {
     jobs: JobQueue,
-    /// What is read from. Absent while somebody does, and in the end.
+    /// The function that reads. Absent while a thread runs it, and after the end.
     read_fn: Option<ReadFn>,
     reading: bool,
     /// How many jobs have begun.
     begun: u64,
-    /// Those who run jobs will not come soon for what waits.
+    /// The threads that run jobs will not take the next action soon.
     stuck: bool,
     /// How many jobs in a row have begun because of that: if one is slow, the next may be like it.
     slow: u32,
@@ -73,7 +74,7 @@ struct PoolState {
 enum NextAction {
     Run(Job, JobSlot),
     Read(ReadFn),
-    /// Whoever watches is the watchdog.
+    /// A thread that `watches` is the watchdog.
     Sleep {
         watches: bool,
     },
@@ -105,8 +106,8 @@ impl WorkerPool {
         self.spawn_worker(&mut state)
     }
 
-    /// Queues jobs, and drops those that there is no place for. Whoever reads comes for them after that; if this is done by
-    /// somebody else, `by_reader` is false.
+    /// Queues jobs, and drops those for which there is no room. The reader takes the next action itself; for another
+    /// caller (`by_reader` is false) a thread is notified.
     pub(crate) fn push(self: &Arc<Self>, jobs: &mut JobBatch, by_reader: bool) {
         if jobs.is_empty() && by_reader {
             return;
@@ -117,13 +118,14 @@ impl WorkerPool {
             self.notify(&mut state);
         }
         drop(state);
-        // Whoever asked for them is told by that.
+        // Dropping a refused job responds to its request.
         drop(refused);
     }
 
-    /// Sees to it that somebody comes for what waits, or looks after it.
+    /// Notifies or starts a thread if there is a next action, unless the busy threads or the watchdog will take care of
+    /// it.
     fn notify(self: &Arc<Self>, state: &mut PoolState) {
-        // Where somebody watches, only what may not wait is worth a call.
+        // While there is a watchdog, only an action that may not wait is worth a notification.
         if state.called || !state.has_next() || state.watched && !state.may_not_wait() {
             return;
         }
@@ -236,7 +238,7 @@ impl PoolState {
         self.read_fn.is_some() || self.jobs.has_next()
     }
 
-    /// Whether nobody who is busy will come soon for what there is to do.
+    /// Returns whether no busy thread will take the next action soon.
     fn may_not_wait(&self) -> bool {
         self.stuck || self.jobs.running() == 0
     }
@@ -246,12 +248,12 @@ impl PoolState {
             return NextAction::Leave;
         }
         let goes_on = matches!(last, LastAction::Watch(begun) if begun != self.begun);
-        // Nothing has begun since it was last looked: those who run something take their time.
+        // No job has begun since the last check, so the running ones are slow.
         self.stuck |= matches!(last, LastAction::Watch(begun) if begun == self.begun);
         if last != LastAction::Work && !self.may_not_wait() {
             return NextAction::Sleep { watches: (goes_on || self.has_next()) && !self.watched };
         }
-        // Who comes because others are busy reads first: it may be what they wait for.
+        // A thread that takes over from busy ones reads first: their handlers may wait for the input.
         let reads_first = self.stuck && last != LastAction::Work && self.read_fn.is_some();
         if !reads_first && let Some((job, slot)) = self.jobs.next() {
             self.begun += 1;

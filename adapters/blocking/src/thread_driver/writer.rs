@@ -8,7 +8,7 @@ use crate::{thread_driver::driver::Driver, transport::ByteWriter};
 use mcp_driver::unix::thread::wait;
 
 impl<E: 'static> Driver<E> {
-    /// Writes whenever somebody else would have had to wait, and closes the sink in the end.
+    /// Writes output that cannot be written without waiting, and closes the sink in the end.
     pub(crate) fn write(&self) {
         let mut state = self.lock();
         loop {
@@ -27,7 +27,7 @@ impl<E: 'static> Driver<E> {
                 state.out = out;
                 if let Err(error) = result {
                     drop(state);
-                    // What the peer has said before it left is still heard, and may be the better reason.
+                    // Messages that the peer sent before it left are still processed, and may carry the better reason.
                     self.stage.wait_until(READ_AFTER_WRITE_ERROR, |stage| stage.reader_left);
                     self.fail(&error);
                     state = self.lock();

@@ -34,7 +34,7 @@ const BUFFER: usize = 128 << 10;
 
 /// Serves one connection until it ends. After `stopped` is set, it ends when the requests on it have been answered.
 ///
-/// The error of a failed connection is dropped: the requests on it are canceled. A stream should have a
+/// The error of a failed connection is dropped: the requests on it are cancelled. A stream should have a
 /// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the
 /// extensions of its requests.
 pub async fn serve<R: Runtime>(
