@@ -16,7 +16,7 @@ const KNOWN: [(&str, usize); 13] = [
     ("adapters/driver", 3),
     ("adapters/blocking", 0),
     ("adapters/smol", 15),
-    ("adapters/tokio", 22),
+    ("adapters/tokio", 0),
     ("adapters/examples", 4),
     ("adapters/tests", 1),
     ("tests", 34),

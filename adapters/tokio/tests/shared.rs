@@ -314,7 +314,7 @@ async fn a_session_goes_on_elsewhere(shared: Both) {
         "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}});
     assert!(at(&b, &id).post(again).await.1["error"]["code"].is_i64());
     assert_eq!((a.sessions(), b.sessions()), (1, 1));
-    // What nobody has begun is nowhere.
+    // A session that was never started is unknown everywhere.
     assert_eq!(at(&b, &"A".repeat(32)).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 404);
     assert_eq!(b.sessions(), 1);
 }
@@ -347,7 +347,7 @@ async fn a_stream_is_taken_up_elsewhere(shared: Both) {
     let (last, first) = stream.next().await.expect("the first step");
     assert_eq!(first["params"]["progress"], 1.0);
     drop(stream);
-    // It is lost, and taken up where nobody knows of the request, while it goes on where it was begun.
+    // The stream is lost. It is resumed in a process that does not know the request, which still runs in the first one.
     let (head, body) = at(&b, &id).send("GET", Some(&last), None).await;
     assert_eq!(head.status, 200);
     let mut stream = Stream::new(body, SseDecoder::new(1 << 20));
@@ -498,7 +498,7 @@ fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result
     run(|both| Box::pin(test(store, both)), |_| [shared.clone(), shared])
 }
 
-/// Whoever was told that it is not, and tries again, is not told that it is before that is so.
+/// A change that failed is not visible before its retry succeeds.
 async fn what_could_not_be_written_down(store: Moody, shared: Both) {
     let (a, b, _) = two(&shared);
     let id = nowhere(&a).initialize().await;

@@ -288,7 +288,7 @@ async fn missing_messages(make: Make<'_>) {
     assert_eq!(missing.kind(), io::ErrorKind::NotFound);
 }
 
-/// Whoever asks again and again would never be told.
+/// A follower that waits on a lost stream would retry for ever.
 async fn what_is_over(make: Make<'_>) {
     let store = make(StoreLimits::default());
     begin(&store, "a", &principal("me")).await;

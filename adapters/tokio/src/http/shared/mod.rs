@@ -51,7 +51,7 @@ type Bells = Watch<BTreeMap<String, Bell>>;
 #[derive(Debug, Default)]
 struct Bell {
     followers: usize,
-    /// How often somebody has said that there is something new.
+    /// How often something new was announced.
     rings: u64,
 }
 
@@ -59,9 +59,9 @@ impl RedisStore {
     /// Connects to Redis, at an address such as `redis://127.0.0.1:6379/0`.
     ///
     /// # Errors
-    /// If that is no address, or nobody answers there.
+    /// If the address is not one, or no server responds there.
     pub async fn connect(url: &str) -> io::Result<Self> {
-        // What is new is said on the same connection, which takes the third version of the protocol.
+        // New messages are announced on the same connection, which takes the third version of the protocol.
         let mark = if url.contains('?') { '&' } else { '?' };
         let client = Client::open(format!("{url}{mark}protocol=resp3")).map_err(lost)?;
         let bells = Arc::<Bells>::default();
@@ -283,7 +283,7 @@ impl EventStore for RedisStore {
     }
 }
 
-/// Somebody who follows a stream, and is told when there is something new.
+/// Follows a stream, and is notified of new messages.
 struct Follower {
     store: RedisStore,
     key: String,
@@ -322,7 +322,7 @@ impl Drop for Follower {
             runtime.spawn(async move {
                 let mut connection = store.connection.clone();
                 let _ = connection.unsubscribe(&key).await;
-                // Somebody may have begun to follow it in between.
+                // Another follower of the stream may have started in between.
                 if store.bells.look(|bells| bells.contains_key(&key)) {
                     let _ = connection.subscribe(&key).await;
                 }
@@ -331,7 +331,7 @@ impl Drop for Follower {
     }
 }
 
-/// Redis has said something by itself.
+/// Counts an announcement of Redis.
 fn hear(bells: &Bells, push: &PushInfo) {
     match (&push.kind, push.data.first()) {
         (PushKind::Message, Some(Value::BulkString(channel))) => bells.change(|bells| {
