@@ -15,7 +15,7 @@ const KNOWN: [(&str, usize); 13] = [
     ("adapters/service", 189),
     ("adapters/driver", 3),
     ("adapters/blocking", 0),
-    ("adapters/smol", 15),
+    ("adapters/smol", 0),
     ("adapters/tokio", 0),
     ("adapters/examples", 4),
     ("adapters/tests", 1),

@@ -72,10 +72,10 @@ impl Client {
         Ok(Self(mcp_driver::Client::reach(start, host, options).await?))
     }
 
-    /// Connects over TCP, a second time if the server hangs up because it was asked for its era.
+    /// Connects over TCP. If the server closes the connection because of the probe of its era, connects a second time.
     ///
     /// # Errors
-    /// If nobody listens there, or not a server that the host can talk to.
+    /// If no server listens there, or it is not one that the host can talk to.
     pub async fn connect_tcp(address: impl ToSocketAddrs + Send + 'static, host: &Host) -> Result<Self, Error> {
         // Finding a name's addresses can take its time.
         let addresses: Vec<_> = blocking::unblock(move || address.to_socket_addrs().map(Iterator::collect)).await?;

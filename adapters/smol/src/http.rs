@@ -8,7 +8,7 @@
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let service = Service::builder("my-server", "1.0.0").build()?;
 //!     smol::block_on(async {
-//!         // At http://127.0.0.1:8000/mcp, for whoever comes from this machine.
+//!         // At http://127.0.0.1:8000/mcp, for clients on this machine.
 //!         Ok(Listener::bind("127.0.0.1:8000").await?.serve(&service).await?)
 //!     })
 //! }
@@ -51,14 +51,14 @@ use mcp_driver::Error;
 /// A [`Service`] at an endpoint of HTTP.
 pub type Endpoint = http::Endpoint<Smol>;
 
-/// Listens on a TCP address, and serves whoever comes over HTTP/1.1.
+/// Listens on a TCP address and serves HTTP/1.1.
 pub type Listener = http::Listener<Smol>;
 
-/// The way to a server over HTTP: where it is, what proves who asks, and who makes the requests.
+/// The way to a server over HTTP: its address, the provider of credentials, and the client that makes the requests.
 pub type Connector = http::Connector<Smol>;
 
-/// Serves whoever connects to a TCP address, at `/mcp`, for as long as this process lives. See [`Listener`] for more to
-/// choose.
+/// Listens on a TCP address and serves `/mcp` there for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.
@@ -67,11 +67,12 @@ pub async fn serve_http(service: &Service, address: impl ToSocketAddrs + Send + 
 }
 
 impl Client {
-    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest way that it knows: Streamable
-    /// HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more to choose.
+    /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it
+    /// supports: Streamable HTTP without or with a session, or the transport of 2024-11-05. See [`Connector`] for more
+    /// options.
     ///
     /// # Errors
-    /// If it is no address of HTTP, if nobody listens there, or not a server that the host can talk to.
+    /// If the address is not one of HTTP, no server listens there, or it is not one that the host can talk to.
     pub async fn connect_http(url: &str, host: &Host) -> Result<Self, Error> {
         Connector::new(url)?.connect(host).await
     }
@@ -248,7 +249,7 @@ impl Write for Stream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // Whoever has hung up first is not told again.
+        // A peer that closed the connection first does not read the rest, so the result is ignored.
         let _ = self.stream.get_ref().shutdown(Shutdown::Write);
         Poll::Ready(Ok(()))
     }

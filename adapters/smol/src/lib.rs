@@ -51,30 +51,31 @@
 //!
 //! # What can be relied on
 //!
-//! - **Nobody waits for a handler but who asked for it.** Answers, progress, cancellations and pings get through while all
-//!   handlers are busy, or wait for the peer themselves. Handlers run in bounded numbers ([`Options::handlers`],
+//! - **Handlers never block the connection.** Responses, progress, cancellations and pings are processed while all
+//!   handlers are busy or wait for the peer. Handlers run in bounded numbers ([`Options::handlers`],
 //!   [`Options::async_handlers`]), notifications one after the other and before the requests that came behind them.
-//! - **Nobody waits for a peer that does not read.** Calls time out, are cancelled and dropped without it, and what is kept
-//!   for it is bounded by [`Limits`](mcp_proto::connection::Limits).
-//! - **Dropping a future loses nothing.** The connection owns its buffers, and its task reads and writes: whoever gives up
-//!   on a call, on [`Client::close`] or on [`serve`] leaves no byte behind that belongs to somebody else.
-//! - **The end comes, once, and soon.** [`Client::close`], [`Server::close`] and `drop` may be called anywhere, also in
-//!   handlers. They take a bounded time: for answers that are owed ([`Limits::drain`]), for the peer, for a child.
-//! - **Nothing is left.** Not a task, not a descriptor, and of a child not a process of its group. A handler that is a
-//!   future and not done a second after the end is dropped; one that is a function cannot be, and holds nothing up.
-//! - **What is known is told.** A connection that is lost says why: the error of the system, how the process ended, and what it
-//!   said last on standard error.
+//! - **A peer that does not read blocks nothing.** Calls time out, are cancelled and dropped without it, and what is
+//!   kept for it is bounded by [`Limits`](mcp_proto::connection::Limits).
+//! - **Dropping a future loses nothing.** The connection owns its buffers, and its task reads and writes. Dropping the
+//!   future of a call, of [`Client::close`] or of [`serve`] loses no data of other requests.
+//! - **Shutdown is bounded.** [`Client::close`], [`Server::close`] and `drop` may be called anywhere, also in handlers.
+//!   They take a bounded time: for pending responses ([`Limits::drain`]), for the peer, for a child.
+//! - **No leaks.** Tasks, descriptors and all processes of a child's group are cleaned up. A handler that is a future
+//!   is dropped if it is still pending a second after the end. A handler that is a function cannot be dropped, and
+//!   delays nothing.
+//! - **Errors carry the cause.** The error of a lost connection contains the error of the system, how the process
+//!   ended, and the last lines that it wrote to standard error.
 //!
 //! [`Limits::drain`]: mcp_proto::connection::Limits::drain
 //!
 //! # Tasks
 //!
-//! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once; one that is done
-//! by then costs no change of tasks, and its answer leaves in one write with those of its neighbours. Others become tasks of
-//! their own. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking). Tasks run on threads of
-//! this crate, one for each processor, which begin with the first of them; so connections go on whatever executor the
-//! application has, and whether it runs or not. What a client has said before its server calls [`serve`] is answered by that,
-//! before there are any threads.
+//! A connection is one task. It reads, writes, keeps the time and polls each asynchronous handler once. A handler that
+//! is done by then costs no change of tasks, and its response is written together with those of other handlers. Others
+//! become tasks of their own. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
+//! Tasks run on threads of this crate, one for each processor, which start with the first task. So connections work on
+//! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
+//! by that call, before any thread starts.
 #![cfg(unix)]
 
 mod child;

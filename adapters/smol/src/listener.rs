@@ -97,11 +97,11 @@ impl Listener {
         self.0.stopper()
     }
 
-    /// Serves whoever connects, until it is told to stop. Then it closes all connections, as
-    /// [`Server::close`](crate::Server::close) does. Dropping the future begins to do so, too.
+    /// Accepts and serves connections until it is stopped. Then it closes all connections, as
+    /// [`Server::close`](crate::Server::close) does. Dropping the future begins to close them, too.
     ///
     /// # Errors
-    /// If the socket fails. A connection that fails is nobody else's concern.
+    /// If the socket fails. A connection that fails does not affect the others.
     pub async fn serve(self, service: &Service) -> Result<(), Error> {
         self.0.serve(service).await
     }
@@ -142,7 +142,8 @@ impl mcp_driver::Socket for Socket {
     }
 }
 
-/// Serves whoever connects to a TCP address, for as long as this process lives. See [`Listener`] for more to choose.
+/// Listens on a TCP address and serves its clients for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the address cannot be had or the socket fails.
@@ -150,8 +151,8 @@ pub async fn serve_tcp(service: &Service, address: impl ToSocketAddrs + Send + '
     Listener::tcp(address).await?.serve(service).await
 }
 
-/// Serves whoever connects to a Unix domain socket, for as long as this process lives. See [`Listener`] for more to
-/// choose.
+/// Listens on a Unix domain socket and serves its clients for as long as this process lives. See [`Listener`] for more
+/// options.
 ///
 /// # Errors
 /// If the path cannot be had or the socket fails.

@@ -6,12 +6,12 @@ use mcp_service::Host;
 use crate::client::Client;
 use mcp_driver::{Command, Error, Options, RestartPolicy};
 
-/// Has a server started when it is wanted and does not run: at first, and again when it has ended, as often and as soon as
-/// [`RestartPolicy`] allows.
+/// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
+/// often as [`RestartPolicy`] allows.
 ///
-/// Nothing runs in the background: whoever wants to talk to the server asks for a [`client`](Self::client) each time. What
-/// was asked of a server that has ended is not asked again, but what was [listened](mcp_service::Peer::listen) to there is
-/// listened to again, and the era that it was of is tried first.
+/// Nothing runs in the background: call [`client`](Self::client) each time before a request. Requests to a server that
+/// has ended are not repeated. [Subscriptions](mcp_service::Peer::listen) are made again, and the era of the old server
+/// is tried first.
 ///
 /// ```no_run
 /// # async fn ask() -> Result<(), mcp_smol::Error> {
