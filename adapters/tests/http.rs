@@ -74,7 +74,7 @@ fn service() -> (Service, Arc<Watch<Heard>>) {
             Ok::<_, Failure>("counted")
         }))
         .tool(Tool::new_async("who", async |context: Context| {
-            context.info().principal.as_ref().map_or_else(|| "nobody".to_owned(), |it| it.id.clone())
+            context.info().principal.as_ref().map_or_else(|| "anonymous".to_owned(), |it| it.id.clone())
         }))
         .tool(Tool::new_async("later", async |context: Context| {
             context.release_stream(Some(Duration::from_millis(1)));

@@ -54,7 +54,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
 
 fn log(context: Context) -> Result<&'static str, Failure> {
     context.log(LoggingLevel::Info, None, "The tool runs").wait()?;
-    Ok("It is logged for whoever wants to know.")
+    Ok("It is logged if the client asks for logs.")
 }
 
 fn elicitation(context: Context) -> Result<String, Failure> {

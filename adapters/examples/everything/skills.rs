@@ -7,7 +7,7 @@ use super::content::PNG;
 const GREETING: &str = "\
 ---
 name: greeting
-description: Greets somebody by name. Use it whenever somebody is to be greeted.
+description: Greets a person by name. Use it whenever a person is to be greeted.
 license: MIT
 metadata:
   version: \"1.0\"
@@ -29,7 +29,7 @@ const EXCEPTIONS: &str = "\
 name: exceptions
 description: Says what to do where the policy of refunds says nothing
 ---
-Ask somebody.
+Ask a colleague.
 ";
 
 pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {

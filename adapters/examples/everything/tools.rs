@@ -85,7 +85,7 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
             Tool::with_schema("json_schema_2020_12_tool", schema_2020_12(), || "The schema is what matters here.")
                 .description("Tool with JSON Schema 2020-12 features"),
         ))
-        .tool(looks(Tool::new("greet", |name: Name| format!("Hello, {}!", name.name)).description("Greets somebody")))
+        .tool(looks(Tool::new("greet", |name: Name| format!("Hello, {}!", name.name)).description("Greets a person")))
         .tool(looks(Tool::new_async("test_slow", slow).description("Takes its time, unless it is cancelled")))
         .tool(looks(
             Tool::new("test_structured", |Terms { a, b }: Terms| Structured(Sum { sum: a + b }))
