@@ -154,7 +154,7 @@ impl Monitor {
             }
             (Some(method), None) => self.said_news(method, &message),
             (None, None | Some(Value::Null)) => {
-                expect(message["error"]["code"].is_i64(), "an answer to nobody")?;
+                expect(message["error"]["code"].is_i64(), "an answer without an id")?;
                 expect(self.junk > 0, "an answer to nothing")?;
                 self.junk -= 1;
                 Ok(())
@@ -205,7 +205,7 @@ impl Monitor {
         let params = &message["params"];
         if let Some(id) = subscription_of(message) {
             self.news += 1;
-            let asked = self.asked.get_mut(&id.to_string()).ok_or("news for nobody")?;
+            let asked = self.asked.get_mut(&id.to_string()).ok_or("news for an unknown subscription")?;
             expect(asked.modern && asked.method == "subscriptions/listen", "news for a request that does not listen")?;
             expect(asked.is_open(), "news behind the end")?;
             if method == "notifications/subscriptions/acknowledged" {
@@ -229,7 +229,7 @@ impl Monitor {
                 }
                 _ => false,
             };
-            return expect(wanted, "news that nobody asked for");
+            return expect(wanted, "news outside of the filter");
         }
         match method {
             "notifications/progress" => {
@@ -240,7 +240,7 @@ impl Monitor {
             "notifications/message" => {
                 let mut open = self.asked.values().filter(|asked| asked.is_open());
                 let wanted = open.any(|asked| asked.modern && asked.wants_logs);
-                expect(wanted || self.session >= Session::Opened, "a log message that nobody wants")
+                expect(wanted || self.session >= Session::Opened, "a log message without a request for it")
             }
             "notifications/cancelled" => {
                 let ended = self.asked.get(&params["requestId"].to_string());

@@ -132,7 +132,7 @@ fn every_message(schema: &Value, version: ProtocolVersion) -> Result<(), Failed>
         ["Request", "Notification", "Result"].iter().any(|end| name.ends_with(end)) && !GENERAL.contains(&name.as_str())
     });
     let left: Vec<_> = names.filter(|name| !tried.contains(*name)).collect();
-    expect(left.is_empty(), || format!("nobody tries {left:?}"))
+    expect(left.is_empty(), || format!("no test tries {left:?}"))
 }
 
 /// The schema as its source in TypeScript has it.

@@ -35,7 +35,7 @@ fn the_same_seed_gives_the_same_run() {
     for seed in 0..20 {
         let (played, text) = trace(seed);
         assert_eq!((played, &text), (trace(seed).0, &trace(seed).1), "seed {seed}");
-        assert_eq!(played, simulate::run(seed, None), "seed {seed}: whoever looks changes nothing");
+        assert_eq!(played, simulate::run(seed, None), "seed {seed}: a trace changes nothing");
         assert_ne!(played.hash, simulate::run(seed + 1, None).hash);
     }
 }

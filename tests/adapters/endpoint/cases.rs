@@ -95,7 +95,7 @@ pub(crate) fn cross_site() -> Vec<Case> {
     cases.push(case("no type", &Raw::initialize().without("content-type"), 415));
     let question = Raw::new("OPTIONS /mcp HTTP/1.1").add("access-control-request-method", "POST");
     cases.push(case("a question of a page", &question.clone().add("origin", "http://evil.example"), 403));
-    cases.push(case("a question of nobody", &question, 405));
+    cases.push(case("a question without an origin", &question, 405));
     cases
 }
 

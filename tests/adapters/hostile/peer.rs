@@ -118,7 +118,7 @@ impl Peer {
             for chunk in said.chunks(self.hostile.chunk) {
                 match (&self.stream).write_all(chunk) {
                     Ok(()) => {}
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("nobody reads what it says"),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("the server does not read"),
                     // It was left.
                     Err(_) => return,
                 }

@@ -144,7 +144,7 @@ pub(crate) fn client_with<A: Adapter>(
 
 /// A client that answers nothing.
 pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientEnd> {
-    client_with::<A>(client_config(), transport, |asked| panic!("nobody asks for {}", asked.method))
+    client_with::<A>(client_config(), transport, |asked| panic!("unexpected {}", asked.method))
 }
 
 pub(crate) fn server_with<A: Adapter>(

@@ -343,7 +343,7 @@ fn a_connection_is_kept_alive<A: Adapter>() {
         let client = stream.local_addr().expect("it is connected");
         let start = Instant::now();
         while !is_kept_alive(address, client) {
-            assert!(start.elapsed() < LONG, "nobody looks whether {client} is there");
+            assert!(start.elapsed() < LONG, "no keep-alive to {client}");
             thread::yield_now();
         }
     };

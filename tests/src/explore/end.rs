@@ -458,7 +458,7 @@ impl<E: Clone + fmt::Debug> End<E> {
             Some(Wake::Keepalive) => self.app.plan.keepalive.is_some() && self.conn.phase() <= Phase::Ready,
             Some(_) => self.conn.phase() == Phase::Draining,
         };
-        demand(reason, Rule::Deadlines, || format!("{next:?} is nobody's"))
+        demand(reason, Rule::Deadlines, || format!("nothing waits for {next:?}"))
     }
 
     /// Nothing can happen any more: nothing is left over. `ended` says that the conversation was not left open.

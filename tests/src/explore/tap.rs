@@ -169,7 +169,7 @@ impl Tap {
             let told = matches!(listening, Listening::No | Listening::Heard { owed: false });
             demand(told, Rule::Output, || format!("subscription {id} was not told: {listening:?}"))?;
         }
-        demand(!self.owes_change, Rule::Output, || "a list has changed, and nobody was told".into())
+        demand(!self.owes_change, Rule::Output, || "a list has changed without a notification".into())
     }
 
     /// Whether every request was answered or cancelled.
@@ -234,7 +234,7 @@ impl Tap {
                 let of =
                     self.inbound.iter_mut().find(|request| request.open > 0 && request.token == Some(token.clone()));
                 let Some(request) = of else {
-                    return Err(Fault::new(Rule::Progress, format!("nobody waits for the progress of {token}")));
+                    return Err(Fault::new(Rule::Progress, format!("no request waits for the progress of {token}")));
                 };
                 demand(request.progress.is_none_or(|last| f64::from_bits(last) < *progress), Rule::Progress, || {
                     format!("{progress} of {token} is no progress")

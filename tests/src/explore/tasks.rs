@@ -153,6 +153,6 @@ impl Tasks {
     pub(super) fn settled(&self) -> Result<(), Fault> {
         let is_over = |task: &Task| task.is_unwanted || matches!(task.status, Status::Done | Status::Cancelled);
         let left = self.0.iter().find(|task| !is_over(task));
-        demand(left.is_none(), Rule::Rest, || format!("nobody waits for {left:?}, and its server was not told"))
+        demand(left.is_none(), Rule::Rest, || format!("no client waits for {left:?}, and its server was not told"))
     }
 }

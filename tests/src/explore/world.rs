@@ -489,7 +489,7 @@ impl World {
             Act::Note(who) => format!("{who}: a list changes"),
             Act::Turn(index, turn) => format!("server: task {index} is to {turn:?}"),
             Act::End(number) => format!("a gateway ends subscription {number}"),
-            Act::Begin => "somebody else opens a session".into(),
+            Act::Begin => "another client opens a session".into(),
             Act::Close(who) => format!("{who} closes"),
             Act::Break(who) => format!("{who} cannot write any more"),
             Act::Wake(who) => format!("{who} wakes up"),

@@ -58,7 +58,7 @@ fn answers_of_the_wrong_kind(mouth: &mut Mouth, step: u64) {
         "[]",
         "\"x\"",
         r#"{"resultType":7}"#,
-        r#"{"resultType":"nobody knows"}"#,
+        r#"{"resultType":"unknown type"}"#,
         r#"{"resultType":"input_required"}"#,
         r#"{"resultType":"input_required","inputRequests":[]}"#,
         r#"{"resultType":"task"}"#,

@@ -398,7 +398,7 @@ impl Client {
                 let token = params["progressToken"].as_str().and_then(|token| token.strip_prefix('p'));
                 let of = wants.find(|want| Some(&*want.id) == token && want.progress && !want.answered);
                 let Some(of) = of else {
-                    return Err(Fault::new(Rule::Progress, format!("nobody waits for {message}")));
+                    return Err(Fault::new(Rule::Progress, format!("no request waits for {message}")));
                 };
                 let progress = params["progress"].as_f64().unwrap_or(0.0);
                 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "they are small")]

@@ -85,7 +85,7 @@ impl Made {
 
     /// The peer is at it.
     pub fn progresses(&mut self, now: Timestamp, progress: f64, in_order: bool) {
-        assert!(self.options.progress, "progress that nobody asked for");
+        assert!(self.options.progress, "progress without a token");
         if in_order {
             assert!(progress > self.progress, "progress from {} to {progress}", self.progress);
         }
@@ -140,7 +140,7 @@ impl Made {
             }
             Outcome::Cancelled => {
                 let by_server = self.method == LISTEN || self.is_pursued;
-                assert!(self.is_given_up || by_server, "nobody has cancelled {self:?}");
+                assert!(self.is_given_up || by_server, "neither side has cancelled {self:?}");
             }
             Outcome::Failed(why) => panic!("no request travels on its own here: {why:?}"),
             Outcome::Error(_) | Outcome::Closed(_) => {}

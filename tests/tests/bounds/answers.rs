@@ -196,7 +196,7 @@ fn news_count_once_for_each_who_listens() {
     let waits = server.conn.usage().outbox_bytes;
     assert!(waits < OUTBOX, "{waits}");
     assert_eq!(tell(&mut server, 10 << 10), Err(SendError::Busy));
-    assert_eq!(server.conn.usage().outbox_bytes, waits, "either all are told, or nobody is");
+    assert_eq!(server.conn.usage().outbox_bytes, waits, "either all subscriptions are notified or none");
     assert_eq!(server.sent().len(), 64);
     assert_eq!(tell(&mut server, 10 << 10), Ok(()));
     server.sent();

@@ -338,7 +338,7 @@ fn a_modern_stream_that_ends_early_is_lost() {
         }
         assert_eq!(failure(&mut caller, call), Failure::StreamLost);
         caller.advance(Duration::from_secs(600));
-        assert_eq!(caller.requests.len(), 0, "nobody comes back to it");
+        assert_eq!(caller.requests.len(), 0, "the stream is not resumed");
     }
 }
 

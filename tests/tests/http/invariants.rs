@@ -188,7 +188,7 @@ fn talk_to_server(seed: u64, steps: usize) -> String {
         for session in web.sessions.values() {
             let usage = session.usage();
             assert!(usage.exchanges <= 7 && usage.waiting <= 4 && usage.replay <= 8, "{usage:?}");
-            assert!(usage.queued_bytes == 0, "whoever reads has everything: {usage:?}");
+            assert!(usage.queued_bytes == 0, "a client that reads has everything: {usage:?}");
         }
     }
     for one in &asked {

@@ -324,7 +324,8 @@ fn an_address_has_a_share_of_the_sessions() {
     assert!(web.named(&honest[0]).is_some());
 }
 
-/// Sessions that were begun and left give way before those that clients have come back to, whoever has most.
+/// Sessions that were begun and left give way before those that clients have come back to, even if those belong to the
+/// client with the most sessions.
 #[test]
 fn a_crowd_that_does_not_come_back_takes_no_session_in_use() {
     let mut web = narrow(64, 64);

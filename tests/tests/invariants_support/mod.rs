@@ -335,7 +335,7 @@ impl Play {
         // Without a session a client is asked for as long as it asks.
         let is_modern = self.bed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
         let is_asked = self.client.open.iter().any(|(key, _)| !self.client.cancelled.contains(key));
-        assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question that nobody waits for");
+        assert!(!is_modern || !is_asked || !self.client.in_flight().is_empty(), "a question without a request");
     }
 
     /// Answers everything until there is nothing to answer, and gives the clock no more than bytes need to arrive.

@@ -127,7 +127,7 @@ fn a_client_reports_no_progress() {
     ));
     let events = client.take_events();
     let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
-    assert_eq!(client.conn.progress(key, 1.0, None, None), Ok(()), "nobody has asked for it");
+    assert_eq!(client.conn.progress(key, 1.0, None, None), Ok(()), "the server has not asked for it");
     assert_eq!(client.sent(), NOTHING);
     for method in ["notifications/progress", "notifications/initialized", "notifications/cancelled"] {
         assert!(client.conn.notify_raw(method, None).is_err(), "{method}");

@@ -268,7 +268,7 @@ fn what_may_have_changed_unheard_is_asked_again() {
     let (mut client, call, first) = listening();
     assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false));
     client.feed(&done(&first));
-    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "nobody tells any more");
+    assert_eq!((is_asked(&mut client), is_asked(&mut client)), (true, false), "no server reports changes any more");
     client.advance(Duration::from_millis(250));
     let second = client.sent_one();
     assert!(!is_asked(&mut client));

@@ -536,7 +536,7 @@ fn calls_that_became_tasks_end_with_the_connection() {
             |event| matches!(event, Event::Response { call: ended, outcome: Outcome::Closed(_) } if *ended == call)
         )
     );
-    assert_eq!(client.sent(), NOTHING, "the task goes on, for whoever keeps its id");
+    assert_eq!(client.sent(), NOTHING, "the task is not cancelled");
     client.conn.respond_error(key, &ErrorObject::internal("closed")).ok();
     assert_eq!(client.conn.usage().kept, 0);
 }

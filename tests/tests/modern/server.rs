@@ -216,7 +216,7 @@ fn progress_and_log_messages_come_only_as_asked_and_before_the_answer() {
     server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({})));
     let silent = key(&server.take_events());
     say(&mut server, silent, LoggingLevel::Emergency);
-    server.conn.progress(silent, 1.0, None, None).expect("nobody asked, nothing happens");
+    server.conn.progress(silent, 1.0, None, None).expect("without a token nothing happens");
     assert_eq!(server.sent(), Vec::<Value>::new());
 
     let meta = json!({"io.modelcontextprotocol/logLevel": "warning", "progressToken": "t"});

@@ -73,7 +73,7 @@ fn what_the_server_tells_of_a_task_counts_like_a_look() {
         .filter_map(|event| if let Event::Response { call, .. } = event { Some(*call) } else { None })
         .collect();
     assert_eq!(ended, [call, again]);
-    assert_eq!(client.sent(), NOTHING, "nobody waits for the look any more");
+    assert_eq!(client.sent(), NOTHING, "no call waits for the look any more");
 }
 
 /// Answers wait for a server that is in trouble, and then there are more of them than fit into one message.

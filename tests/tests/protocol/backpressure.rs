@@ -179,7 +179,7 @@ fn a_peer_that_is_not_read_is_not_silent() {
     server.advance(Duration::from_secs(5));
     assert_eq!(server.sent().len(), 1, "a ping");
     let key = server.ask(&ask(1));
-    assert!(!server.conn.wants_input(server.now), "a ping of the connection's own waits for nobody's handler");
+    assert!(!server.conn.wants_input(server.now), "a ping of the connection waits for no handler");
     server.advance(Duration::from_secs(10));
     server.advance(Duration::from_secs(10));
     let pings = server.sent().iter().filter(|message| message["method"] == "ping").count();

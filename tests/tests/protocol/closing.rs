@@ -93,7 +93,7 @@ fn calls_end_with_the_connection_and_with_its_reason() {
             let ended = |call| Event::Response { call, outcome: Outcome::Closed(end.reason()) };
             let expected = [ended(sent), ended(also), ended(queued), Event::Closed(end.reason())];
             assert_eq!(solo.take_events(), expected, "{end:?}");
-            assert_eq!(solo.sent(), NOTHING, "nobody is asked any more: {end:?}");
+            assert_eq!(solo.sent(), NOTHING, "nothing is sent any more: {end:?}");
             assert_eq!((solo.conn.usage(), solo.conn.poll_timeout()), (Usage::default(), None));
         }
     }

@@ -113,7 +113,7 @@ fn calls_in_flight_are_bounded() {
     assert!(server.conn.has_room_for_request());
     server.call("vendor/x");
     server.conn.close(server.now);
-    assert!(server.conn.has_room() && server.conn.has_room_for_request(), "nobody waits for what will not be");
+    assert!(server.conn.has_room() && server.conn.has_room_for_request(), "a closed connection has room");
 }
 
 #[test]

@@ -47,7 +47,7 @@ fn only_messages_as_severe_as_the_client_wants_them_leave() {
     assert!(LoggingLevel::ALL.is_sorted());
     for version in ProtocolVersion::LEGACY {
         let mut server = Solo::ready_server(version);
-        assert_eq!(heard(&mut server), LEVELS, "nobody has said anything yet");
+        assert_eq!(heard(&mut server), LEVELS, "the client has set no level yet");
         for (rank, level) in LEVELS.iter().enumerate().rev().chain(LEVELS.iter().enumerate()) {
             let key = server.ask(&set_level(1, level));
             let before = server.conn.log_level();

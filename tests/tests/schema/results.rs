@@ -92,7 +92,7 @@ fn results_are_what_their_method_says_and_nothing_else() {
     }
     assert!(ServerResult::decode(Method::ListRoots, "{\"roots\":[]}").is_err(), "servers do not answer this");
     assert!(ClientResult::decode(Method::CallTool, "{\"content\":[]}").is_err(), "clients do not answer this");
-    assert!(ServerResult::decode(Method::Progress, "{}").is_err(), "nobody answers this");
+    assert!(ServerResult::decode(Method::Progress, "{}").is_err(), "a notification has no result");
     let empty: ServerResult = ServerResult::decode(Method::Ping, lookalikes[1]).expect("an empty result");
     assert!(matches!(empty, ServerResult::Ping(EmptyResult { .. })));
 }
