@@ -206,7 +206,7 @@ pub use schemars;
 pub use server::skill::Skill;
 pub use server::{
     builder::ServiceBuilder,
-    catalog::{Changes, Entry},
+    catalog_update::{Changes, Entry},
     client_requests::PageVisit,
     completion::{Completing, IntoCompletion},
     input_required::Answers,

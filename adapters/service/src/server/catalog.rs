@@ -1,20 +1,16 @@
 //! What a service has registered.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+#[cfg(feature = "skills")]
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use mcp_proto::schema::Map;
 
-use super::{
-    methods::Desks, prompt::Prompt, register_error::RegisterError, resource::Resource,
-    resource_template::ResourceTemplate, tool::Tool,
-};
+#[cfg(feature = "skills")]
+use super::skill::Listed;
+use super::{prompt::Prompt, resource::Resource, resource_template::ResourceTemplate, tool::Tool};
 use crate::util::paged_list::Registry;
 
-#[cfg(feature = "skills")]
-use super::{
-    directory::Files,
-    skill::{Listed, Publication, Skill},
-};
 /// Which of the lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
@@ -26,240 +22,6 @@ pub(crate) enum Kind {
     Skill,
 }
 
-/// Something that can be registered: a tool, a prompt, a resource, a template of resources, or a skill with all of its files.
-pub struct Entry(Box<dyn Candidate>);
-
-impl fmt::Debug for Entry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// What can be registered, and what it takes to do so: a program has that only for what it registers.
-trait Candidate: fmt::Debug + Send + Sync {
-    fn key(&self) -> (Kind, &str);
-
-    /// Checks it, does what takes time, and says what there is to do for it.
-    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError>;
-
-    /// Enters it, and sees to it that what is asked about it is answered. Whether there was room for its name.
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool;
-
-    /// Whether it goes with a skill only.
-    #[cfg(feature = "skills")]
-    fn is_file(&self) -> bool {
-        false
-    }
-}
-
-macro_rules! entries {
-    ($($Type:ty),*) => {
-        $(impl From<$Type> for Entry {
-            fn from(entry: $Type) -> Self {
-                Self(Box::new(entry))
-            }
-        })*
-    };
-}
-
-entries!(Tool, Prompt, Resource, ResourceTemplate);
-#[cfg(feature = "skills")]
-entries!(Skill);
-
-impl Candidate for Tool {
-    fn key(&self) -> (Kind, &str) {
-        (Kind::Tool, &self.about.name)
-    }
-
-    fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        Self::prepare(&mut self)?;
-        into.push(Change::Add(Entry(self)));
-        Ok(())
-    }
-
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_tools();
-        if let Some(tasks) = self.tasks {
-            desks.open_tasks(tasks);
-        }
-        let name = self.about.name.clone();
-        catalog.tools.insert(&name, Arc::from(self))
-    }
-}
-
-impl Candidate for Prompt {
-    fn key(&self) -> (Kind, &str) {
-        (Kind::Prompt, &self.about.name)
-    }
-
-    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        self.check()?;
-        into.push(Change::Add(Entry(self)));
-        Ok(())
-    }
-
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_prompts();
-        let name = self.about.name.clone();
-        catalog.prompts.insert(&name, Arc::from(self))
-    }
-}
-
-impl Candidate for Resource {
-    fn key(&self) -> (Kind, &str) {
-        (Kind::Resource, &self.about.uri)
-    }
-
-    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        self.check()?;
-        into.push(Change::Add(Entry(self)));
-        Ok(())
-    }
-
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_resources();
-        let uri = self.about.uri.clone();
-        #[cfg(feature = "skills")]
-        if self.is_file() {
-            catalog.files.insert(&uri);
-        }
-        catalog.resources.insert(&uri, Arc::from(self))
-    }
-
-    #[cfg(feature = "skills")]
-    fn is_file(&self) -> bool {
-        self.skill.is_some()
-    }
-}
-
-impl Candidate for ResourceTemplate {
-    fn key(&self) -> (Kind, &str) {
-        (Kind::Template, &self.about.uri_template)
-    }
-
-    fn prepare(mut self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        Self::prepare(&mut self)?;
-        into.push(Change::Add(Entry(self)));
-        Ok(())
-    }
-
-    fn enter(self: Box<Self>, catalog: &mut Catalog, desks: &Desks) -> bool {
-        desks.open_templates();
-        let template = self.about.uri_template.clone();
-        catalog.templates.insert(&template, Arc::from(self))
-    }
-}
-
-#[cfg(feature = "skills")]
-impl Candidate for Skill {
-    fn key(&self) -> (Kind, &str) {
-        (Kind::Skill, self.uri())
-    }
-
-    fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
-        let Publication { skills, files } = self.publish()?;
-        into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
-        into.extend(files.into_iter().map(|file| Change::Add(file.into())));
-        Ok(())
-    }
-
-    /// What it was [prepared](Candidate::prepare) into is entered in its place.
-    fn enter(self: Box<Self>, _: &mut Catalog, _: &Desks) -> bool {
-        false
-    }
-}
-
-/// Several changes of what a service offers. They are made in their order, and all of them or none.
-#[derive(Debug, Default)]
-#[must_use = "changes are made by `Service::change`"]
-pub struct Changes(Vec<Change>);
-
-#[derive(Debug)]
-enum Change {
-    Add(Entry),
-    Remove(Kind, String),
-    /// A skill; its files are added one by one.
-    #[cfg(feature = "skills")]
-    List(Box<Listed>),
-    /// A file of a skill, which goes with that only.
-    #[cfg(feature = "skills")]
-    RemoveFile(String),
-}
-
-impl Change {
-    /// What it is about, and whether that is there afterwards.
-    fn outcome(&self) -> ((Kind, &str), bool) {
-        match self {
-            Self::Add(entry) => (entry.0.key(), true),
-            Self::Remove(kind, name) => ((*kind, name.as_str()), false),
-            #[cfg(feature = "skills")]
-            Self::List(skill) => ((Kind::Skill, &skill.about.uri), true),
-            #[cfg(feature = "skills")]
-            Self::RemoveFile(uri) => ((Kind::Resource, uri), false),
-        }
-    }
-}
-
-impl Changes {
-    /// No changes.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a tool, a prompt, a resource or a template.
-    #[allow(clippy::should_implement_trait, reason = "it adds as `Service::add` does")]
-    pub fn add(mut self, entry: impl Into<Entry>) -> Self {
-        self.0.push(Change::Add(entry.into()));
-        self
-    }
-
-    /// Removes a tool if there is one.
-    pub fn remove_tool(self, name: impl Into<String>) -> Self {
-        self.remove(Kind::Tool, name.into())
-    }
-
-    /// Removes a prompt if there is one.
-    pub fn remove_prompt(self, name: impl Into<String>) -> Self {
-        self.remove(Kind::Prompt, name.into())
-    }
-
-    /// Removes a resource if there is one.
-    pub fn remove_resource(self, uri: impl Into<String>) -> Self {
-        self.remove(Kind::Resource, uri.into())
-    }
-
-    /// Removes a template of resources if there is one.
-    pub fn remove_template(self, uri_template: impl Into<String>) -> Self {
-        self.remove(Kind::Template, uri_template.into())
-    }
-
-    /// Removes a skill if there is one, by the URI of its `SKILL.md`, with its files and the skills in it.
-    #[cfg(feature = "skills")]
-    pub fn remove_skill(self, uri: impl Into<String>) -> Self {
-        self.remove(Kind::Skill, uri.into())
-    }
-
-    fn remove(mut self, kind: Kind, name: String) -> Self {
-        self.0.push(Change::Remove(kind, name));
-        self
-    }
-
-    /// Does everything that can be done without the catalog.
-    pub(super) fn prepare(self) -> Result<Prepared, RegisterError> {
-        let mut prepared = Vec::with_capacity(self.0.len());
-        for change in self.0 {
-            match change {
-                Change::Add(entry) => entry.0.prepare(&mut prepared)?,
-                other => prepared.push(other),
-            }
-        }
-        Ok(Prepared(prepared))
-    }
-}
-
-/// Changes that were found to be good in themselves.
-pub(super) struct Prepared(Vec<Change>);
-
 /// Everything that is registered.
 pub(crate) struct Catalog {
     pub(super) tools: Registry<Tool>,
@@ -270,7 +32,7 @@ pub(crate) struct Catalog {
     pub(super) skills: Registry<Listed>,
     /// Those of the resources that are files of skills.
     #[cfg(feature = "skills")]
-    files: Files,
+    pub(super) files: Files,
 }
 
 impl Default for Catalog {
@@ -289,7 +51,7 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    fn has(&self, kind: Kind, name: &str) -> bool {
+    pub(super) fn has(&self, kind: Kind, name: &str) -> bool {
         match kind {
             Kind::Tool => self.tools.get(name).is_some(),
             Kind::Prompt => self.prompts.get(name).is_some(),
@@ -298,77 +60,6 @@ impl Catalog {
             #[cfg(feature = "skills")]
             Kind::Skill => self.skills.get(name).is_some(),
         }
-    }
-
-    /// Makes all changes or none, and hands back which lists are others now.
-    pub(super) fn apply(&mut self, Prepared(changes): Prepared, desks: &Desks) -> Result<Vec<Kind>, RegisterError> {
-        #[cfg(feature = "skills")]
-        let changes = self.with_files(changes);
-        let mut will_have: HashMap<(Kind, &str), bool> = HashMap::new();
-        for change in &changes {
-            let (key, is_there) = change.outcome();
-            let was_there = will_have.insert(key, is_there).unwrap_or_else(|| self.has(key.0, key.1));
-            if is_there && was_there {
-                return Err(RegisterError::Taken(key.1.to_owned()));
-            }
-        }
-        let mut changed = Vec::new();
-        for change in changes {
-            let (kind, is_other) = match change {
-                Change::Add(Entry(entry)) => (entry.key().0, entry.enter(self, desks)),
-                Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
-                #[cfg(feature = "skills")]
-                Change::List(skill) => {
-                    desks.open_skills();
-                    let uri = skill.about.uri.clone();
-                    (Kind::Skill, self.skills.insert(&uri, Arc::from(skill)))
-                }
-                #[cfg(feature = "skills")]
-                Change::RemoveFile(uri) => {
-                    self.files.remove(&uri);
-                    (Kind::Resource, self.resources.remove(&uri).is_some())
-                }
-            };
-            if is_other && !changed.contains(&kind) {
-                changed.push(kind);
-            }
-        }
-        Ok(changed)
-    }
-
-    /// Whoever removes a skill removes its files and the skills in it; and nobody removes a file alone.
-    #[cfg(feature = "skills")]
-    fn with_files(&self, changes: Vec<Change>) -> Vec<Change> {
-        let mut all: Vec<Change> = Vec::with_capacity(changes.len());
-        for change in changes {
-            match change {
-                Change::Remove(Kind::Skill, uri) => {
-                    let added = all.iter().rev().find_map(|change| match change {
-                        Change::List(skill) if skill.about.uri == uri => Some(&**skill),
-                        _ => None,
-                    });
-                    let Some(skill) = added.or_else(|| self.skills.get(&uri).map(|skill| &**skill)) else { continue };
-                    let nested = skill.nested.iter().cloned().map(|uri| Change::Remove(Kind::Skill, uri));
-                    let files = skill.files.iter().cloned().map(Change::RemoveFile);
-                    let more: Vec<_> = nested.chain(files).collect();
-                    all.push(Change::Remove(Kind::Skill, uri));
-                    all.extend(more);
-                }
-                Change::Remove(Kind::Resource, uri) => {
-                    let added = all.iter().rev().find_map(|change| match change {
-                        Change::Add(Entry(entry)) if entry.key() == (Kind::Resource, &*uri) => Some(entry.is_file()),
-                        Change::RemoveFile(removed) if *removed == uri => Some(false),
-                        _ => None,
-                    });
-                    let is_file = || self.resources.get(&uri).is_some_and(|resource| resource.is_file());
-                    if !added.unwrap_or_else(is_file) {
-                        all.push(Change::Remove(Kind::Resource, uri));
-                    }
-                }
-                other => all.push(other),
-            }
-        }
-        all
     }
 
     /// The files of skills whose URIs begin with `prefix`.
@@ -384,7 +75,7 @@ impl Catalog {
             Kind::Prompt => self.prompts.remove(name).is_some(),
             // A file of a skill goes with that only.
             #[cfg(feature = "skills")]
-            Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.is_file()) => false,
+            Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.skill.is_some()) => false,
             Kind::Resource => self.resources.remove(name).is_some(),
             Kind::Template => self.templates.remove(name).is_some(),
             #[cfg(feature = "skills")]
@@ -414,4 +105,29 @@ pub(super) enum Found {
     Resource(Arc<Resource>),
     /// A template, and what it was filled in with.
     Template(Arc<ResourceTemplate>, Map<String>),
+}
+
+/// The URIs of all files of skills, in their order, so that a folder is a range of them.
+#[cfg(feature = "skills")]
+#[derive(Debug, Default)]
+pub(super) struct Files(BTreeSet<String>);
+
+#[cfg(feature = "skills")]
+impl Files {
+    pub(super) fn insert(&mut self, uri: &str) {
+        self.0.insert(uri.to_owned());
+    }
+
+    pub(super) fn remove(&mut self, uri: &str) {
+        self.0.remove(uri);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Those that begin with `prefix`.
+    pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.range(prefix.to_owned()..).map(String::as_str).take_while(move |uri| uri.starts_with(prefix))
+    }
 }

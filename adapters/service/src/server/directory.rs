@@ -1,13 +1,13 @@
 //! Folders of skills, read one level at a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use mcp_proto::{
     schema::{DIRECTORY, ReadDirectoryParams, ReadDirectoryResult, Resource},
     wire::ErrorObject,
 };
 
-use super::{service::Inner, visibility::View};
+use super::{inner::Inner, view::View};
 use crate::{
     inbound::answer::Answer,
     util::{lock::read, text_arguments::excerpt},
@@ -53,28 +53,5 @@ impl Inner {
         let next_cursor = rest.next().and_then(|_| page.last().map(|(name, _)| format!("{CURSOR}{name}")));
         let page: Vec<_> = page.into_iter().map(|(_, resource)| resource).collect();
         Ok(ReadDirectoryResult { next_cursor, ..ReadDirectoryResult::new(page) })
-    }
-}
-
-/// The URIs of all files of skills, in their order, so that a folder is a range of them.
-#[derive(Debug, Default)]
-pub(super) struct Files(BTreeSet<String>);
-
-impl Files {
-    pub(super) fn insert(&mut self, uri: &str) {
-        self.0.insert(uri.to_owned());
-    }
-
-    pub(super) fn remove(&mut self, uri: &str) {
-        self.0.remove(uri);
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Those that begin with `prefix`.
-    pub(super) fn below<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a str> {
-        self.0.range(prefix.to_owned()..).map(String::as_str).take_while(move |uri| uri.starts_with(prefix))
     }
 }

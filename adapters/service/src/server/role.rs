@@ -1,22 +1,19 @@
 //! What a server answers.
 
-use std::{
-    any::Any,
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::{any::Any, sync::Arc};
 
 use mcp_proto::{
     connection::{Connection, RequestOptions, SendError, ServerEnd},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     schema::{CallToolResult, EmptyResult, SetLevelParams},
-    wire::{ErrorObject, RawJson},
+    wire::RawJson,
 };
 
 use super::{
     in_flight::ServerWork,
     input_required::Finished,
+    resource_subscriptions::ResourceSubscriptions,
     service::Service,
     tasks::clock::{TaskTime, outlast},
     tool_result::ToolAnswer,
@@ -24,64 +21,19 @@ use super::{
 use crate::{
     driver_api::{connection_handle::Link, job::Job},
     inbound::{
-        answer::Answer,
         custom_methods::{Custom, Dispatch},
         in_flight::Work,
         request::{Asked, RequestInfo, params},
         state::{Role, Shared},
     },
     outbound::calls::Calls,
-    util::lock::lock,
 };
 
 /// What a server keeps of one connection: the resources that its client has subscribed to, and the time of tasks.
 #[derive(Debug, Default)]
 pub struct State {
-    subscriptions: Mutex<Subscriptions>,
+    pub(super) subscriptions: ResourceSubscriptions,
     pub(super) task_time: TaskTime,
-}
-
-/// The resources that a client has subscribed to.
-#[derive(Debug, Default)]
-struct Subscriptions {
-    uris: BTreeSet<String>,
-    /// The length of all of them.
-    bytes: usize,
-}
-
-/// How many resources one client can subscribe to.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct SubscriptionLimits {
-    pub(super) number: usize,
-    /// The length of their URIs together.
-    pub(super) bytes: usize,
-}
-
-impl State {
-    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        lock(&self.subscriptions).uris.contains(uri)
-    }
-
-    pub(super) fn subscribe(&self, uri: String, limits: SubscriptionLimits) -> Answer<()> {
-        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
-        if uris.contains(&uri) {
-            return Ok(());
-        }
-        let sum = bytes.saturating_add(uri.len());
-        if uris.len() >= limits.number || sum > limits.bytes {
-            return Err(ErrorObject::internal("Too many subscriptions"));
-        }
-        *bytes = sum;
-        uris.insert(uri);
-        Ok(())
-    }
-
-    pub(super) fn unsubscribe(&self, uri: &str) {
-        let Subscriptions { uris, bytes } = &mut *lock(&self.subscriptions);
-        if uris.remove(uri) {
-            *bytes -= uri.len();
-        }
-    }
 }
 
 impl Role for ServerEnd {

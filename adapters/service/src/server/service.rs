@@ -1,38 +1,26 @@
 //! A service: what a server offers, registered once and served on any number of connections.
 
-use std::{
-    fmt,
-    sync::{Arc, RwLock},
-};
+use std::{fmt, sync::Arc};
 
 use mcp_proto::{
-    connection::{SendError, ServerConfig, ServerEnd},
+    connection::{SendError, ServerConfig},
     schema::{
-        CacheHints, Implementation, Notification, PromptsListChangedParams, ResourceUpdatedParams,
-        ResourcesListChangedParams, ToolsListChangedParams,
+        Implementation, Notification, PromptsListChangedParams, ResourceUpdatedParams, ResourcesListChangedParams,
+        ToolsListChangedParams,
     },
 };
 
 use super::{
-    capabilities::Offers,
-    catalog::{Catalog, Changes, Entry, Kind},
-    input_required::request_state::Seal,
-    methods::Desks,
+    catalog::Kind,
+    catalog_update::{Changes, Entry},
+    inner::Inner,
     register_error::RegisterError,
-    role::SubscriptionLimits,
     tasks::store::Tasks,
-    visibility::Predicate,
 };
 use crate::{
-    inbound::{
-        builder_common::Common, session::ServerSession, session_registry::Audience, session_tasks::TaskStore,
-        task_policy::TaskPolicy,
-    },
+    inbound::{session::ServerSession, session_tasks::TaskStore, task_policy::TaskPolicy},
     outbound::subscriptions::Subscriptions,
-    util::{
-        lock::{read, write},
-        random::Random,
-    },
+    util::lock::{read, write},
 };
 
 /// What a server offers: tools, prompts and resources.
@@ -58,28 +46,6 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Service(pub(super) Arc<Inner>);
-
-pub(crate) struct Inner {
-    pub(super) common: Common<ServerEnd>,
-    /// Of the hash tables whose keys clients choose.
-    pub(super) hash_seed: u64,
-    pub(super) instructions: Option<String>,
-    pub(super) offers: Offers,
-    /// Things in one page of a list.
-    pub(super) page_size: usize,
-    /// Resources that one client can be told of.
-    pub(super) subscription_limits: SubscriptionLimits,
-    pub(super) tasks: TaskPolicy,
-    /// The tasks that belong to no connection (2026-07-28).
-    pub(super) shared_tasks: Tasks,
-    pub(super) seal: Seal,
-    pub(super) list_hints: CacheHints,
-    pub(super) visible: Option<Predicate>,
-    pub(super) catalog: RwLock<Catalog>,
-    /// Who answers what is asked about it.
-    pub(super) desks: Desks,
-    pub(super) clients: Audience<ServerEnd>,
-}
 
 impl Service {
     /// What a connection that begins now is configured with: who this is, and what it offers, which follows from what
@@ -207,7 +173,7 @@ impl Service {
         let mut told = 0;
         let params = ResourceUpdatedParams::new(uri);
         self.0.clients.each(|session, link| {
-            let is_subscribed = session.state.is_subscribed(uri);
+            let is_subscribed = session.state.subscriptions.contains(uri);
             // Whoever cannot see it is not told either. A session was asked when it subscribed.
             let listeners = link.look(|conn| conn.listeners(uri));
             let listeners: Vec<_> = listeners.into_iter().filter(|key| self.0.may_hear(link, *key, uri)).collect();
@@ -240,11 +206,5 @@ impl Service {
 impl fmt::Debug for Service {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Service").field("info", &self.0.common.info).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    pub(crate) fn random(&self) -> &Random {
-        &self.common.random
     }
 }

@@ -3,24 +3,31 @@
 use std::{fmt, future::Future, sync::Arc};
 
 use mcp_proto::{
+    connection::ServerEnd,
     protocol::{Capability, CapabilitySet, HeaderParam},
-    schema::{CallToolResult, ContentBlock, TaskSupport, ToolAnnotations, ToolExecution, is_object_schema},
+    schema::{CallToolResult, ContentBlock, ToolAnnotations, is_object_schema},
     wire::{ErrorObject, JsonObject, RawJson},
 };
 
 use super::{
-    methods::tasks::TaskDesk,
+    call_params::Called,
+    input_required::Asker,
     register_error::RegisterError,
+    routes::{Desk, Request},
     tasks::execution::Beginning,
     tool_result::{IntoToolResult, ToolAnswer},
 };
 use crate::{
-    driver_api::{deferred::Later, job::Kind},
+    driver_api::{
+        deferred::Later,
+        job::{Job, Kind},
+    },
     inbound::{
         answer::Answer,
         context::Context,
         failure::Failure,
         handler::{Arguments, BadArguments, Call, Described, Handler},
+        state::Shared,
     },
     json_schema::Checker,
     util::text_arguments::excerpt,
@@ -50,6 +57,27 @@ pub struct Tool {
 struct Checks {
     input: Option<Checker>,
     output: Option<Checker>,
+}
+
+/// A tool that is called.
+pub(super) struct ToolCall<'a> {
+    pub(super) called: Called<'a>,
+    pub(super) tool: Arc<Tool>,
+    /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
+    pub(super) extension: Option<bool>,
+    /// Who calls, if that is known from the request (2026-07-28).
+    pub(super) asker: Option<Asker>,
+}
+
+/// Calls a tool.
+type CallTool = fn(&Arc<Shared<ServerEnd>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
+
+/// What it takes to run tools as tasks. A tool has it that says whether it can.
+pub(super) struct TaskDesk {
+    /// Calls a tool, as a task or not.
+    pub(super) call: CallTool,
+    /// Answers what is asked about tasks.
+    pub(super) answer: Desk,
 }
 
 impl Tool {
@@ -159,17 +187,6 @@ impl Tool {
         self
     }
 
-    /// Whether it can be run as a task. Default: not.
-    ///
-    /// In a session (2025-11-25) the client decides. Where it has to be a task, older clients still call it without. Without a
-    /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
-    #[must_use]
-    pub fn task_support(mut self, support: TaskSupport) -> Self {
-        self.tasks = Some(TaskDesk::OPEN);
-        self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
-        self
-    }
-
     /// A request for it becomes a task not at once, but when its code says so (2026-07-28): see
     /// [`Context::become_task`](Context::become_task). Until then it can ask as other requests do, find out that there is
     /// little to do, and answer without a task.
@@ -206,15 +223,6 @@ impl Tool {
         let schema =
             JsonObject::new(&crate::json_schema::derive::of_written::<T>()).unwrap_or_else(|_| JsonObject::empty());
         self.output_schema(schema)
-    }
-
-    /// Whatever else is to be said of it: icons, metadata.
-    #[must_use]
-    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
-        f(&mut self.about);
-        // That may have been that it can be run as a task.
-        self.tasks = Some(TaskDesk::OPEN);
-        self
     }
 
     /// Checks it, and makes its schemas ready.

@@ -15,7 +15,7 @@ use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
     server::{
-        builder::ServiceBuilder, catalog::Changes, register_error::RegisterError, resource::Resource,
+        builder::ServiceBuilder, catalog_update::Changes, register_error::RegisterError, resource::Resource,
         resource_template::ResourceTemplate, service::Service,
     },
     util::lock::lock,

@@ -14,8 +14,8 @@ use crate::{
     client::Host,
     outbound::error::CallError,
     server::{
-        builder::ServiceBuilder, catalog::Changes, register_error::RegisterError, resource::Resource, service::Service,
-        skill::Skill, visibility::Offer,
+        builder::ServiceBuilder, catalog_update::Changes, register_error::RegisterError, resource::Resource,
+        service::Service, skill::Skill, visibility::Offer,
     },
     skills::verify::SkillFault,
 };

@@ -17,7 +17,9 @@ use super::{body, echo, object};
 use crate::{
     client::Host,
     inbound::{context::Context, failure::Failure},
-    server::{catalog::Changes, register_error::RegisterError, service::Service, tool::Tool, tool_result::Structured},
+    server::{
+        catalog_update::Changes, register_error::RegisterError, service::Service, tool::Tool, tool_result::Structured,
+    },
 };
 
 fn pair(service: &Service, version: ProtocolVersion) -> Pair {

@@ -12,7 +12,6 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::Request;
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -23,8 +22,9 @@ use crate::{
     server::{
         catalog::Found,
         completion::{Completable, Completing},
-        service::Inner,
-        visibility::View,
+        inner::Inner,
+        routes::Request,
+        view::View,
     },
     util::text_arguments::excerpt,
 };

@@ -9,10 +9,11 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Page, Request, asker};
+use super::common::{Page, asker};
 use crate::{
     driver_api::job::Job,
     inbound::{answer::Answer, context::Context, request::params, responder::of_any_result, state::Shared},
+    server::routes::Request,
     util::text_arguments::excerpt,
 };
 

@@ -12,7 +12,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Page, Request, asker, valid};
+use super::common::{Page, asker, valid};
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -23,7 +23,7 @@ use crate::{
         responder::of_any_result,
         state::{Role, Shared},
     },
-    server::catalog::Found,
+    server::{catalog::Found, routes::Request},
 };
 
 pub(super) fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
@@ -84,7 +84,7 @@ impl Shared<ServerEnd> {
             return Err(not_found(asked, &uri));
         }
         Ok(self.answer(asked, move |shared| {
-            shared.state.subscribe(uri, shared.home.0.subscription_limits).map(|()| EmptyResult::default())
+            shared.state.subscriptions.insert(uri, shared.home.0.subscription_limits).map(|()| EmptyResult::default())
         }))
     }
 
@@ -92,7 +92,7 @@ impl Shared<ServerEnd> {
         let UnsubscribeParams { uri, .. } = params(asked.params.as_ref())?;
         let uri = valid(uri)?;
         Ok(self.answer(asked, move |shared| {
-            shared.state.unsubscribe(&uri);
+            shared.state.subscriptions.remove(&uri);
             Ok(EmptyResult::default())
         }))
     }

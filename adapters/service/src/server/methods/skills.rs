@@ -11,10 +11,11 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{Page, Request, valid};
+use super::common::{Page, valid};
 use crate::{
     driver_api::job::Job,
     inbound::{answer::Answer, request::params, state::Shared},
+    server::routes::Request,
     util::text_arguments::excerpt,
 };
 

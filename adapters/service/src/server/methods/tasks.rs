@@ -5,31 +5,45 @@ use std::sync::Arc;
 use mcp_proto::{
     connection::ServerEnd,
     protocol::{Capability, Method},
-    schema::{MissingRequiredClientCapability, TaskSupport},
+    schema::{MissingRequiredClientCapability, TaskSupport, ToolExecution},
     wire::{ErrorCode, ErrorObject, OwnedRawJson},
 };
 
-use super::{Desk, Request, tools::ToolCall};
 use crate::{
     driver_api::job::Job,
     inbound::{answer::Answer, context::Context, state::Shared},
-    server::{call_params::Called, tool_result::ToolAnswer},
+    server::{
+        call_params::Called,
+        routes::Request,
+        tool::{TaskDesk, Tool, ToolCall},
+        tool_result::ToolAnswer,
+    },
 };
 
-/// Calls a tool.
-type Call = fn(&Arc<Shared<ServerEnd>>, &Request<'_>, ToolCall<'_>) -> Answer<Option<Job>>;
+/// Tools that can run as tasks. A program with no such tool does not link the code of tasks: only these methods name it.
+impl Tool {
+    /// Whether it can be run as a task. Default: not.
+    ///
+    /// In a session (2025-11-25) the client decides. Where it has to be a task, older clients still call it without. Without a
+    /// session (2026-07-28) it is a task wherever the client has tasks; where it has to be, other clients get the error -32021.
+    #[must_use]
+    pub fn task_support(mut self, support: TaskSupport) -> Self {
+        self.tasks = Some(&TASKS);
+        self.about.execution = Some(ToolExecution { task_support: Some(support), ..ToolExecution::default() });
+        self
+    }
 
-/// What it takes to run tools as tasks. A tool has it that says whether it can.
-pub(in crate::server) struct TaskDesk {
-    /// Calls a tool, as a task or not.
-    pub(super) call: Call,
-    /// Answers what is asked about tasks.
-    pub(super) answer: Desk,
+    /// Whatever else is to be said of it: icons, metadata.
+    #[must_use]
+    pub fn about(mut self, f: impl FnOnce(&mut mcp_proto::schema::Tool)) -> Self {
+        f(&mut self.about);
+        // That may have been that it can be run as a task.
+        self.tasks = Some(&TASKS);
+        self
+    }
 }
 
-impl TaskDesk {
-    pub(in crate::server) const OPEN: &'static Self = &Self { call, answer };
-}
+static TASKS: TaskDesk = TaskDesk { call, answer };
 
 fn answer(shared: &Arc<Shared<ServerEnd>>, method: Method, asked: &Request<'_>) -> Answer<Option<Job>> {
     match method {

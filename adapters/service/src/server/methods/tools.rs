@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject, OwnedRawJson},
 };
 
-use super::{Page, Request};
+use super::common::Page;
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -19,9 +19,11 @@ use crate::{
         state::{Role, Shared},
     },
     server::{
-        call_params::{Called, Errand},
+        call_params::Called,
         input_required::Asker,
-        tool::Tool,
+        pooled_call::Errand,
+        routes::Request,
+        tool::{Tool, ToolCall},
         tool_result::ToolAnswer,
     },
     util::text_arguments::excerpt,
@@ -41,16 +43,6 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
     let Page { items, next_cursor, hints } = page;
     let (ttl_ms, cache_scope) = (Some(hints.ttl_ms), Some(hints.scope));
     ListToolsResult { next_cursor, ttl_ms, cache_scope, ..ListToolsResult::new(items) }
-}
-
-/// A tool that is called.
-pub(super) struct ToolCall<'a> {
-    pub(super) called: Called<'a>,
-    pub(super) tool: Arc<Tool>,
-    /// Whether it may become a task (2026-07-28); `None` where there is no way that it could.
-    pub(super) extension: Option<bool>,
-    /// Who calls, if that is known from the request (2026-07-28).
-    pub(super) asker: Option<Asker>,
 }
 
 impl Shared<ServerEnd> {

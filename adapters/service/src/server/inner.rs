@@ -1,0 +1,43 @@
+//! The state that all sessions of a service share.
+
+use std::sync::RwLock;
+
+use mcp_proto::{connection::ServerEnd, schema::CacheHints};
+
+use super::{
+    capabilities::Offers, catalog::Catalog, input_required::request_state::Seal,
+    resource_subscriptions::SubscriptionLimits, routes::Desks, tasks::store::Tasks, visibility::Predicate,
+};
+use crate::{
+    inbound::{builder_common::Common, session_registry::Audience, task_policy::TaskPolicy},
+    util::random::Random,
+};
+
+/// The state that all sessions of a [`Service`](crate::Service) share.
+pub(crate) struct Inner {
+    pub(super) common: Common<ServerEnd>,
+    /// Of the hash tables whose keys clients choose.
+    pub(super) hash_seed: u64,
+    pub(super) instructions: Option<String>,
+    pub(super) offers: Offers,
+    /// Things in one page of a list.
+    pub(super) page_size: usize,
+    /// Resources that one client can be told of.
+    pub(super) subscription_limits: SubscriptionLimits,
+    pub(super) tasks: TaskPolicy,
+    /// The tasks that belong to no connection (2026-07-28).
+    pub(super) shared_tasks: Tasks,
+    pub(super) seal: Seal,
+    pub(super) list_hints: CacheHints,
+    pub(super) visible: Option<Predicate>,
+    pub(super) catalog: RwLock<Catalog>,
+    /// Who answers what is asked about it.
+    pub(super) desks: Desks,
+    pub(super) clients: Audience<ServerEnd>,
+}
+
+impl Inner {
+    pub(crate) fn random(&self) -> &Random {
+        &self.common.random
+    }
+}

@@ -1,0 +1,128 @@
+//! Calls of tools that wait to run, in memory that is used again.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerEnd,
+    schema::Meta,
+    wire::{OwnedRawJson, RawJson},
+};
+
+use super::tool::Tool;
+use crate::{
+    driver_api::{
+        deferred::Later,
+        job::{Begin, Job, Kind},
+    },
+    inbound::{middleware::Around, request::Asked, responder::Reply, state::Shared},
+};
+
+/// A tool that is to be called, and the answer that is owed for that. It is in a place where others were before, so that it takes
+/// no memory anew.
+#[derive(Default)]
+pub(super) struct Errand(Box<Place>);
+
+#[derive(Default)]
+struct Place {
+    /// Taken when it begins.
+    calling: Option<Calling>,
+    /// The room of the last arguments, unless it was large.
+    room: String,
+}
+
+struct Calling {
+    tool: Arc<Tool>,
+    arguments: OwnedRawJson,
+    around: Around<ServerEnd>,
+    reply: Reply<ServerEnd>,
+}
+
+impl Errand {
+    pub(super) fn new(
+        shared: &Arc<Shared<ServerEnd>>,
+        asked: &Asked<'_, ServerEnd>,
+        tool: Arc<Tool>,
+        arguments: &RawJson<'_>,
+        meta: Option<Meta>,
+    ) -> Self {
+        let Asked { link, key, .. } = *asked;
+        let mut errand = places::take();
+        let arguments = places::keep(arguments, &mut errand.0.room);
+        let reply = Reply::of(shared.context(link, shared.works.begin(key, meta)), key);
+        errand.0.calling = Some(Calling { tool, arguments, around: shared.around(asked), reply });
+        errand
+    }
+
+    /// Makes a job of it.
+    pub(super) fn into_job(self, kind: Kind) -> Job {
+        Job::reusable(kind, self.0)
+    }
+}
+
+impl Begin for Place {
+    fn begin(mut self: Box<Self>) -> Later<()> {
+        let Some(Calling { tool, arguments, around, reply }) = self.calling.take() else { return Later::ready(()) };
+        reply.earn(around, move |context| {
+            let running = tool.run(&arguments.get(), context);
+            places::give_back(Errand(self), arguments);
+            running
+        })
+    }
+}
+
+/// Where calls and their arguments are kept until their tools run. What ones before them have left is used again: small calls
+/// take nothing anew, and what large arguments give back to the system would be handed out anew, page by page, with the next.
+mod places {
+    use std::{cell::RefCell, mem, sync::Mutex};
+
+    use mcp_proto::wire::{OwnedRawJson, RawJson};
+
+    use super::Errand;
+    use crate::util::lock::lock;
+
+    /// How many bytes of arguments most calls have.
+    const SMALL: usize = 1 << 10;
+
+    /// How many places a thread keeps.
+    const MOST_PLACES: usize = 64;
+
+    /// What room is worth keeping beyond that, in bytes.
+    const LARGE: usize = 64 << 10;
+
+    /// The most of it that is kept, in bytes. There is one for the whole process.
+    const MOST: usize = 2 << 20;
+
+    thread_local! {
+        static PLACES: RefCell<Vec<Errand>> = const { RefCell::new(Vec::new()) };
+    }
+
+    static LARGE_ONE: Mutex<String> = Mutex::new(String::new());
+
+    pub(super) fn take() -> Errand {
+        PLACES.try_with(|places| places.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    }
+
+    pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> OwnedRawJson {
+        let room = match arguments.get().len() {
+            ..=SMALL => mem::take(small),
+            LARGE.. => mem::take(&mut *lock(&LARGE_ONE)),
+            _ => String::new(),
+        };
+        OwnedRawJson::in_buffer(arguments, room)
+    }
+
+    pub(super) fn give_back(mut errand: Errand, arguments: OwnedRawJson) {
+        let room = arguments.into_buffer();
+        match room.capacity() {
+            ..=SMALL => errand.0.room = room,
+            LARGE..=MOST => *lock(&LARGE_ONE) = room,
+            _ => {}
+        }
+        let _ = PLACES.try_with(|places| {
+            let mut places = places.borrow_mut();
+            if places.len() < MOST_PLACES {
+                places.push(errand);
+            }
+        });
+    }
+}

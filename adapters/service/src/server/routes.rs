@@ -1,0 +1,83 @@
+//! The routing table: which code answers the requests about each topic.
+
+use std::sync::{Arc, OnceLock};
+
+use mcp_proto::{connection::ServerEnd, protocol::Method, wire::ErrorObject};
+
+use crate::{
+    driver_api::job::Job,
+    inbound::{answer::Answer, request::Asked, state::Shared},
+};
+
+/// A request of a client.
+pub(super) type Request<'a> = Asked<'a, ServerEnd>;
+
+/// Answers what clients ask about a topic.
+pub(super) type Desk = fn(&Arc<Shared<ServerEnd>>, Method, &Request<'_>) -> Answer<Option<Job>>;
+
+/// What clients ask about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Topic {
+    Tools,
+    Prompts,
+    Resources,
+    Completion,
+    Tasks,
+    #[cfg(feature = "skills")]
+    Skills,
+}
+
+impl Topic {
+    /// How many there are.
+    const ALL: usize = if cfg!(feature = "skills") { 6 } else { 5 };
+
+    const fn of(method: Method) -> Option<Self> {
+        Some(match method {
+            Method::CallTool | Method::ListTools => Self::Tools,
+            Method::GetPrompt | Method::ListPrompts => Self::Prompts,
+            Method::ReadResource
+            | Method::ListResources
+            | Method::ListResourceTemplates
+            | Method::Subscribe
+            | Method::Unsubscribe => Self::Resources,
+            Method::Complete => Self::Completion,
+            Method::GetTask
+            | Method::GetTaskResult
+            | Method::ListTasks
+            | Method::CancelTask
+            | Method::ExtGetTask
+            | Method::ExtUpdateTask
+            | Method::ExtCancelTask
+            | Method::Listen => Self::Tasks,
+            #[cfg(feature = "skills")]
+            Method::ListSkills | Method::GetSkill | Method::ReadDirectory => Self::Skills,
+            _ => return None,
+        })
+    }
+}
+
+/// The desks that are open. None is ever closed: what was offered once may come back.
+#[derive(Default)]
+pub(super) struct Desks([OnceLock<Desk>; Topic::ALL]);
+
+impl Desks {
+    /// Answers a request. `None` if it is about nothing that services have.
+    pub(super) fn ask(
+        &self,
+        shared: &Arc<Shared<ServerEnd>>,
+        method: Method,
+        asked: &Request<'_>,
+    ) -> Option<Answer<Option<Job>>> {
+        let desk = self.0[Topic::of(method)? as usize].get();
+        Some(
+            desk.map_or_else(
+                || Err(ErrorObject::method_not_found(method.as_str())),
+                |desk| desk(shared, method, asked),
+            ),
+        )
+    }
+
+    pub(super) fn open(&self, topic: Topic, desk: Desk) {
+        self.0[topic as usize].get_or_init(|| desk);
+    }
+}

@@ -1,0 +1,131 @@
+//! The items of a service that the sender of a request may see.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use mcp_proto::{
+    connection::ServerEnd,
+    rpc::ReplyKey,
+    schema::{CacheHints, CacheScope, ReadResourceResult},
+};
+
+#[cfg(feature = "skills")]
+use super::skill::Listed;
+use super::{
+    catalog::{Catalog, Found},
+    inner::Inner,
+    visibility::{Predicate, Registered},
+};
+use crate::{
+    driver_api::connection_handle::Link,
+    inbound::{
+        answer::Answer,
+        request::{Asked, RequestInfo},
+        state::Role,
+    },
+    util::{lock::read, paged_list::Registry},
+};
+
+/// What is registered, as whoever has sent a request sees it.
+///
+/// Boxed, since few services hide anything.
+pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
+
+impl View {
+    pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
+        let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
+        // Whoever cannot decide shows nothing.
+        let sees = |offer| predicate(offer, info);
+        catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
+    }
+
+    /// One thing by its name.
+    pub(super) fn get<T: Registered>(
+        &self,
+        inner: &Inner,
+        list: fn(&Catalog) -> &Registry<T>,
+        name: &str,
+    ) -> Option<Arc<T>> {
+        let found = list(&read(&inner.catalog)).get(name).cloned();
+        found.filter(|item| self.shows(&**item))
+    }
+
+    /// A page of a list. It is as long as any other, whatever is left out of it.
+    pub(super) fn page<T: Registered>(
+        &self,
+        inner: &Inner,
+        list: fn(&Catalog) -> &Registry<T>,
+        cursor: Option<&str>,
+    ) -> Answer<(Vec<Arc<T>>, Option<String>)> {
+        if self.0.is_none() {
+            return list(&read(&inner.catalog)).page(cursor, inner.page_size);
+        }
+        // The predicate is not asked under the lock of the catalog, which it may want to look at.
+        let rest = list(&read(&inner.catalog)).rest(cursor)?;
+        let mut rest = rest.into_iter().filter(|(_, item)| self.shows(&**item));
+        let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
+        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_behind(page.last()?.0)));
+        Ok((page.into_iter().map(|(_, item)| item).collect(), next))
+    }
+
+    /// What can read a URI: a resource, else the first template that it comes from.
+    pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<Found> {
+        if self.0.is_none() {
+            return read(&inner.catalog).find(uri);
+        }
+        if let Some(resource) = self.get(inner, |catalog| &catalog.resources, uri) {
+            return Some(Found::Resource(resource));
+        }
+        let templates: Vec<_> = read(&inner.catalog).templates.iter().cloned().collect();
+        templates.into_iter().find_map(|template| {
+            let variables = template.matches(uri)?;
+            self.shows(&*template).then(|| Found::Template(template.clone(), variables))
+        })
+    }
+}
+
+impl Inner {
+    /// What is registered, as whoever has sent this request sees it.
+    pub(super) fn view(&self, asked: &Asked<'_, ServerEnd>) -> View {
+        self.view_of(asked.link, asked.key)
+    }
+
+    fn view_of(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey) -> View {
+        let predicate = self.visible.clone();
+        View(predicate.map(|predicate| Box::new((predicate, link.look(|conn| ServerEnd::info(conn, Some(key)))))))
+    }
+
+    /// Whether whoever listens by this request may hear of a resource: it is no secret to him.
+    pub(super) fn may_hear(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
+        self.visible.is_none()
+            || self.view_of(link, key).find(self, uri).is_some()
+            || read(&self.catalog).find(uri).is_none()
+    }
+
+    /// What lists say of their being used again.
+    pub(super) fn list_hints(&self) -> CacheHints {
+        let CacheHints { ttl_ms, scope } = self.list_hints.clone();
+        CacheHints { ttl_ms, scope: self.scope(scope) }
+    }
+
+    /// What a skill says of its being used again.
+    #[cfg(feature = "skills")]
+    pub(super) fn skill_hints(&self, skill: &Listed) -> CacheHints {
+        let nothing = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
+        let CacheHints { ttl_ms, scope } = skill.hints.clone().unwrap_or(nothing);
+        CacheHints { ttl_ms, scope: self.scope(scope) }
+    }
+
+    /// A result that nobody hands on to those who may not see where it comes from.
+    pub(super) fn confined(&self, mut result: ReadResourceResult) -> ReadResourceResult {
+        result.cache_scope = result.cache_scope.map(|scope| self.scope(scope));
+        result
+    }
+
+    /// What depends on who asks is for nobody else.
+    fn scope(&self, scope: CacheScope) -> CacheScope {
+        if self.visible.is_some() { CacheScope::Private } else { scope }
+    }
+}
