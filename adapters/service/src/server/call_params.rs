@@ -14,7 +14,7 @@ use crate::inbound::{
     request::{Asked, params},
 };
 
-/// The params of `tools/call`, as far as they are for whoever runs the tool.
+/// The params of `tools/call` that concern the execution of the tool.
 pub(super) struct Called<'a> {
     pub(super) name: Cow<'a, str>,
     pub(super) arguments: RawJson<'a>,
@@ -33,8 +33,8 @@ impl<'a> Called<'a> {
         Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
     }
 
-    /// Most calls say no more than this, and their arguments, which may be large, are not looked at again. `None` if there
-    /// is more, or anything wrong.
+    /// Reads params that are no more than a name, arguments and `_meta`, as most are. It does not parse the arguments,
+    /// which may be large. Returns `None` if there is more, or anything is wrong.
     fn plain(raw: &'a RawJson<'_>) -> Option<Self> {
         let [name, arguments, meta] = raw.only(["name", "arguments", "_meta"])?;
         let meta = meta.map(|meta| meta.decode()).transpose().ok()?;
@@ -42,7 +42,7 @@ impl<'a> Called<'a> {
     }
 }
 
-/// All params. In the modern era nobody asks for a task, and whoever seems to is not heard.
+/// Reads all params. Ignores `task` in the modern era, where requests do not ask for tasks.
 fn read(asked: &Asked<'_, ServerEnd>) -> Answer<CallToolParams> {
     let raw = asked.params.as_ref();
     let read: Answer<CallToolParams> = params(raw);

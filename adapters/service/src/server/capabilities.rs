@@ -36,7 +36,7 @@ impl Offers {
             (Capability::Resources, resources),
             (Capability::ResourcesListChanged, resources),
             (Capability::ResourcesSubscribe, resources && self.subscriptions),
-            // Whoever has a handler can log: its context can.
+            // Handlers can log through their context.
             (Capability::Logging, tools || prompts || resources),
             (Capability::Completions, completes),
             (Capability::TasksList, tasks),

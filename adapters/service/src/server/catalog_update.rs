@@ -285,7 +285,7 @@ impl Catalog {
         Ok(changed)
     }
 
-    /// Whoever removes a skill removes its files and the skills in it; and nobody removes a file alone.
+    /// Removes the files and nested skills of each skill that is removed. A file is never removed alone.
     #[cfg(feature = "skills")]
     fn with_files(&self, changes: Vec<Change>) -> Vec<Change> {
         let mut all: Vec<Change> = Vec::with_capacity(changes.len());

@@ -80,15 +80,15 @@ impl Context<ServerEnd> {
 
     /// Asks the client's model.
     ///
-    /// There is no answer if the client has no model, the user said no, nobody wants the result any more, ….
+    /// It fails if the client has no model, the user refuses, the request was cancelled, ….
     pub fn sample(&self, params: CreateMessageParams) -> Later<Result<CreateMessageResult, CallError>> {
         self.put_to_model(None, params)
     }
 
     /// Asks the client's user with a form (2025-06-18). The answer fits the form.
     ///
-    /// That the user declines, or does not answer, is no error: see [`ElicitResult::action`]. There is no answer if the
-    /// client shows no forms, nobody wants the result any more, ….
+    /// It is no error that the user declines, or does not answer: see [`ElicitResult::action`]. It fails if the client
+    /// shows no forms, the request was cancelled, ….
     pub fn elicit(&self, message: impl Into<String>, schema: ElicitSchema) -> Later<Result<ElicitResult, CallError>> {
         self.put_to_user(None, ElicitFormParams::new(message, schema).into())
     }
@@ -96,7 +96,7 @@ impl Context<ServerEnd> {
     /// Asks the client's user to open a page, and for the consent to that (2025-11-25). That the user is done there is not
     /// said by this: find out for yourself, and call [`PageVisit::complete`].
     ///
-    /// There is no answer if the client opens no pages, this is no URL, nobody wants the result any more, ….
+    /// It fails if the client opens no pages, this is no URL, the request was cancelled, ….
     pub fn elicit_url(
         &self,
         message: impl Into<String>,
@@ -146,7 +146,7 @@ impl Context<ServerEnd> {
 
     /// Asks for the folders that the server may work in.
     ///
-    /// There is no answer if the client has no roots, nobody wants the result any more, ….
+    /// It fails if the client has no roots, the request was cancelled, ….
     pub fn roots(&self) -> Later<Result<Vec<Root>, CallError>> {
         self.put_to_client(None, ListRootsParams::default()).map(|result| Ok(result?.roots))
     }

@@ -108,7 +108,7 @@ impl Completers {
         self.0.get(argument).map_or(Kind::Async, |completer| completer.kind)
     }
 
-    /// Completes an argument; there are no proposals for one that nobody completes.
+    /// Completes an argument. Returns no proposals for an argument without a completer.
     pub(super) fn complete(&self, argument: &str, completing: Completing) -> Later<Result<Completion, Failure>> {
         match self.0.get(argument) {
             Some(completer) => (completer.run)(completing),

@@ -26,7 +26,7 @@ pub struct Resource {
     pub(crate) about: mcp_proto::schema::Resource,
     read: Call<ReadResourceResult>,
     hints: Option<CacheHints>,
-    /// The skill that it is a file of: whoever does not see that does not see this.
+    /// The skill that it is a file of. It is hidden where the skill is.
     #[cfg(feature = "skills")]
     pub(super) skill: Option<Arc<mcp_proto::schema::Skill>>,
 }

@@ -165,8 +165,8 @@ impl Service {
         });
     }
 
-    /// Tells the clients that have subscribed to a resource, or listen to it (2026-07-28), that it has changed. How many
-    /// subscriptions that were.
+    /// Notifies the clients that have subscribed to a resource, or listen to it (2026-07-28), of a change. Returns how
+    /// many subscriptions that were.
     ///
     /// A client that does not read what it is sent ([`SendError::Busy`]) misses it.
     pub fn resource_updated(&self, uri: &str) -> usize {
@@ -174,7 +174,8 @@ impl Service {
         let params = ResourceUpdatedParams::new(uri);
         self.0.clients.each(|session, link| {
             let is_subscribed = session.state.subscriptions.contains(uri);
-            // Whoever cannot see it is not told either. A session was asked when it subscribed.
+            // A subscriber that cannot see the resource is not notified. The check for a session is made when it
+            // subscribes.
             let listeners = link.look(|conn| conn.listeners(uri));
             let listeners: Vec<_> = listeners.into_iter().filter(|key| self.0.may_hear(link, *key, uri)).collect();
             let sent = link.run(|conn, _| {
@@ -192,7 +193,7 @@ impl Service {
         told
     }
 
-    /// Tells every client something. How many could be told.
+    /// Sends a notification to every client. Returns for how many clients it was queued.
     pub fn broadcast<N: Notification>(&self, params: &N) -> usize {
         let mut told = 0;
         self.0.clients.each(|_, link| {

@@ -100,17 +100,17 @@ impl Skill {
         Ok(())
     }
 
-    /// A skill whose files are made when they are read, so that nobody knows their digests. Register what reads its
-    /// `SKILL.md` and all others as [resources](Resource) or [templates](crate::ResourceTemplate). Some clients do not load such
-    /// skills.
+    /// Creates a skill whose files are generated when they are read, so that their digests are unknown. Register the
+    /// handlers of its `SKILL.md` and its other files as [resources](Resource) or [templates](crate::ResourceTemplate).
+    /// Some clients do not load such skills.
     #[must_use]
     pub fn dynamic(uri: impl Into<String>, name: impl Into<String>, description: impl Into<String>) -> Self {
         let dynamic = Some(SkillFrontmatter::new(name, description));
         Self { uri: uri.into(), files: Vec::new(), nested: Vec::new(), hints: None, dynamic }
     }
 
-    /// Whatever else is to be said of a [dynamic](Self::dynamic) skill: it is what its `SKILL.md` will begin with. Of any
-    /// other skill that says it itself.
+    /// Changes the frontmatter of a [dynamic](Self::dynamic) skill: its `SKILL.md` begins with it. Does nothing for
+    /// other skills, whose `SKILL.md` contains it.
     #[must_use]
     pub fn frontmatter(mut self, f: impl FnOnce(&mut SkillFrontmatter)) -> Self {
         self.dynamic.as_mut().map(f);

@@ -123,8 +123,8 @@ impl Tool {
 
     /// A tool with a JSON Schema for its arguments, which is sent as it is. It says `"type": "object"` at its root.
     ///
-    /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for whoever
-    /// routes requests. A call whose headers say something else is refused.
+    /// Arguments that the schema annotates with `x-mcp-header` are repeated in headers (2026-07-28 over HTTP), for
+    /// proxies that route requests. A call whose headers say something else is refused.
     ///
     /// Arguments are held against it. Without the feature `schemas` it can only say which types the members of an object have,
     /// which of them are required, and whether there may be others: a tool whose schema says more is refused when it is

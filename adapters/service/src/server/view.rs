@@ -28,7 +28,7 @@ use crate::{
     util::{lock::read, paged_list::Registry},
 };
 
-/// What is registered, as whoever has sent a request sees it.
+/// The registered items that the sender of a request may see.
 ///
 /// Boxed, since few services hide anything.
 pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
@@ -36,12 +36,12 @@ pub(super) struct View(Option<Box<(Predicate, RequestInfo)>>);
 impl View {
     pub(super) fn shows<T: Registered>(&self, item: &T) -> bool {
         let Some((Predicate(predicate), info)) = self.0.as_deref() else { return true };
-        // Whoever cannot decide shows nothing.
+        // A predicate that panics hides the item.
         let sees = |offer| predicate(offer, info);
         catch_unwind(AssertUnwindSafe(|| sees(item.offer()) && item.whole().is_none_or(sees))).unwrap_or(false)
     }
 
-    /// One thing by its name.
+    /// Returns the visible item with this name.
     pub(super) fn get<T: Registered>(
         &self,
         inner: &Inner,
@@ -87,7 +87,7 @@ impl View {
 }
 
 impl Inner {
-    /// What is registered, as whoever has sent this request sees it.
+    /// Returns the items that the sender of this request may see.
     pub(super) fn view(&self, asked: &Asked<'_, ServerEnd>) -> View {
         self.view_of(asked.link, asked.key)
     }
@@ -97,20 +97,21 @@ impl Inner {
         View(predicate.map(|predicate| Box::new((predicate, link.look(|conn| ServerEnd::info(conn, Some(key)))))))
     }
 
-    /// Whether whoever listens by this request may hear of a resource: it is no secret to him.
+    /// Returns whether a subscriber may be notified of a resource: it is visible to the sender of the request, or is
+    /// not registered.
     pub(super) fn may_hear(&self, link: &Arc<dyn Link<ServerEnd>>, key: ReplyKey, uri: &str) -> bool {
         self.visible.is_none()
             || self.view_of(link, key).find(self, uri).is_some()
             || read(&self.catalog).find(uri).is_none()
     }
 
-    /// What lists say of their being used again.
+    /// Returns the cache hints of lists.
     pub(super) fn list_hints(&self) -> CacheHints {
         let CacheHints { ttl_ms, scope } = self.list_hints.clone();
         CacheHints { ttl_ms, scope: self.scope(scope) }
     }
 
-    /// What a skill says of its being used again.
+    /// Returns the cache hints of a skill.
     #[cfg(feature = "skills")]
     pub(super) fn skill_hints(&self, skill: &Listed) -> CacheHints {
         let nothing = CacheHints { ttl_ms: 0, scope: CacheScope::Private };
@@ -118,13 +119,13 @@ impl Inner {
         CacheHints { ttl_ms, scope: self.scope(scope) }
     }
 
-    /// A result that nobody hands on to those who may not see where it comes from.
+    /// Restricts a result to private caches if visibility depends on the client.
     pub(super) fn confined(&self, mut result: ReadResourceResult) -> ReadResourceResult {
         result.cache_scope = result.cache_scope.map(|scope| self.scope(scope));
         result
     }
 
-    /// What depends on who asks is for nobody else.
+    /// Returns the private scope if visibility depends on the client.
     fn scope(&self, scope: CacheScope) -> CacheScope {
         if self.visible.is_some() { CacheScope::Private } else { scope }
     }

@@ -40,12 +40,12 @@ pub(crate) struct Rounds {
     asked: Mutex<Asked>,
 }
 
-/// What is known of whoever has sent a request, from that request.
+/// What a request says about its sender.
 #[derive(Debug)]
 pub(super) struct Asker {
     /// What the client can do.
     pub(super) declared: CapabilitySet,
-    /// Who it is, where the binding was told. A pipe is not, and only one can be there.
+    /// The principal, if the binding knows it. A pipe does not, and has only one client.
     pub(super) principal: Option<String>,
     /// How often one request may be answered with questions.
     pub(super) most_rounds: u32,

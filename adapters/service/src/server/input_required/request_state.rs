@@ -61,7 +61,7 @@ impl Seal {
     }
 
     /// # Errors
-    /// -32602 if this is no state of ours, is of another request, or is too old. Which of these it is, nobody hears.
+    /// -32602 if this is no state of ours, is of another request, or is too old. The error does not say which.
     pub(super) fn open(&self, scope: &Scope, text: &str) -> Answer<State> {
         self.open_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
     }

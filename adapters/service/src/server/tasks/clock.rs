@@ -40,8 +40,8 @@ impl Shared<ServerEnd> {
         *self.state.task_time.same.get_or_init(|| (self.home.tasks().now(), now))
     }
 
-    /// Ends the tasks that have had their time, and sees to it that the others end when they have, whether or not anybody asks
-    /// about them until then. Every connection does over which somebody has.
+    /// Ends the tasks that have expired, and sets an alarm for the next one, so that tasks expire even if no client
+    /// asks about them. Every connection over which a client has asked about tasks does this.
     pub(super) fn tend_tasks(self: &Arc<Self>, link: &Arc<dyn Link<ServerEnd>>) {
         let tasks = self.home.tasks();
         for task in tasks.expire(self.task_time(link)) {
@@ -86,10 +86,10 @@ impl Wake for Watch {
     }
 }
 
-/// Waits until then, even if the connection ends whose time that is.
+/// Waits until a point of time on the clock of the connection, even if the connection closes before.
 pub(crate) async fn outlast<E: 'static>(link: &Arc<dyn Link<E>>, calls: &Arc<Calls<E>>, until: Timestamp) {
     if unless(link.sleep_until(until), calls.closed()).await.is_err() {
-        // Nobody looks after those who wait for it any more.
+        // The timers of a closed connection do not fire any more.
         let left = until.saturating_since(link.run(|_, now| now));
         Naps::of_process().sleep(left).await;
     }

@@ -91,7 +91,7 @@ impl Shared<ServerEnd> {
         }
         let reply = Reply::of(self.context(link, work.clone()), *key);
         let mut duty = Duty { shared: self.clone(), link: (*link).clone(), work, reply: Some(reply) };
-        // It begins before anything else happens, and whether or not there is somebody free to work on it.
+        // A task that starts at once starts before any other event, and even if no thread is free to run it.
         let mut begun = if beginning == Beginning::AtOnce { duty.begin_task() } else { Ok(()) };
         let work = async move {
             while let Err(NotBegun::Busy) = begun {
@@ -158,8 +158,8 @@ impl Context<ServerEnd> {
     /// This is for tools that [begin inline](crate::Tool::begins_inline): all others have become tasks before they run, where
     /// they can. In a session it is the client who decides (2025-11-25), and nothing happens.
     ///
-    /// It has to be waited for only while a client that does not read leaves no room. It fails if a question that was asked
-    /// before has no answer yet, or nobody wants the result any more.
+    /// It waits only while a client that does not read leaves no room. It fails if a question that was asked before has
+    /// no answer yet, or the request was cancelled.
     pub fn become_task(&self) -> Later<Result<bool, CallError>> {
         match self.try_to_become_task() {
             Err(CallError::Send(SendError::Busy)) => {
@@ -206,7 +206,7 @@ fn has_room(conn: &Connection<ServerEnd>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
 }
 
-/// The work on a request that may be a task. It comes to an end, whatever becomes of whoever works on it.
+/// The execution of a request that may become a task. Dropping it early ends the request or the task, too.
 struct Duty {
     shared: Arc<Shared<ServerEnd>>,
     link: Arc<dyn Link<ServerEnd>>,

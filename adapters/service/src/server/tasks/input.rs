@@ -80,7 +80,7 @@ impl Context<ServerEnd> {
     }
 }
 
-/// A question of a task, until nobody waits for its answer any more.
+/// A question of a task. Dropping it withdraws the question.
 struct Asking {
     context: Context<ServerEnd>,
     task: Arc<Task>,
@@ -118,7 +118,7 @@ impl Tasks {
             given.push((key, answer, waiter));
         }
         for (key, answer, waiter) in given {
-            // Somebody else may have answered meanwhile.
+            // Another response may have answered it in between.
             if self.asks_no_more(now, task, key) {
                 waiter.end(Ok(RawJson::from(&Json::from(answer.clone())).into_owned()));
             }

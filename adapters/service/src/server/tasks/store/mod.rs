@@ -28,7 +28,7 @@ use crate::{
     util::{lock::lock, random::Random, wall_clock::Clock},
 };
 
-/// The tasks of a service, whoever began them and over whichever connection.
+/// The tasks of a service, from all clients and connections.
 ///
 /// How many there are is bounded, and so is what they weigh: what they were asked, what they ask, and what they came to. Each
 /// principal has a share of that. Where there is no room, tasks that have ended give way: those first whose result was fetched.
@@ -75,7 +75,7 @@ struct State {
     /// How many questions there were.
     questions: u64,
     outcome: Option<Answer<JsonObject>>,
-    /// Somebody wants it to end.
+    /// Its client has cancelled it.
     cancelled: bool,
     /// Its client has asked for it since it has ended.
     fetched: bool,
@@ -91,7 +91,7 @@ struct Asked {
     waiter: Arc<Waiter>,
 }
 
-/// A connection over which somebody hears of a task.
+/// A connection that is notified of the changes of a task.
 struct Listener {
     session: Weak<Shared<ServerEnd>>,
     /// Up to which of its turns.
@@ -164,12 +164,12 @@ impl Tasks {
         }
     }
 
-    /// Takes a task back that nobody has heard of.
+    /// Removes a task of which no client knows.
     pub(super) fn discard(&self, task: &Task) {
         self.remove(&mut lock(&self.table), task);
     }
 
-    /// The task with this id, for whoever began it.
+    /// Returns the task with this id if `owner` started it.
     pub(super) fn find(&self, id: &str, owner: Option<&str>) -> Answer<Arc<Task>> {
         let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
@@ -180,7 +180,8 @@ impl Tasks {
         lock(&self.table).expiries.first().map(|(at, _)| *at)
     }
 
-    /// Removes what has had its time. Those that were still worked on have failed, and somebody may want to hear that.
+    /// Removes expired tasks. Returns those that were still working: they have failed, and their clients may want a
+    /// notification.
     pub(super) fn expire(&self, now: Timestamp) -> Vec<Arc<Task>> {
         let (mut failed, mut waiting) = (Vec::new(), Vec::new());
         let mut table = lock(&self.table);
@@ -253,14 +254,14 @@ impl Tasks {
         give_up(waiting);
     }
 
-    /// Somebody wants a task to end. It does when its handler does, and perhaps with a result.
+    /// Cancels a task. It ends when its handler does, and perhaps with a result.
     pub(super) fn cancel(&self, now: Timestamp, task: &Task) {
         let mut state = lock(&task.state);
         if state.status.is_terminal() || state.cancelled {
             return;
         }
         state.cancelled = true;
-        // Nobody answers any more, and the handler is told why.
+        // Its open questions are dropped, and the handler learns the cause.
         let asked = mem::take(&mut state.asked);
         state.turn(now, TaskStatus::Working);
         drop(state);
@@ -268,7 +269,7 @@ impl Tasks {
         task.stop();
     }
 
-    /// What a task is at, for people.
+    /// Sets the status message of a task.
     pub(crate) fn say(&self, now: Timestamp, task: &Task, message: &str) {
         let mut state = lock(&task.state);
         if !state.status.is_terminal() && state.message.as_deref() != Some(message) {
@@ -310,7 +311,7 @@ impl Tasks {
         Some((key, waiter))
     }
 
-    /// A question is answered, or nobody wants its answer any more. Whether it was still asked.
+    /// Removes a question that was answered or withdrawn. Returns whether it was still open.
     pub(super) fn asks_no_more(&self, now: Timestamp, task: &Task, key: &str) -> bool {
         let mut state = lock(&task.state);
         let Some(at) = state.asked.iter().position(|asked| asked.key == key) else { return false };
@@ -360,7 +361,7 @@ impl Task {
         self.ttl.map(|ttl| self.created + ttl)
     }
 
-    /// Tells the handler that nobody wants the result.
+    /// Cancels the handler.
     fn stop(&self) {
         if let Some(work) = self.work.upgrade() {
             // What it has asked is part of the task.
