@@ -11,3 +11,4 @@ mod shapes;
 mod task_shapes;
 mod tasks;
 mod tolerance;
+mod utility_shapes;
