@@ -168,16 +168,17 @@ macro_rules! common_methods {
             self
         }
 
-        /// Runs code around every answer: to refuse requests, to count them, to see how they ended and how long that took.
-        /// Functions and futures are wrapped alike; whoever blocks in it holds up other futures.
+        /// Runs code around every response: to refuse requests, to count them, to see how they ended and how long that
+        /// took. Functions and futures are wrapped alike; code that blocks in it delays other futures.
         ///
         /// It sees each request that this side answers, also those that are answered without a handler, such as lists and calls
         /// of tools that there are not. It runs the [`Rest`](crate::Rest) or refuses, and what it refuses with is an error of the
         /// protocol, also for tools. What comes first is outermost. A panic in it fails the one request.
         ///
-        /// A request that [asks](crate::CallError::InputRequired) comes by again with the answers (2026-07-28). Of a request
-        /// that becomes a task it is the work on the task that is wrapped. The handshake, pings, subscriptions (2026-07-28) and
-        /// what is asked about the tasks of a session (2025-11-25) do not come by; nor do notifications, which nobody can refuse.
+        /// A request that [asks](crate::CallError::InputRequired) passes again with the responses (2026-07-28). Of a
+        /// request that becomes a task, the work on the task is wrapped. Not wrapped are the handshake, pings,
+        /// subscriptions (2026-07-28), requests about the tasks of a session (2025-11-25), and notifications, which
+        /// cannot be refused.
         pub fn around<T>(
             mut self,
             f: impl Fn(crate::inbound::middleware::Incoming<$End>, crate::inbound::middleware::Rest<$End>) -> T
@@ -224,7 +225,7 @@ macro_rules! common_methods {
             self
         }
 
-        /// Where random bytes come from, for ids that nobody must guess. The default is the operating system.
+        /// Sets the source of random bytes, for ids that must not be guessed. The default is the operating system.
         pub fn random(mut self, fill: impl Fn(&mut [u8]) -> std::io::Result<()> + Send + Sync + 'static) -> Self {
             self.common.random = crate::util::random::Random::new(fill);
             self

@@ -12,7 +12,7 @@ use mcp_proto::wire::ErrorObject;
 use super::{answer::Answer, log};
 use crate::driver_api::deferred::Later;
 
-/// Begins code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+/// Begins code of the user. A panic fails this request alone, with an error without details.
 pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answer<T>> {
     // As below.
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| {
@@ -21,7 +21,7 @@ pub(crate) fn caught<T>(begin: impl FnOnce() -> Later<Answer<T>>) -> Later<Answe
     })
 }
 
-/// Goes on with code of the user. If it panics, that is the failure of this request alone, and nobody hears details.
+/// Polls code of the user. A panic fails this request alone, with an error without details.
 pub(crate) fn guarded<T>(mut f: Pin<&mut impl Future<Output = Answer<T>>>) -> impl Future<Output = Answer<T>> {
     // What `f` leaves behind half-done is its own: nothing of this crate is under a lock while it runs.
     poll_fn(move |cx| {

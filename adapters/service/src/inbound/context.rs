@@ -24,8 +24,8 @@ use crate::{
 /// What a peer is told of a question whose request was cancelled.
 pub(crate) const NO_LONGER_NEEDED: &str = "no longer needed";
 
-/// What a handler knows of the request it works on, and what it can do meanwhile: say how far it is, ask back, notice
-/// that nobody wants the result any more.
+/// The request that a handler works on: its metadata, and methods to report progress, send requests to the peer, and
+/// notice cancellation.
 ///
 /// It is cheap to clone and works from any thread. Whatever may have to wait comes back as [`Later`]: a function waits for it
 /// with [`wait`](Later::wait), an asynchronous one awaits it. It ends when the request is cancelled or the connection ends.
@@ -103,8 +103,9 @@ impl<E: Role> Context<E> {
         }
     }
 
-    /// Says how far the request is: `progress` out of `total`, if that is known, and a word for people (2025-03-26).
-    /// Nothing is sent if the peer has not asked for it. Of a task only the word is said, to whoever looks at it (2026-07-28).
+    /// Reports the progress of the request: `progress` out of `total`, if that is known, and a message for people
+    /// (2025-03-26). Nothing is sent if the peer has not asked for progress. Of a task only the message is kept, and
+    /// the peer gets it when it asks for the status (2026-07-28).
     ///
     /// It has to be waited for only while a peer that does not read leaves no room; dropped then, it is not said. It fails
     /// if `progress` does not grow, or the connection is closed.
@@ -134,27 +135,27 @@ impl<E: Role> Context<E> {
         self.options.as_deref()
     }
 
-    /// Whether nobody wants the result any more.
+    /// Returns whether the request was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.work.is_cancelled()
     }
 
-    /// Why nobody wants the result any more, if that is so.
+    /// Returns why the request was cancelled, if it was.
     #[must_use]
     pub fn cancel_cause(&self) -> Option<CancelCause<'static>> {
         self.work.cause()
     }
 
-    /// For `?` between two steps of long work.
+    /// Checks for cancellation, for `?` between two steps of long work.
     ///
     /// # Errors
-    /// [`CallError::Cancelled`] if nobody wants the result any more.
+    /// [`CallError::Cancelled`] if the request was cancelled.
     pub fn check(&self) -> Result<(), CallError> {
         if self.is_cancelled() { Err(CallError::Cancelled) } else { Ok(()) }
     }
 
-    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as nobody wants the result any more. Time is that of
+    /// Waits for `time`, or fails with [`CallError::Cancelled`] as soon as the request is cancelled. Time is that of
     /// the connection.
     pub fn sleep(&self, time: Duration) -> Later<Result<(), CallError>> {
         if let Err(error) = self.check() {
@@ -173,7 +174,7 @@ impl<E: Role> Context<E> {
         })
     }
 
-    /// Waits until nobody wants the result any more; why that is so.
+    /// Waits until the request is cancelled, and returns why.
     pub fn cancelled(&self) -> Later<CancelCause<'static>> {
         let work = self.work.clone();
         Later::new(async move { work.cancelled().await })
@@ -216,7 +217,7 @@ impl<E: Role> Context<E> {
         }
     }
 
-    /// Says what there was no room for at first. What nobody wants to hear any more counts as said.
+    /// Sends a message for which there was no room at first. Succeeds without sending it if the request is cancelled.
     pub(crate) fn say_later(
         &self,
         mut f: impl FnMut(&Self) -> Result<(), SendError> + Send + 'static,

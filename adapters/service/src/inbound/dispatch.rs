@@ -145,11 +145,11 @@ impl<E: Dispatch> Shared<E> {
         }))
     }
 
-    /// A job of code of the user that nobody is owed an answer by.
+    /// Makes a job of code of the user that sends no response.
     fn in_sequence(self: &Arc<Self>, kind: Kind, f: impl FnOnce() -> Later<()> + Send + 'static) -> Job {
         let running = Sequenced::new(self.clone());
         Job::of(kind, Order::InSequence, move || match caught(|| f().map(Ok)).now() {
-            // A panic is nobody else's concern.
+            // A panic does not affect other jobs.
             Ok(_) => {
                 drop(running);
                 Later::ready(())
@@ -171,7 +171,7 @@ impl<E: Role> Shared<E> {
         if let Some(work) = self.works.get(key) {
             self.stop(link, &work, own(cause));
         } else if self.tasks.no_longer_awaited(key) {
-            // Nobody works on it who would answer; and the answer, which goes nowhere, frees its place.
+            // No handler will respond. This response is not sent, but frees the slot of the request.
             link.run(|conn, _| respond(conn, key, &Refusal::Err(ErrorObject::internal("Cancelled"))));
         }
     }
@@ -182,7 +182,7 @@ impl<E: Role> Shared<E> {
         self.tasks.close();
     }
 
-    /// Tells a handler that nobody wants its result, and gives up on what it waits for.
+    /// Cancels a handler and the requests that it waits for.
     pub(crate) fn stop(&self, link: &Arc<dyn Link<E>>, work: &Work<E::Work>, cause: CancelCause<'static>) {
         let questions = work.cancel(cause);
         if !questions.is_empty() {

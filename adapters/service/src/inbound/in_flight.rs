@@ -30,7 +30,7 @@ pub(crate) enum Origin {
     Task(String),
 }
 
-/// What a handler, its context, and whoever cancels it have in common.
+/// The state of a request in flight, shared by its handler, the context and the code that cancels it.
 pub struct Work<X> {
     pub(crate) origin: Origin,
     /// The `_meta` of the request.
@@ -39,10 +39,10 @@ pub struct Work<X> {
     pub(crate) info: OnceLock<Box<RequestInfo>>,
     /// What only one of the two roles knows of it.
     pub(crate) role: X,
-    /// What `state.cancelled` says, for those who ask often.
+    /// A copy of what `state.cancelled` says that is read without the lock.
     is_cancelled: AtomicBool,
     state: Mutex<State>,
-    /// Those who wait for it to be cancelled.
+    /// The tasks that wait for it to be cancelled.
     waiting: Queue,
 }
 
@@ -102,7 +102,7 @@ impl<X: RoleWork> Work<X> {
         Arc::new(Self::new(origin, meta))
     }
 
-    /// Nobody knows of it any more: it becomes a place for other work. Those who waited have left.
+    /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
         (self.origin, self.meta) = (Origin::Task(String::new()), None);
         drop(self.info.take());
@@ -116,7 +116,7 @@ impl<X: RoleWork> Work<X> {
         Arc::new(Self::new(Origin::Task(id), meta))
     }
 
-    /// It is over: unless somebody still knows of it, other work may take its place.
+    /// Recycles the entry of an ended request, unless it is still referenced.
     pub(crate) fn over(mut self: Arc<Self>) {
         if let Some(ended) = Arc::get_mut(&mut self) {
             ended.clear();
@@ -128,7 +128,7 @@ impl<X: RoleWork> Work<X> {
         }
     }
 
-    /// Tells the handler that nobody wants the result. Hands back the requests of ours that go down with it.
+    /// Cancels the request. Returns the requests to the peer that its handler waits for: they are cancelled with it.
     pub(crate) fn cancel(&self, cause: CancelCause<'static>) -> Vec<CallId> {
         let questions = {
             let mut state = lock(&self.state);
@@ -228,7 +228,8 @@ impl<X: RoleWork> Works<X> {
         drop(ended);
     }
 
-    /// Nobody wants any of the results. What the handlers have asked has ended with the connection.
+    /// Cancels all requests in flight, because the connection has closed. That has ended the requests of their
+    /// handlers, too.
     pub(crate) fn close(&self) {
         let mut works: Vec<_> = lock(&self.0).works.iter().flatten().cloned().collect();
         works.sort_unstable_by_key(|(key, _)| *key);

@@ -8,12 +8,13 @@ mod there {
 
     use crate::{inbound::fault::Fault, util::text_arguments::excerpt};
 
-    /// A handler has panicked. What it says goes to the panic hook, and to nobody else.
+    /// Logs that a handler has panicked. The message of the panic goes to the panic hook only.
     pub(crate) fn panicked() {
         tracing::error!(target: "mcp_service", "a handler has panicked");
     }
 
-    /// An answer of a handler cannot be sent, and its peer gets an internal error. Why is for the author of the handler.
+    /// Logs that the response of a handler cannot be sent. The peer gets an internal error; the author of the handler
+    /// needs the reason.
     pub(crate) fn unsent(why: &SendError) {
         let why = excerpt(why);
         tracing::error!(target: "mcp_service", why = &*plain(&why), "an answer cannot be sent");

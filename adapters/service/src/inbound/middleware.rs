@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{driver_api::deferred::Later, util::lock::lock};
 
-/// A request of the peer on its way to whoever answers it, as [middleware](crate::ServiceBuilder::around) sees it.
+/// A request of the peer before it is handled, as [middleware](crate::ServiceBuilder::around) sees it.
 pub struct Incoming<E: Role = ServerEnd> {
     subject: Arc<Subject>,
     context: Context<E>,
@@ -219,7 +219,7 @@ async fn through<E: Role, T: Send + 'static>(
     match (answered, answer) {
         (Answered::Error(error), _) if replaced => Err(error),
         (_, Some(answer)) => answer,
-        // Somebody has kept how another request ended, and says that this one ended so.
+        // A layer kept the outcome of another request and returned it for this one.
         (_, None) => Err(ErrorObject::internal("Internal error")),
     }
 }

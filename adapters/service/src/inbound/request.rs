@@ -66,7 +66,7 @@ pub(crate) fn subject<E: 'static>(asked: &Asked<'_, E>) -> Subject {
     Subject { id, method: method.as_str().to_owned(), name }
 }
 
-/// A request of the peer on its way to whoever answers it.
+/// A request of the peer before it is handled.
 pub struct Asked<'a, E> {
     pub(crate) link: &'a Arc<dyn Link<E>>,
     pub(crate) key: ReplyKey,

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::driver_api::{connection_handle::Link, deferred::Later};
 
-/// What answers a request, whatever the type of its result.
+/// The code that responds to a request, whatever the type of its result.
 pub(crate) type Run<E> = Box<dyn FnOnce(&Context<E>) -> Later<Answer<AnyResult>> + Send>;
 
 pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
@@ -22,7 +22,7 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
 }
 
-/// The answer that a request is owed. It is given once, whatever becomes of whoever should give it.
+/// The right to respond to one request. It responds exactly once: dropping it sends an error.
 pub(crate) struct Reply<E: Role> {
     key: ReplyKey,
     /// What is known of the work on it. Absent once it is given.
@@ -77,7 +77,7 @@ impl<E: Role> Reply<E> {
         }
     }
 
-    /// Answers, as soon as there is room for it.
+    /// Sends the response, as soon as there is room for it.
     pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: Answer<T>) -> Later<()> {
         if self.try_send(&answer) {
             return Later::ready(());
@@ -85,7 +85,7 @@ impl<E: Role> Reply<E> {
         Later::new(async move {
             let Some(link) = self.context.as_ref().map(|context| context.link.clone()) else { return };
             let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
-            // It is sent, or there is nobody to send it to.
+            // The response is sent, or the request has ended.
             let _ = link.say(attempt).await;
         })
     }
@@ -99,7 +99,7 @@ impl<E: Role> Reply<E> {
         self.context.is_none()
     }
 
-    /// Why nobody answers, if that is so.
+    /// Returns the reason that a request gets if it is dropped.
     fn excuse(&self, link: &Arc<dyn Link<E>>) -> &'static str {
         let ends = link.look(|conn| conn.phase() >= Phase::Draining);
         match (ends, self.begun) {

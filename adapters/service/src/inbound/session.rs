@@ -1,4 +1,4 @@
-//! What runs on one connection: it brings each event to whoever it concerns.
+//! The session of one connection: it dispatches each event.
 
 use std::{
     fmt,

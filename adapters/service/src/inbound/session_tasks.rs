@@ -22,7 +22,7 @@ use crate::{
     util::{lock::lock, paged_list::Registry, random::Random, wall_clock::Clock},
 };
 
-/// The tasks of one connection. It belongs to this connection alone, so nobody else's tasks can be seen through it.
+/// The tasks of one connection. Each connection has its own, so no peer sees the tasks of another one.
 pub(crate) struct TaskStore<X> {
     policy: TaskPolicy,
     random: Random,
@@ -113,7 +113,7 @@ impl<X: RoleWork> TaskStore<X> {
         Ok(task)
     }
 
-    /// Takes a task back that nobody has heard of.
+    /// Removes a task of which no peer knows.
     pub(crate) fn discard(&self, id: &str) {
         lock(&self.tasks).remove(id);
     }
@@ -125,7 +125,7 @@ impl<X: RoleWork> TaskStore<X> {
         }
     }
 
-    /// Removes what has had its time.
+    /// Removes the tasks that have expired.
     pub(crate) fn expire(&self, now: Timestamp) -> Effects<X> {
         let mut effects = Effects::default();
         let mut table = lock(&self.tasks);

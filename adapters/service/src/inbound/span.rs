@@ -28,7 +28,7 @@ mod there {
             let Subject { id, method, name } = subject(asked);
             let trace = info.trace.or_else(|| asked.meta()?.trace());
             let trace = trace.as_ref();
-            // It may hold anything that somebody in front of the client has put there.
+            // Baggage can contain data of systems in front of the client.
             let has_details = tracing::enabled!(target: "mcp_service", Level::DEBUG);
             let era = match info.version.era() {
                 Era::Legacy => "legacy",
@@ -59,7 +59,7 @@ mod there {
             future.instrument(self.0.clone())
         }
 
-        /// What the request is answered with, unless nobody wants the answer any more.
+        /// Records the outcome of the request.
         pub(crate) fn end(&self, is_cancelled: bool, answered: impl FnOnce() -> Answered) {
             if self.0.is_disabled() {
                 return;
