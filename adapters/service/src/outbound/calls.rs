@@ -26,10 +26,10 @@ use crate::{
 /// Says which trace the code that runs is part of.
 pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 
-/// The requests of ours on one connection that somebody waits for.
+/// The pending requests of this side on one connection.
 ///
-/// Every session has one. It takes the events that concern it, and brings them to whoever waits, so that nothing
-/// blocks per request but the thread that asked to.
+/// Every session has one. It takes the events of these requests and passes them to the threads and tasks that wait. So
+/// a request blocks no thread, except one that waits for it.
 pub struct Calls<E> {
     link: OnceLock<Weak<dyn Link<E>>>,
     /// Tells it from those of other connections.
@@ -39,7 +39,7 @@ pub struct Calls<E> {
     /// What is listened to, here and on the connections before and after this one (clients).
     subscriptions: Subscriptions,
     table: Mutex<Table>,
-    /// Those who wait for another state of the connection.
+    /// The waiters for another state of the connection.
     turned: Queue,
 }
 
@@ -83,13 +83,13 @@ impl<E: 'static> Calls<E> {
         Self { subscriptions, tracer, ..Self::default() }
     }
 
-    /// The trace that whoever asks now is part of.
+    /// Returns the trace of the code that sends a request now.
     pub(crate) fn trace(&self) -> Option<TraceContext> {
         self.tracer.as_ref().and_then(|tracer| tracer())
     }
 
-    /// Takes the events that concern requests of ours, and hands back the others. [`Event::Ready`] and
-    /// [`Event::Closed`] are noted and handed back.
+    /// Takes the events of requests of this side, and returns the others. It notes [`Event::Ready`] and
+    /// [`Event::Closed`] and returns them, too.
     pub fn handle<'a>(&self, event: Event<'a>) -> Option<Event<'a>> {
         match event {
             Event::Response { call, outcome } => {
@@ -130,7 +130,7 @@ impl<E: 'static> Calls<E> {
     pub fn close(&self, reason: &CloseReason) {
         self.turn(State::Closed(reason.clone()));
         self.subscriptions.lost(self.number);
-        // The connection has ended its calls before. If it could not, nobody is left behind.
+        // The connection has ended its calls before. If it could not, the remaining waiters end here.
         let left = std::mem::take(&mut lock(&self.table).waiting);
         for entry in left.into_values() {
             entry.waiter.end(Err(CallError::Closed(reason.clone())));
@@ -206,7 +206,7 @@ impl<E: 'static> Calls<E> {
         &self.subscriptions
     }
 
-    /// The server has said what it tells on a subscription: whoever waits for that hears of it now, and not at its end.
+    /// Completes the call that asked for a subscription when the server acknowledges it, instead of when it ends.
     pub(crate) fn acknowledged(&self, call: CallId, params: &RawJson<'_>) {
         if self.subscriptions.acknowledged(self.number, call, params) {
             let waiter = lock(&self.table).waiting.remove(&call).map(|entry| entry.waiter);

@@ -4,8 +4,8 @@ use mcp_proto::rpc::CallId;
 
 /// What a [`Pending`](crate::Pending) can do about its request, whatever the role.
 pub(crate) trait Desk: Send + Sync {
-    /// Gives up on a request that has not ended.
+    /// Cancels a request that has not ended.
     fn hang_up(&self, call: CallId, reason: Option<&str>);
-    /// Nobody waits for this request any more.
+    /// Drops the entry of a request that has no waiter any more.
     fn forget(&self, call: CallId);
 }

@@ -78,7 +78,7 @@ impl CallError {
         error.data.as_ref()?.decode::<UrlElicitationRequired>().ok().map(|required| required.elicitations)
     }
 
-    /// What an outcome is to whoever waits for it.
+    /// Returns the result of a call with this outcome.
     pub(crate) fn of(outcome: Outcome<'_>) -> Result<RawJson<'static>, Self> {
         Err(match outcome {
             Outcome::Result(result) => return Ok(result.into_owned()),

@@ -1,4 +1,4 @@
-//! The other end of a connection, as somebody to ask.
+//! The other end of a connection, to which requests are sent.
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -12,20 +12,20 @@ use mcp_proto::{connection::Progress, wire::RawJson};
 use super::error::CallError;
 use crate::util::lock::lock;
 
-/// How much progress is kept for somebody who does not look. The oldest is dropped: it is out of date.
+/// How much progress is kept for a waiter that does not take it. The oldest is dropped: it is out of date.
 const PROGRESS_KEPT: usize = 64;
 
-/// What comes next for whoever waits.
+/// The next step of a request.
 pub(crate) enum Step {
     /// The request makes progress.
     Progress(Progress<'static>),
-    /// The task that the request has become, as it stands now.
+    /// The current status of the task that the request has become.
     Task(RawJson<'static>),
     /// It has ended.
     End(Result<RawJson<'static>, CallError>),
 }
 
-/// The meeting point of a reader thread that brings answers and the thread or task that wants one.
+/// Passes the response from the thread that reads it to the thread or task that waits for it.
 #[derive(Default)]
 pub(crate) struct Waiter {
     state: Mutex<State>,
@@ -34,9 +34,9 @@ pub(crate) struct Waiter {
 #[derive(Default)]
 struct State {
     progress: VecDeque<Progress<'static>>,
-    /// How much of it came before the end. What comes behind is that of a task, and for whoever follows it.
+    /// How much of it came before the end. The rest is the progress of a task, and is kept for its follower.
     before_end: usize,
-    /// How the task stands that the request has become, if nobody has looked at that yet. What it was before is out of date.
+    /// The status of the task that the request has become, until it is taken. Only the latest is kept.
     task: Option<RawJson<'static>>,
     end: Option<Result<RawJson<'static>, CallError>>,
     waker: Option<Waker>,
@@ -77,7 +77,7 @@ impl Waiter {
         });
     }
 
-    /// Takes over the progress that nobody has looked at.
+    /// Takes the progress that was not taken yet.
     pub(crate) fn take_progress(&self) -> VecDeque<Progress<'static>> {
         mem::take(&mut lock(&self.state).progress)
     }

@@ -16,11 +16,11 @@ use mcp_proto::{
 use super::{cancel::Desk, error::CallError};
 use crate::util::lock::lock;
 
-/// What a client wants to hear of, whichever connection it has to its server.
+/// The subscriptions of a client, kept from one connection to the next.
 ///
-/// Each session has one, and fills it by what it [listens](Peer::listen) to. Handed to the session on the next connection
-/// ([`Host::session_with`](crate::Host::session_with)), it is asked for there as soon as that is ready. So whoever has
-/// lost a server and found it again still hears of the same changes; of those in between nobody has told, so look anew.
+/// Each session has one, and adds what the client [listens](Peer::listen) to. If it is passed to the session of the
+/// next connection ([`Host::session_with`](crate::Host::session_with)), the subscriptions are made again as soon as
+/// that is ready. Changes in between are not reported, so fetch what may have changed.
 ///
 /// Clones are one and the same.
 #[derive(Clone, Default)]
