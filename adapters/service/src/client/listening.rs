@@ -132,7 +132,7 @@ impl Subscriptions {
             let desk: Arc<dyn Desk> = calls.clone();
             let place = Place { connection: calls.number(), call, desk: Arc::downgrade(&desk) };
             if self.with(id, |wanted| wanted.state = State::Asked(place)).is_none() {
-                // Nobody wants it any more.
+                // The subscription was dropped in between.
                 let _ = conn.cancel(call, None);
                 return Ok(None);
             }

@@ -12,7 +12,7 @@ use crate::{
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
-/// How far a list is followed. A server decides how long its lists are, so somebody has to say when it is enough.
+/// Limits for following a list. A server decides how long its lists are, so the client has to bound them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageLimits {

@@ -96,8 +96,8 @@ impl Peer<ClientEnd> {
         self.request_as_task(&CallToolParams { task, ..call(&tool.name, arguments)? })
     }
 
-    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25). Without a session
-    /// nobody can ask for that, and this is [`run_tool`](Self::run_tool) (2026-07-28).
+    /// Calls a tool as a task that the server keeps for `ttl`, or for as long as it likes (2025-11-25). Without a
+    /// session a client cannot request a task, and this is [`run_tool`](Self::run_tool) (2026-07-28).
     ///
     /// # Errors
     /// As [`call_tool`](Self::call_tool), and if the tool does not [support](Tool::task_support) it.

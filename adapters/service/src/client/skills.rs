@@ -27,9 +27,9 @@ impl Peer<ClientEnd> {
     /// Reads the `SKILL.md` of a skill, when a model is to act on it, and not before. What comes is only handed out if it has
     /// the size, the digest and the frontmatter that the skill says.
     ///
-    /// It is text for a model from somebody else: show the user where it comes from, and run nothing that it says without
-    /// asking. If it is refused because it has changed meanwhile, [`get_skill`](Self::get_skill) with
-    /// [`fresh`](Peer::fresh) has what is there now, which the user has not agreed to yet.
+    /// It is text from a third party for a model: show the user where it comes from, and run nothing that it says
+    /// without asking. If it is refused because it has changed in between, [`get_skill`](Self::get_skill) with
+    /// [`fresh`](Peer::fresh) returns the current version, to which the user has not agreed yet.
     ///
     /// # Errors
     /// If it is not allowed now, or the skill contradicts itself; nothing has been sent then.

@@ -139,7 +139,7 @@ impl<T, E> fmt::Debug for TaskHandle<T, E> {
     }
 }
 
-/// Forgets a followed call when nobody follows it any more.
+/// Removes a followed call when it is dropped.
 struct Followed<E: 'static> {
     calls: Arc<Calls<E>>,
     call: Option<CallId>,

@@ -183,7 +183,7 @@ impl<E: Dispatch> Shared<E> {
     ) -> Begun<E> {
         let key = reply.key();
         let effects = link.run(|_, now| self.tasks.expire(now));
-        // Whoever waits for a task that has expired and does not read is owed no more than a try.
+        // A client that waits for an expired task and does not read gets no more than one attempt.
         self.give_up(link, self.carry_out_now(link, effects));
         let begun = link.run(|conn, now| {
             let mut work = None;
@@ -215,7 +215,7 @@ impl<E: Dispatch> Shared<E> {
         }
     }
 
-    /// Tries to say to whoever waits for these answers that they will not come.
+    /// Tries to respond to the requests that wait for these results with an error.
     fn give_up(self: &Arc<Self>, link: &Arc<dyn Link<E>>, answers: Answers) {
         answers.into_iter().for_each(|(key, _)| drop(Reply::new(self, link, key)));
     }
@@ -229,7 +229,7 @@ enum Begun<E: Dispatch> {
     Busy(Reply<E>),
 }
 
-/// The work on a task. The task comes to an end, whatever becomes of whoever works on it.
+/// The execution of a task. Dropping it early ends the task, with an error.
 struct Duty<E: Dispatch> {
     shared: Arc<Shared<E>>,
     link: Arc<dyn Link<E>>,
