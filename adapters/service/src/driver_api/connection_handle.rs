@@ -11,21 +11,21 @@ use super::{holder::Holder, job::Job, waiters::Lobby};
 
 /// A driver, as its handlers and handles see it: one connection that can be reached from any thread.
 pub trait Link<E>: Send + Sync + 'static {
-    /// Does something with the connection, and sees to what comes of it.
+    /// Runs `f` on the connection, then wakes the driver and the waiters that the change concerns.
     ///
     /// `f` is called exactly once, under the lock of the connection, with the time. It must be quick and must not
     /// block or call back into the link. Never waits for the peer.
     fn with(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp));
 
-    /// As [`with`](Self::with), for what time is of no matter to: so nobody has to look at a clock.
+    /// As [`with`](Self::with), for changes that do not depend on the time, so that no clock is read.
     fn touch(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         self.with(&mut |conn, _| f(conn));
     }
 
-    /// As [`with`](Self::with), for what changes nothing: so there is nothing to see to.
+    /// Runs `f` on the connection without changing it.
     fn view(&self, f: &mut dyn FnMut(&Connection<E>));
 
-    /// Where those wait who wait for this connection.
+    /// Returns the wait queues of this connection.
     fn lobby(&self) -> &Lobby;
 
     /// Returns which client is at the other end, as far as the driver can tell clients apart.
@@ -74,8 +74,8 @@ pub trait Application<E>: Send + Sync + 'static {
 
     /// Takes an event. A driver calls this with every event, in order, outside the lock of the connection.
     ///
-    /// It is quick and runs no user code but the predicate that says who [sees](crate::ServiceBuilder::visible) what: what
-    /// takes time comes back as a job. So responses, progress and
-    /// cancellations reach whoever waits for them however busy all handlers are.
+    /// It is quick, and runs no user code but the [predicate of visibility](crate::ServiceBuilder::visible): what takes
+    /// time comes back as a job. So responses, progress and cancellations reach their waiters however busy all handlers
+    /// are.
     fn handle(&self, link: &Arc<dyn Link<E>>, event: Event<'_>) -> Option<Job>;
 }

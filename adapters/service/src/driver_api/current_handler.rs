@@ -11,12 +11,12 @@ use std::{
 thread_local! {
     /// The connections whose handlers run on this thread, one within the other.
     static DUTIES: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Who is told when one of them waits.
+    /// Called when one of them is about to wait.
     static WAITS: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
 }
 
-/// Has `f` called whenever a handler on this thread is about to wait, as far as this crate knows: for what this thread would do
-/// next, somebody else can come.
+/// Has `f` called whenever a handler on this thread is about to wait, as far as this crate knows. Another thread can
+/// then do what this thread would do next.
 pub fn on_block(f: impl Fn() + 'static) {
     WAITS.set(Some(Box::new(f)));
 }

@@ -87,7 +87,7 @@ impl<F> Default for Room<F> {
 impl<F: Future + Send + 'static> Room<F> {
     /// As [`Later::begin`].
     pub(crate) fn begin(&self, future: F) -> Later<F::Output> {
-        // Code of the user runs in it, but nobody waits for it: whoever finds it taken makes another one.
+        // User code runs under this lock, so other threads do not wait for it: they allocate instead.
         let mut room = match self.0.try_lock() {
             Ok(room) => Some(room),
             Err(TryLockError::Poisoned(room)) => Some(room.into_inner()),

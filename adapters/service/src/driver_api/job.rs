@@ -95,7 +95,7 @@ pub(crate) enum Kind {
 }
 
 impl Job {
-    /// A job that runs `run`, which should not panic: whoever makes jobs of user code catches its panics.
+    /// Creates a job that runs `run`, which should not panic: code that makes jobs of user code catches its panics.
     pub fn new(order: Order, run: impl FnOnce() + Send + 'static) -> Self {
         Self::of(Kind::Sync, order, move || {
             run();
@@ -145,8 +145,8 @@ impl Job {
         self
     }
 
-    /// Whether it goes on when its connection has ended: what it works on may be a task by then, for which the client comes
-    /// back over another one (2026-07-28). All others have nobody to work for any more.
+    /// Returns whether it continues when its connection has ended: its request may be a task by then, whose result the
+    /// client gets over another connection (2026-07-28).
     #[must_use]
     pub const fn outlives_connection(&self) -> bool {
         self.outlives

@@ -176,7 +176,7 @@ impl JobQueue {
         self.running.iter().sum()
     }
 
-    /// How many of them [outlive](Job::outlives_connection) their connection: nobody waits for these in the end.
+    /// Returns how many of them [outlive](Job::outlives_connection) their connection: its end does not wait for these.
     #[must_use]
     pub fn outliving(&self) -> usize {
         self.outliving.iter().sum()

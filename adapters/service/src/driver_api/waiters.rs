@@ -47,7 +47,7 @@ const NEVER: u64 = u64::MAX;
 
 /// For whom there is room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[must_use = "somebody waits for it to be announced"]
+#[must_use = "waiters have to be notified of it"]
 pub struct Vacancies {
     messages: bool,
     requests: bool,
@@ -61,7 +61,7 @@ impl Lobby {
         Self { messages, requests, alarms, first: AtomicU64::new(NEVER) }
     }
 
-    /// What there is room for that somebody waits for.
+    /// Returns which waiters there is room for.
     pub fn vacancies<E>(&self, connection: &Connection<E>) -> Vacancies {
         Vacancies {
             messages: !self.messages.is_empty() && connection.has_room(),
@@ -69,7 +69,7 @@ impl Lobby {
         }
     }
 
-    /// Lets the first in the queue try. When that one has left, the next may. Wakes somebody.
+    /// Wakes the first waiter of each queue with room. When it has had its turn, the next one may try.
     pub fn announce(&self, vacancies: Vacancies) {
         if vacancies.messages {
             self.messages.wake_first();
@@ -79,13 +79,13 @@ impl Lobby {
         }
     }
 
-    /// When somebody wants to be woken.
+    /// Returns the time of the next alarm.
     #[must_use]
     pub fn next_alarm(&self) -> Option<Timestamp> {
         Some(self.first.load(Ordering::Acquire)).filter(|at| *at < NEVER).map(Timestamp::from_nanos)
     }
 
-    /// Does something to the alarms.
+    /// Changes the alarms.
     fn change<T>(&self, f: impl FnOnce(&mut Alarms) -> T) -> T {
         let mut alarms = lock(&self.alarms);
         let result = f(&mut alarms);
@@ -94,7 +94,7 @@ impl Lobby {
         result
     }
 
-    /// Wakes whoever wanted to be woken until `now`.
+    /// Wakes all waiters whose alarms are due at `now`.
     pub fn ring(&self, now: Timestamp) {
         if self.next_alarm().is_none_or(|at| at > now) {
             return;
@@ -106,7 +106,7 @@ impl Lobby {
         due.into_values().for_each(Waker::wake);
     }
 
-    /// Has somebody woken at a moment, and hands back a place. The driver has to look when it has to wake up after that.
+    /// Sets an alarm and returns its key. The driver has to compute its next deadline again after that.
     pub(crate) fn arm(&self, at: Timestamp, waker: Waker) -> (Timestamp, u64) {
         self.change(|alarms| {
             alarms.next += 1;
@@ -116,7 +116,7 @@ impl Lobby {
         })
     }
 
-    /// Nobody is to be woken for this place any more.
+    /// Removes the alarm with this key.
     pub(crate) fn disarm(&self, place: (Timestamp, u64)) {
         let gone = self.change(|alarms| alarms.wakers.remove(&place));
         drop(gone);
