@@ -1,4 +1,4 @@
-//! The client for tests, as somebody uses it who writes a server.
+//! Tests the test client, as the author of a server uses it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -87,7 +87,7 @@ fn time_passes_when_everything_waits_for_it() {
     let mut seen = Vec::new();
     let (send, progress) = std::sync::mpsc::channel();
     let call = client.server().call_tool("dig", ()).expect("it can be sent");
-    let call = call.on_progress(move |progress| send.send(progress.progress).expect("somebody listens"));
+    let call = call.on_progress(move |progress| send.send(progress.progress).expect("the receiver lives"));
     let result = client.wait(call).expect("a result");
     assert_eq!((result.content[0].as_text(), client.elapsed()), (Some("a hole"), Duration::from_secs(3)));
     seen.extend(progress.try_iter());
@@ -182,7 +182,7 @@ fn what_cannot_happen_fails_with_what_was_said() {
     assert!(stuck.contains(r#"    0.000 s  client  {"jsonrpc":"2.0","#), "{stuck}");
     let other = message(&|| client.transcript().assert(["client: ping"]));
     assert!(other.contains("client: ping") && other.contains("tools/call"), "{other}");
-    assert!(message(&|| client.transcript().assert_contains("nothing of the sort")).contains("nobody has said"));
+    assert!(message(&|| client.transcript().assert_contains("nothing of the sort")).contains("no message contains"));
     let call = client.server().call_tool("sleep", ()).expect("it can be sent");
     assert!(message(&|| client.assert_idle()).starts_with("1 handlers run"));
     drop(call);

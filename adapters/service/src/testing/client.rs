@@ -69,8 +69,7 @@ impl Setup {
         self
     }
 
-    /// Who the server takes the client for, as a binding that knows such things tells it. Default: nobody in particular, as
-    /// over a pipe.
+    /// Sets the principal of the client, as a binding that authenticates clients does. Default: none, as over a pipe.
     pub fn principal(mut self, principal: Principal) -> Self {
         self.principal = Some(principal);
         self

@@ -250,7 +250,7 @@ impl<E: Send + 'static> End<E> {
         jobs.running() + jobs.waiting()
     }
 
-    /// The connection is gone, and with it whoever waits for it.
+    /// Breaks the connection, and ends everything that waits for it.
     pub(super) fn cut(&self) {
         self.with(Connection::handle_broken);
         while let Some(event) = self.with(Connection::poll_event) {

@@ -106,13 +106,13 @@ impl Transcript {
         assert!(self.outline() == expected, "expected {expected:#?}\nbut this was said:\n{self}");
     }
 
-    /// Some message has this in its text.
+    /// Asserts that a message contains this text.
     ///
     /// # Panics
     /// If none has. The text shows all of them.
     #[track_caller]
     pub fn assert_contains(&self, text: &str) {
-        assert!(self.0.iter().any(|line| line.text.contains(text)), "nobody has said {text}:\n{self}");
+        assert!(self.0.iter().any(|line| line.text.contains(text)), "no message contains {text}:\n{self}");
     }
 }
 

@@ -12,11 +12,11 @@ use crate::{
     util::lock::lock,
 };
 
-/// How long a handler may be busy, in real time. It is not virtual: nobody knows what it does.
+/// How long a handler may be busy, in real time: what it does takes no virtual time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The threads of handlers. One that waits through its [`Context`](crate::Context) is woken by somebody, who counts it as busy
-/// before it is: at no moment does it seem to be idle while there is something for it to do.
+/// The threads of handlers. One that waits through its [`Context`](crate::Context) is counted as busy before it is
+/// woken, so it never seems to be idle while there is something for it to do.
 #[derive(Debug, Default)]
 pub(crate) struct Workers {
     busy: Mutex<usize>,
