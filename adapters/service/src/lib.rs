@@ -22,7 +22,7 @@
 //!     .tool(
 //!         Tool::new("dig", |dig: Dig, context: Context| {
 //!             for metre in 1..=dig.depth {
-//!                 context.check()?; // nobody wants the result any more
+//!                 context.check()?; // fails once the request is cancelled
 //!                 context.progress(metre.into(), Some(dig.depth.into()), None).wait()?;
 //!             }
 //!             Ok::<_, Failure>(format!("{} m deep", dig.depth))
@@ -39,8 +39,8 @@
 //! - Arguments that do not fit the schema never reach the function. How that is said depends on the revision.
 //! - Errors are a [`Failure`]: from a tool the model reads them, an [`ErrorObject`](mcp_proto::wire::ErrorObject) stays
 //!   an error of the protocol. A panic fails the one request.
-//! - The [`Context`] says how far the work is, logs, asks the client's model and user, and knows whether anybody still
-//!   waits. It is the only way to ask back, so that a handler works in every revision.
+//! - The [`Context`] reports progress, logs, asks the client's model and user, and knows whether the request was
+//!   cancelled. It is the only way to ask back, so that a handler works in every revision.
 //! - A handler can be [asynchronous](#asynchronous-handlers) instead, whatever it handles.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
 //! - What is offered can [change](Service::change) at any time, also from within a handler.
@@ -81,7 +81,7 @@
 //!     .tool(Tool::new("open", || "open"))
 //!     .around(async |call: Incoming, rest: Rest| {
 //!         if call.name() == Some("open") && call.context().info().principal.is_none() {
-//!             return Err("Nobody knows who you are".into());
+//!             return Err("Authentication required".into());
 //!         }
 //!         let ended = rest.run().await;
 //!         eprintln!("{} took {:?}: {:?}", call.method(), ended.took(), ended.answered());
@@ -99,12 +99,12 @@
 //! A call that takes long can become a task: the client has something in hand at once, and comes back for the result. A tool
 //! says whether it [can be one or has to](Tool::task_support), and its function stays the same.
 //!
-//! - In a session (2025-11-25) it is the client who decides, and tasks end with the connection.
-//! - Without one (2026-07-28) it is the service, whose tasks are its own: clients that have them come back over whichever
-//!   connection, and can hear of changes. What such a task asks through its [`Context`] stands in it until it is answered,
-//!   the word about its [progress](Context::progress) is what it says to whoever looks at it, and a tool can
-//!   [begin inline](Tool::begins_inline) and become a task when it knows that there is much to do.
-//! - A handler is told that nobody wants its task any more as it is told of a request, and ends it as it likes.
+//! - In a session (2025-11-25) the client decides, and tasks end with the connection.
+//! - Without a session (2026-07-28) the service decides, and its tasks are its own: clients that have them come back
+//!   over any connection, and can be notified of changes. A question that such a task asks through its [`Context`] is
+//!   part of the task until it is answered, the message of its [progress](Context::progress) is its status message, and
+//!   a tool can [begin inline](Tool::begins_inline) and become a task when it knows that there is much to do.
+//! - A handler notices the cancellation of its task like that of a request, and ends it as it likes.
 //! - How many tasks there are, what they weigh, and how long they are kept is bounded by a [`TaskPolicy`].
 //!
 //! # Skills
@@ -120,9 +120,9 @@
 //! [`Peer`], which has a method for everything that can be asked; each comes back as a [`Pending`], to be waited for or
 //! awaited, and dropping that cancels the request. Its lists come page by page, as [`Pages`].
 //!
-//! Hosts speak every revision, and ask each server which one it is of. Some of what a `Peer` offers is only there without a
-//! session (2026-07-28): results that say how long they are good are used again, unless they are wanted
-//! [`fresh`](Peer::fresh), and changes are told to whoever [`listen`](Peer::listen)s, from one connection to the next.
+//! Hosts speak every revision, and detect the one of each server. Some features of a `Peer` exist only without a
+//! session (2026-07-28): results with a time to live are used again, unless they are requested [`fresh`](Peer::fresh),
+//! and changes are reported to clients that [`listen`](Peer::listen), from one connection to the next.
 //!
 //! A call that the server makes a task (2026-07-28) stays one call: it is followed until it is done, and what the task asks goes
 //! to the same handlers as everything else. Who would rather have the task in hand uses [`run_tool`](Peer::run_tool), and

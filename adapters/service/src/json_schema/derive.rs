@@ -16,8 +16,8 @@ pub(crate) fn of_written<T: JsonSchema>() -> Value {
 fn make<T: JsonSchema>(settings: SchemaSettings) -> Value {
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     tidy(&mut schema);
-    // The name of a Rust type is nobody's business. Arguments and structured results are objects, so it is always true to say
-    // so, and it has to be said at the root.
+    // The name of a Rust type is an implementation detail. Arguments and structured results are objects, and the root
+    // of their schemas has to say so.
     schema.remove("title");
     if let Some(root) = schema.as_object_mut() {
         root.entry("type").or_insert_with(|| "object".into());

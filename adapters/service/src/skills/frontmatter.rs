@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str) -> Result<SkillFrontmatter, String> {
     serde_json::from_value(members).map_err(|error| error.to_string())
 }
 
-/// Whether two of them say the same. How a number is written is up to whoever made JSON of it.
+/// Returns whether two of them are equal. Encoders of JSON may write the same number differently.
 pub(super) fn same(one: &SkillFrontmatter, other: &SkillFrontmatter) -> bool {
     match (serde_json::to_value(one), serde_json::to_value(other)) {
         (Ok(one), Ok(other)) => same_value(&one, &other),

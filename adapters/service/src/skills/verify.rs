@@ -344,7 +344,7 @@ mod tests {
         let two = vec![text(TEXT).into(), text(TEXT).into()];
         let refused = verified(&skill(), URI.into(), None, ReadResourceResult::new(two));
         assert_eq!(refused, Err(SkillFault::Contents(URI.into())));
-        // Also where nobody knows the digests.
+        // Also where the digests are unknown.
         for skill in [
             Skill { frontmatter: SkillFrontmatter::new("b", "e"), ..skill() },
             Skill { frontmatter: SkillFrontmatter::new("b", "e"), resources: SkillResources::Dynamic, ..skill() },

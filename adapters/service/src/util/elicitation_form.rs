@@ -144,7 +144,7 @@ fn has_format(text: &str, format: &StringFormat) -> bool {
         StringFormat::Uri => is_uri(text),
         StringFormat::Date => is_date(text),
         StringFormat::DateTime => is_date_time(text),
-        // Nobody knows what it should look like.
+        // Unknown formats are not checked.
         StringFormat::Other(_) => true,
     }
 }

@@ -6,15 +6,16 @@ use mcp_proto::wire::ErrorObject;
 
 /// Things with names, oldest first.
 ///
-/// Each has a place that is never used again. A cursor is the place behind which a page begins, so a list that changes
-/// while somebody walks through it shows everything that was there all the time exactly once.
+/// Each has a place that is never used again. A cursor is the place behind which a page begins. So if a list changes
+/// while a client pages through it, the client gets everything that was there all the time exactly once.
 pub(crate) struct Registry<T> {
     /// Tells the cursors of this list from those of others.
     kind: char,
     /// Each behind its place, in order.
     items: Vec<(u64, Arc<T>)>,
-    /// The places by name. Ordered, since the names are ours: whoever asks for one cannot make it slow, and needs no hash of it.
-    /// They know nothing of what is in the list, so that lists of all things share this code.
+    /// The places by name. Ordered: the names are those of the application, so a peer cannot choose them to make
+    /// lookups slow, and no hash is needed. It does not depend on the type of the items, so that lists of all types
+    /// share this code.
     names: BTreeMap<String, u64>,
     next: u64,
 }

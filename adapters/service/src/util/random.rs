@@ -1,10 +1,10 @@
-//! Names that nobody can guess.
+//! Names that cannot be guessed.
 
 use std::{fmt, io, sync::Arc};
 
 use mcp_proto::wire::ErrorObject;
 
-/// Where random bytes come from.
+/// A source of random bytes.
 #[derive(Clone)]
 pub struct Random(Arc<Fill>);
 

@@ -1,6 +1,6 @@
 //! URIs (RFC 3986).
 
-/// The longest URI that is looked at: nobody needs longer ones, and they cost time.
+/// The longest URI that is parsed. Longer ones have no use, and cost time.
 pub(crate) const MAX_URI: usize = 8 * 1024;
 
 /// Whether `text` is a URI: a scheme and what may follow it. What the scheme says of the rest is its own affair.

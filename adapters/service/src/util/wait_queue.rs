@@ -15,14 +15,14 @@ use super::lock::lock;
 
 /// Threads and tasks that wait for the same thing, in the order in which they came.
 ///
-/// Whoever waits takes a place first and looks whether it is there after that; whoever brings it about changes it first
-/// and wakes after that. If both do so under one lock, no wake-up is lost. A place is given back when its owner is dropped.
+/// A waiter registers before it checks its condition. A notifier changes the condition before it notifies. If both do
+/// so under the same lock, no notification is lost. Dropping a waiting future removes it from the queue.
 #[derive(Default)]
 pub struct Queue {
     places: Mutex<Places>,
-    /// How many wait, for those who wake and hardly ever find somebody.
+    /// How many wait. A notifier reads it without the lock, since there is hardly ever a waiter.
     length: AtomicUsize,
-    /// How often all were woken, for those who were polled and hardly ever for this.
+    /// How often all were woken. Most polls of a waiter have another cause.
     calls: AtomicUsize,
 }
 
@@ -35,21 +35,21 @@ struct Places {
 }
 
 impl Queue {
-    /// Nobody waits yet.
+    /// Creates a queue without waiters.
     #[must_use]
     pub const fn new() -> Self {
         let places = Places { next: 0, wakers: BTreeMap::new(), called: false };
         Self { places: Mutex::new(places), length: AtomicUsize::new(0), calls: AtomicUsize::new(0) }
     }
 
-    /// Waits until `check` finds something. All look when they are [all woken](Self::wake_all), and then only.
+    /// Waits until `check` finds something. Waiters check again only when [all are woken](Self::wake_all).
     pub async fn until<T>(&self, mut check: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
         let mut known: Option<(Waker, usize)> = None;
         poll_fn(|cx| {
             let calls = self.calls.load(Ordering::Acquire);
             match &mut known {
-                // Whoever has a place is woken for all that comes about later: mostly, a task is polled for something else.
+                // A registered waiter is woken for every later change. Most polls have another cause.
                 Some((waker, heard)) if waker.will_wake(cx.waker()) => {
                     if *heard == calls {
                         return Poll::Pending;
@@ -70,15 +70,15 @@ impl Queue {
         .await
     }
 
-    /// Waits until `attempt` succeeds. Only the first in the queue tries, and the next one when it has succeeded or given
-    /// up: however many wait, what one of them can have wakes one.
+    /// Waits until `attempt` succeeds. Only the first in the queue tries, and the next one when that has succeeded or
+    /// was dropped. So room for one wakes one, however many wait.
     pub async fn in_turn<T>(&self, mut attempt: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { queue: self, number: None };
         poll_fn(|cx| {
             if !place.take(cx.waker()) {
                 return Poll::Pending;
             }
-            // Nobody is woken by this attempt itself. What came about during it takes another look.
+            // No wake-up arrives during the first attempt, so a change during it needs a second one.
             let found = attempt().or_else(|| {
                 lock(&self.places).called = false;
                 attempt()
@@ -109,7 +109,7 @@ impl Queue {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Whether nobody waits. Whoever takes a place later than this was asked looks for himself.
+    /// Returns whether there are no waiters. One that registers after this check checks its condition itself.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length.load(Ordering::Relaxed) == 0

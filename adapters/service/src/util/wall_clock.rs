@@ -7,8 +7,8 @@ use std::{
 
 use mcp_proto::rpc::Timestamp;
 
-/// Turns the connection's clock into the time of day. It looks at the system's clock once, so times keep their order
-/// when somebody sets it.
+/// Converts the connection's clock to the time of day. It reads the system's clock once, so times keep their order when
+/// that clock is set.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(OnceLock<(Timestamp, u64)>);
 
