@@ -137,14 +137,14 @@ fn only_what_the_request_declares_is_asked_for() {
                 (answer, _) => panic!("{name} {declared}: {answer:?}"),
             }
         }
-        // Context that nobody can give is not asked for.
+        // Context that the client cannot include is not asked for.
         let asked = ask(&pair, model, json!({"name": "context"}), None).expect("questions");
         assert_eq!(asked["inputRequests"]["q1"]["params"].get("includeContext"), None);
         let gives = json!({"sampling": {"context": {}}});
         let asked = ask(&pair, gives, json!({"name": "context"}), None).expect("questions");
         assert_eq!(asked["inputRequests"]["q1"]["params"]["includeContext"], "allServers");
         let lines = pair.server.take_lines();
-        assert!(lines.iter().all(|line| line.get("method").is_none()), "nobody else was asked: {lines:?}");
+        assert!(lines.iter().all(|line| line.get("method").is_none()), "the server has sent no request: {lines:?}");
     }
 }
 
@@ -169,7 +169,7 @@ fn whatever_the_user_does_the_handler_hears_of_it() {
         let done = ask(&pair, everything(), json!({"name": "form"}), Some((&asked, answers))).expect("a result");
         assert_eq!(text(&done), expected);
     }
-    // Whoever never comes back leaves nothing behind.
+    // A client that never comes back leaves nothing behind.
     for _ in 0..100 {
         ask(&pair, everything(), json!({"name": "form"}), None).expect("questions");
     }
@@ -279,7 +279,7 @@ fn a_client_answers_in_the_words_of_the_revision() {
         Ok(json!({"role": "assistant", "content": {"type": "text", "text": "fine"}, "model": "m"}))
     );
 
-    // Whoever has a user says in which way they can be asked.
+    // A client with a user declares in which modes they can be asked.
     let declared = |host: HostBuilder| {
         let host = host.without(mcp_proto::protocol::Capability::TasksExtension).build();
         serde_json::to_value(host.config().capabilities.clone()).expect("JSON")
@@ -292,7 +292,7 @@ fn a_client_answers_in_the_words_of_the_revision() {
 // req: M-ELIC-032
 #[test]
 fn nobody_but_the_handler_opens_a_page() {
-    // Somebody would hear of it.
+    // It would accept a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     listener.set_nonblocking(true).expect("it is a socket");
     let url = format!("http://{}/", listener.local_addr().expect("it has an address"));
@@ -306,8 +306,8 @@ fn nobody_but_the_handler_opens_a_page() {
         });
         assert_eq!(answers(host, &page), Ok(json!({ "action": action.as_str() })));
     }
-    assert_eq!(*lock(&seen), [url.clone(), url], "the handler has it, and nobody else");
-    assert!(listener.accept().is_err(), "nobody has come");
+    assert_eq!(*lock(&seen), [url.clone(), url], "only the handler has it");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 // req: M-SAMP-016 M-SAMP-013 M-SAMP-014

@@ -54,7 +54,7 @@ fn a_handler_notices_that_nobody_waits() {
         assert_eq!(pair.wait(pending).expect_err("it was cancelled"), CallError::Cancelled);
         let expected = "Err(Cancelled) true Some(Peer(Some(\"changed my mind\")))";
         assert_eq!(std::mem::take(&mut *lock(&seen)), [expected]);
-        assert!(pair.server.take_lines().is_empty(), "nobody wants to hear of it");
+        assert!(pair.server.take_lines().is_empty(), "there is no response");
         pair.assert_clean();
     }
 }

@@ -99,7 +99,7 @@ fn nobody_listens_who_does_not_wait_for_it() {
     drop(pair.to_server().listen(filter()).expect("it can be sent"));
     pair.settle();
     assert!(pair.to_server().subscriptions().is_empty());
-    // It is acknowledged, and nobody takes that.
+    // It is acknowledged after its call was dropped.
     let pending = pair.to_server().listen(filter()).expect("it can be sent");
     pair.settle();
     drop(pending);
@@ -164,7 +164,7 @@ fn alone() -> Pair {
     Pair::new(&host(&Arc::default()), &service(), V)
 }
 
-/// The last request for a subscription, which reaches nobody.
+/// Returns the last request for a subscription, which does not reach the server.
 fn request(pair: &Pair) -> Value {
     pair.client.flush();
     let mut lines = pair.client.take_lines();

@@ -194,7 +194,7 @@ fn what_comes_back_is_not_believed_unseen() {
     assert_eq!(code(&call(json!({"arguments": {"x": 1}, "requestState": state}))), -32602);
     let params = json!({"name": "interview", "inputResponses": answers, "requestState": state});
     assert_eq!(code(&send(&pair, "prompts/get", params, everything())), -32602);
-    // Too late, and of somebody with another key.
+    // An expired state, and the state of a server with another key.
     let late = modern(&curious().state_lifetime(Duration::ZERO).build().expect("a good service"));
     let params = json!({"name": "interview", "arguments": {}});
     let expired = send(&late, "tools/call", params.clone(), everything()).expect("questions");
@@ -247,7 +247,7 @@ fn nobody_is_asked_for_what_he_cannot_do() {
         let error = call(name, capabilities).expect_err("an error");
         assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &missing), "{name}");
     }
-    // Whoever can do without does.
+    // A handler that can do without the client does.
     assert_eq!(text(&call("shy", json!({})).expect("a result")), "none");
     assert_eq!(ran.load(Ordering::SeqCst), 0);
     assert_eq!(text(&call("declared", json!({"sampling": {}})).expect("a result")), "ran");

@@ -148,7 +148,7 @@ impl<E: Send + 'static> End<E> {
         self.events(None);
     }
 
-    /// Lets everything leave, and nobody read it.
+    /// Takes all output, without handing it to the peer.
     pub(crate) fn flush(&self) {
         self.output();
     }
@@ -158,7 +158,7 @@ impl<E: Send + 'static> End<E> {
         self.events(event);
     }
 
-    /// A line that somebody else than the peer has sent, who is known by name.
+    /// Handles a line that another client than the peer has sent, with a principal.
     pub(crate) fn input_from(&self, principal: &str, line: &[u8]) {
         let arrival = Arrival { principal: Some(Arc::new(Principal::new(principal))), ..Arrival::default() };
         let event =
@@ -355,8 +355,8 @@ impl Pair {
         }
     }
 
-    /// Waits for a request, and lets so much time pass whenever somebody at the server sleeps: threads can be slow, and time
-    /// that passes while they do something else is time that they do not sleep through.
+    /// Waits for a request, and advances the clock by `time` whenever a handler of the server sleeps. Time that passes
+    /// while a slow thread does something else would not count for its sleep.
     pub(crate) fn sleep_through<T: Send + 'static>(
         &self,
         pending: crate::outbound::pending::Pending<T>,

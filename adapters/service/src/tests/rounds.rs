@@ -36,7 +36,7 @@ fn curious() -> Pair {
     Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28)
 }
 
-/// A call of a tool by hand, from somebody or from nobody who is known.
+/// Calls a tool by hand, as a principal or without one.
 fn call(pair: &Pair, principal: Option<&str>, params: Value) -> Value {
     request(pair, "tools/call", principal, params)
 }
@@ -74,7 +74,7 @@ fn a_request_is_answered_with_questions_only_so_often() {
     assert_eq!(answer["result"]["resultType"], "input_required");
     let end = call(&pair, None, answered("never-done", &answer["result"]));
     assert_eq!(end["error"]["code"], -32603, "{end}");
-    // Whoever begins anew, begins anew.
+    // A new request starts with the first round.
     let answer = call(&pair, None, json!({"name": "never-done"}));
     assert_eq!(answer["result"]["resultType"], "input_required");
 }
@@ -148,12 +148,12 @@ fn a_state_is_worth_nothing_to_anybody_else() {
 fn a_handler_knows_who_asks_where_that_is_known() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("who", |context: Context| {
-            context.info().principal.as_ref().map_or("nobody".into(), |principal| principal.id.clone())
+            context.info().principal.as_ref().map_or("anonymous".into(), |principal| principal.id.clone())
         }))
         .build()
         .expect("a good service");
     let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28);
-    for (principal, said) in [(None, "nobody"), (Some("ada"), "ada")] {
+    for (principal, said) in [(None, "anonymous"), (Some("ada"), "ada")] {
         let answer = call(&pair, principal, json!({"name": "who"}));
         assert_eq!(answer["result"]["content"][0]["text"], said);
     }

@@ -241,7 +241,7 @@ fn dialects_are_taken_at_their_word() {
 // req: M-SCHEMA-007 M-SCHEMA-008 M-SCHEMA-004
 #[test]
 fn nothing_is_fetched_for_a_schema() {
-    // Somebody would hear of it.
+    // It would accept a connection.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     listener.set_nonblocking(true).expect("it is a socket");
     let address = listener.local_addr().expect("it has an address");
@@ -260,7 +260,7 @@ fn nothing_is_fetched_for_a_schema() {
     }
     let dialect = object(&json!({"type": "object", "$schema": format!("http://{address}/dialect")}));
     assert!(Service::builder("test", "1").tool(Tool::with_schema("a", dialect, |_: Value| ())).build().is_err());
-    assert!(listener.accept().is_err(), "nobody has come");
+    assert!(listener.accept().is_err(), "no connection was made");
 }
 
 // req: TOOL-030 TOOL-032

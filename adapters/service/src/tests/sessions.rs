@@ -149,7 +149,7 @@ fn faults_are_reported_and_survived() {
 fn nobody_gets_the_answers_of_others() {
     let service = Service::builder("test", "1")
         .tool(Tool::new("who", |context: Context| {
-            context.info().peer.as_ref().map(|peer| peer.name.clone()).ok_or("nobody")
+            context.info().peer.as_ref().map(|peer| peer.name.clone()).ok_or("anonymous")
         }))
         .build()
         .expect("a good service");
@@ -251,5 +251,5 @@ fn waiting_for_the_handshake_ends_either_way() {
     let calls = session.calls().clone();
     let waiting = std::thread::spawn(move || calls.ready().wait());
     drop(session);
-    assert!(waiting.join().expect("no panic").is_err(), "a driver that goes away leaves nobody waiting");
+    assert!(waiting.join().expect("no panic").is_err(), "a driver that goes away ends all waits");
 }

@@ -1,5 +1,5 @@
-//! What a service offers in 2026-07-28, where a connection means nothing: whoever asks, and whatever came before, the
-//! answer is the same.
+//! Tests what a service offers in 2026-07-28, where a connection has no meaning: the response does not depend on the
+//! client, or on earlier requests.
 
 use std::sync::{
     Arc, Mutex,
@@ -335,7 +335,7 @@ fn text_is_text_and_bytes_are_base64() {
 // req: M-VERS-011
 #[test]
 fn what_the_client_does_not_speak_is_left_out() {
-    // A tool that can be a task is a plain tool for whoever has not heard of tasks.
+    // A tool that can be a task is a plain tool for clients without tasks.
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let service = Service::builder("test", "1")

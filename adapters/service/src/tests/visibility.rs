@@ -54,7 +54,7 @@ fn pair(service: &Service, version: ProtocolVersion) -> Pair {
     Pair::new(&Host::builder("client", "1").build(), service, version)
 }
 
-/// What this principal is answered, or somebody whom nobody knows.
+/// Sends a request as this principal, or without one. Returns the response.
 fn ask_as(pair: &Pair, version: ProtocolVersion, who: Option<&str>, method: &str, mut params: Value) -> Value {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let id = format!("as{}", NEXT.fetch_add(1, Ordering::SeqCst));
@@ -107,7 +107,7 @@ fn lists_have_full_pages_of_what_is_seen() {
                 }
             };
             assert_eq!(walk(None), [2, 1], "{version} {method}");
-            assert_eq!(walk(Some("somebody")), [2, 1], "{version} {method}");
+            assert_eq!(walk(Some("guest")), [2, 1], "{version} {method}");
             assert_eq!(walk(Some("admin")), [2, 2, 2], "{version} {method}");
         }
     }
@@ -139,7 +139,7 @@ fn what_is_not_seen_is_not_there() {
         for (method, params) in requests {
             let of_nothing: Value =
                 serde_json::from_str(&params.to_string().replace("secret1", "missin9")).expect("JSON");
-            for who in [None, Some("somebody")] {
+            for who in [None, Some("guest")] {
                 let answer = ask_as(&pair, version, who, method, params.clone());
                 assert!(answer.get("error").is_some(), "{version} {method} {answer}");
                 let like_nothing = ask_as(&pair, version, who, method, of_nothing.clone());
@@ -202,7 +202,7 @@ fn whoever_does_not_see_a_resource_is_not_told_of_it() {
         pair.server.input_from(who, line.to_string().as_bytes());
     };
     listen("admin", "a");
-    listen("somebody", "b");
+    listen("guest", "b");
     pair.settle();
     pair.server.take_lines();
     let told = |uri: &str| {
@@ -233,7 +233,7 @@ fn a_predicate_can_change_its_mind() {
         hears.fetch_add(1, Ordering::SeqCst);
     });
     let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
-    assert!(pair.to_server().capabilities().contains(Capability::Tools), "there are some, for somebody");
+    assert!(pair.to_server().capabilities().contains(Capability::Tools), "some client may see some");
     let tools = || pair.ask("tools/list", json!({})).expect("a list")["tools"].as_array().map(Vec::len);
     assert_eq!(tools(), Some(0));
     is_open.store(true, Ordering::SeqCst);

@@ -71,7 +71,7 @@ fn only_those_have_tasks_who_have_declared_them() {
         let refused = ask_as(&pair, &declared, "tools/call", json!({"name": "must"})).expect_err("it cannot be done");
         assert_eq!(refused["code"], -32021);
         assert_eq!(refused["data"], json!({"requiredCapabilities": {"extensions": {EXTENSION: {}}}}));
-        // What does not have to be a task is none, whatever somebody wishes.
+        // A tool that does not require a task runs as a plain call, whatever `task` says.
         for task in [json!({}), json!({"ttl": 60_000}), json!(7), json!(null)] {
             open.send(()).expect("it waits");
             let result = ask_as(&pair, &declared, "tools/call", json!({"name": "works", "task": task}));
@@ -184,7 +184,7 @@ fn a_task_says_what_it_is_at_where_it_is_looked_at() {
     let service = echo()
         .tool(task_tool("talks", move |context| {
             context.progress(1.0, Some(2.0), Some("half")).wait()?;
-            // Nobody is told how far it is.
+            // The number is not reported.
             context.progress(0.5, None, None).wait()?;
             context.log(LoggingLevel::Error, None, "said").wait()?;
             gate.pass(&context)?;
@@ -227,7 +227,7 @@ fn name_form() -> ElicitSchema {
 fn late(context: &Context) -> Result<String, Failure> {
     let who = |answer: mcp_proto::schema::ElicitResult| match answer.action {
         ElicitAction::Accept => format!("{:?}", answer.content.as_ref().and_then(|content| content.get("name"))),
-        _ => "nobody".into(),
+        _ => "declined".into(),
     };
     let first = who(context.elicit("Who are you?", name_form()).wait()?);
     let is_task = context.become_task().wait()?;
@@ -285,7 +285,7 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
                 "inputResponses": {"q2": {"action": "decline"}}
             }))
         };
-        assert_eq!(*text(&done), format!("Some(String(\"Ada\")) nobody {is_task}"));
+        assert_eq!(*text(&done), format!("Some(String(\"Ada\")) declined {is_task}"));
     }
     for (name, kind) in [("hasty", "input_required"), ("never", "complete")] {
         let result = ask(&pair, "tools/call", json!({"name": name})).expect("a result");
@@ -298,7 +298,7 @@ fn a_tool_can_become_a_task_when_it_knows_what_it_is_up_to() {
         },
     );
     let session = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
-    assert_eq!(text(&session.ask("tools/call", json!({"name": "late"})).expect("a result")), "nobody nobody false");
+    assert_eq!(text(&session.ask("tools/call", json!({"name": "late"})).expect("a result")), "declined declined false");
     pair.assert_clean();
 }
 
@@ -312,7 +312,7 @@ fn work_that_is_given_up_has_failed() {
         "io.modelcontextprotocol/clientCapabilities": everything(),
     });
     let line = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "works", "_meta": meta}});
-    // Nobody runs it, but it is a task all the same.
+    // Its job does not run, but it is a task all the same.
     let link = pair.server.link();
     let event = link.run(|conn, now| {
         let line = line.to_string();

@@ -100,7 +100,7 @@ fn a_call_stays_a_call_whatever_becomes_of_it() {
     }
     assert_eq!(call(&pair, "must").expect("a result").content[0].as_text(), Some("done"));
     pair.assert_clean();
-    // Whoever does without tasks has calls that take their time, as long as that will do.
+    // For a client without tasks a call takes its time, unless the tool requires a task.
     let pair = modern(host().without(Capability::TasksExtension), &service);
     open.send(()).expect("it waits");
     assert_eq!(call(&pair, "works").expect("a result").content[0].as_text(), Some("done"));
@@ -213,7 +213,7 @@ fn a_handle_is_the_same_in_every_era() {
             pair.quick(task.get().expect("it can be sent")).expect("a task").status
         };
         assert_eq!(look(&task), TaskStatus::Working);
-        // Whoever does not wait for the result any more can wait for it again.
+        // A client that stopped waiting for the result can wait for it again.
         drop(task.result().expect("it can be sent"));
         pair.run_for_a_while();
         assert_eq!(look(&task), TaskStatus::Working);

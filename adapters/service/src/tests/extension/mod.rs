@@ -88,7 +88,7 @@ fn cancel(pair: &Pair, id: &str) -> Result<Value, Value> {
     ask(pair, "tasks/cancel", json!({"taskId": id}))
 }
 
-/// Looks at a task until it is as somebody wants it.
+/// Polls a task until it fulfils a condition. Returns its state.
 fn until(pair: &Pair, id: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     let mut task = Value::Null;
     pair.until(|| {

@@ -103,9 +103,9 @@ fn a_task_asks_until_everything_is_answered() {
     let done = until_status(&pair, &id, "completed");
     assert_eq!(done["result"]["content"][0]["text"], "Number(Number(1)) Number(Number(3)) 1 cancel");
     assert_eq!(done.get("inputRequests"), None);
-    // Nobody asks any more, and nobody is told off for an answer.
+    // An answer without a question is accepted and ignored.
     update(&pair, &id, json!({&last[0]: aged(5)})).expect("a receipt");
-    // Whoever listened has heard the same.
+    // A subscriber gets the same statuses.
     pair.settle();
     let statuses: Vec<_> = told(&pair, &subscription).iter().map(|task| task["status"].clone()).collect();
     assert!(

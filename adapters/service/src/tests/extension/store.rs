@@ -96,12 +96,12 @@ fn tasks_end_when_they_have_had_their_time() {
     let third = begin(&pair, "works");
     pair.advance(Duration::from_millis(29_999));
     assert!(get(&pair, &first).is_ok() && get(&pair, &second).is_ok());
-    // Nobody asks, and they end all the same.
+    // Tasks expire without a request.
     let (subscription, _) = listen(&pair, &[&first, &second, &third]);
     pair.advance(Duration::from_millis(1));
     assert_eq!(service.tasks().held().0, 1);
     let told = told(&pair, &subscription);
-    let [.., last] = told.as_slice() else { panic!("somebody is told") };
+    let [.., last] = told.as_slice() else { panic!("no notification") };
     assert_eq!((&last["taskId"], &last["status"]), (&json!(second), &json!("failed")));
     assert_eq!(last["error"]["code"], -32603);
     for gone in [first, second] {
@@ -168,7 +168,7 @@ fn nobody_takes_the_tasks_of_all_others() {
         let accepted = (0..10).filter(|_| works(who).is_ok()).count();
         assert_eq!(accepted, if who.is_some() { 3 } else { 2 }, "{who:?}");
     }
-    // Another connection of somebody who is not known has a share of its own, if there is room.
+    // Another anonymous connection has a share of its own, if there is room.
     let other = modern(&service);
     assert_eq!(code(&ask(&other, "tools/call", json!({"name": "works"}))), -32603);
 
@@ -379,7 +379,7 @@ fn a_task_outlives_its_connection() {
     there.server.take_lines();
 }
 
-/// A line of somebody who is known: its answer.
+/// Sends a request as this principal. Returns its response.
 fn ask_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Value) -> Result<Value, Value> {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -503,7 +503,7 @@ fn a_task_that_is_named_often_is_told_of_once() {
     assert_eq!(told, expected);
 }
 
-/// Nobody reads what the server of this pair says, and it may say little at once.
+/// Creates a pair whose client does not read, and whose server has a small outbox.
 fn narrow(service: &Service) -> Pair {
     Pair::with(&Host::builder("client", "1").build(), service, |joining| {
         joining.client.settings.versions = mcp_proto::protocol::VersionSet::only(ProtocolVersion::V2026_07_28);
@@ -526,7 +526,7 @@ fn a_task_begins_when_there_is_room_to_say_so() {
         params["_meta"] = meta.clone();
         pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
     };
-    // Answers that nobody reads, until there is no room for more.
+    // Responses that the client does not read, until there is no room for more.
     for _ in 0..100 {
         if !link.look(|conn| conn.has_room()) {
             break;

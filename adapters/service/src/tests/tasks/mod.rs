@@ -47,7 +47,7 @@ impl Gate {
         (open, Self(Arc::new(Mutex::new(wait))))
     }
 
-    /// Waits until it is opened, or nobody wants the result any more.
+    /// Waits until it is opened, or the request is cancelled.
     pub(super) fn pass(&self, context: &Context) -> Result<(), Failure> {
         loop {
             match lock(&self.0).recv_timeout(Duration::from_millis(1)) {
