@@ -1,4 +1,4 @@
-//! What two requests must have in common to have the same result.
+//! Keys of the cache: what two requests must have in common to have the same result.
 
 use alloc::{boxed::Box, string::String, sync::Arc};
 
@@ -11,10 +11,10 @@ use crate::{
     },
 };
 
-/// What two requests must have in common to have the same result: method, params, revision, and who asks.
+/// A cache key: method, params, revision and principal. Requests with equal keys have the same result.
 ///
-/// Of `_meta` everything counts but what is about the one request: its revision, its sender, its progress token, its
-/// log level and its trace.
+/// The members of `_meta` count, except for those that describe only the one request: revision, sender, capabilities,
+/// log level, progress token and trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheKey {
     question: Arc<Question>,
@@ -55,10 +55,10 @@ const OF_REQUEST: [&str; 8] = [
 ];
 
 impl CacheKey {
-    /// The key of a request; `principal` is the one as whom it is made, where that is known.
+    /// Creates the key of a request. `principal` is the identity under which the request is made, if that is known.
     ///
-    /// `None` if its result must not be used again: the revision has no such results, the method is another one, the
-    /// request belongs to an exchange of several.
+    /// Returns `None` if the result must not be cached: the revision or the method has no caching hints, or the request
+    /// continues an exchange of several requests (`inputResponses`, `requestState`).
     #[must_use]
     pub fn new(
         method: Method,
@@ -73,19 +73,19 @@ impl CacheKey {
         Some(Self { question: Arc::new(Question { method, version, params: params.into() }), principal })
     }
 
-    /// The method.
+    /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> Method {
         self.question.method
     }
 
-    /// Whether it asks for a page of a list that is not the first one.
+    /// Returns whether the request asks for a page of a list other than the first one.
     #[must_use]
     pub fn has_cursor(&self) -> bool {
         self.question.member("cursor").is_some()
     }
 
-    /// The length of what has any.
+    /// Returns the number of bytes that the params and the principal take.
     pub(crate) fn len(&self) -> usize {
         self.question.len() + self.principal.as_ref().map_or(0, |principal| principal.len())
     }
@@ -113,7 +113,7 @@ impl Question {
         self.method
     }
 
-    /// Whether a change of this resource can show in the result; of all of them, if it is not said of which.
+    /// Returns whether a change of the resource `changed` can show in the result. `None` stands for all resources.
     pub(super) fn concerns(&self, changed: Option<&str>) -> bool {
         match (changed, self.member("uri")) {
             (Some(changed), Some(uri)) => is_at_or_below(changed, &uri) || is_at_or_below(&uri, changed),
@@ -121,7 +121,7 @@ impl Question {
         }
     }
 
-    /// Whether a change of one of these resources can show in the result.
+    /// Returns whether a change of one of these resources can show in the result.
     pub(super) fn concerns_any(&self, changed: &[String]) -> bool {
         match self.member("uri") {
             Some(uri) => changed.iter().any(|it| is_at_or_below(it, &uri) || is_at_or_below(&uri, it)),
@@ -138,7 +138,8 @@ impl Question {
     }
 }
 
-/// The text of params without what makes no difference; `None` if they belong to an exchange of several requests.
+/// Returns the text of the params without members that make no difference; `None` if they belong to an exchange of
+/// several requests.
 fn significant(params: &RawJson<'_>) -> Option<String> {
     let mut text = String::new();
     let mut scanner = Scanner::new(params.get(), MAX_DEPTH);

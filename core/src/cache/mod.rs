@@ -24,7 +24,7 @@ use crate::{
 
 pub use key::CacheKey;
 
-/// Results by the requests that they answered, as many as fit into its bounds: what was used least lately goes first.
+/// A cache of results with a limit on entries and bytes. It evicts the least recently used result first.
 ///
 /// ```
 /// use std::time::Duration;
@@ -65,12 +65,12 @@ const KEPT: [Method; 8] = [
     Method::GetSkill,
 ];
 
-/// The moment in which something was asked. What changes between that and the answer may be missing in the answer.
+/// A ticket of [`Cache::ask`]: it marks when a request was sent. A change after that may be missing in the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked(u64);
 
 impl Asked {
-    /// The ticket of a request whose principal has changed since it was sent: its result is not kept.
+    /// The ticket of a request whose principal has changed since it was sent: its result is not stored.
     pub(crate) const OF_ANOTHER: Self = Self(u64::MAX);
 }
 
@@ -86,8 +86,8 @@ impl StaticDefault for Cache {
 }
 
 impl Cache {
-    /// A cache for so many results and bytes. What it takes to keep track of a result counts, too. With none of either
-    /// it keeps nothing.
+    /// Creates a cache for at most `most_entries` results and `most_bytes` bytes, bookkeeping included. If one of them
+    /// is 0, it stores nothing.
     #[must_use]
     pub const fn new(most_entries: usize, most_bytes: usize) -> Self {
         Self {
@@ -114,17 +114,17 @@ impl Cache {
         self.entries.get(&slot).map(|entry| &*entry.result)
     }
 
-    /// To be called when a request leaves, and to be handed in with its result.
+    /// Returns the ticket of a request. Call it when the request is sent, and pass the ticket to [`put`](Self::put).
     #[must_use]
     pub fn ask(&self, key: &CacheKey) -> Asked {
         Asked(index(key.method()).map_or(0, |index| self.changes[index]))
     }
 
-    /// Keeps a result that has come in now, if it may be kept; whether it was. It takes the place of an older one in
-    /// any case.
+    /// Stores a result that was received at `now`, if it may be stored, and returns whether it was. It removes an older
+    /// result of the same request in any case.
     ///
-    /// It is not kept if it is not complete, says that it is not good for any time, or if what it tells has changed
-    /// since it was [asked](Self::ask) for.
+    /// A result is not stored if it is not complete, if its time to live is 0, if a change since [`ask`](Self::ask)
+    /// made it stale, or if it is larger than the cache.
     pub fn put(&mut self, now: Timestamp, asked: Asked, key: &CacheKey, result: &RawJson<'_>) -> bool {
         for slot in key.slots() {
             self.remove(&slot);
@@ -153,22 +153,23 @@ impl Cache {
         true
     }
 
-    /// The server has told of a change: what it concerns is not good any more, however much time it has left. `uri` is
-    /// that of the resource that has changed; what is above or below it is concerned as well.
+    /// Drops the results that a change notification of the server makes stale, before their time to live has passed.
+    /// `uri` is that of the changed resource, or `None` for all of them; results for resources above or below it are
+    /// dropped too.
     pub fn changed(&mut self, change: Method, uri: Option<&str>) {
         for method in change.makes_stale() {
             self.forget_if(*method, |question| question.concerns(uri));
         }
     }
 
-    /// As [`changed`](Self::changed), for each of these resources, in one pass over the results.
+    /// Drops the results that changes of these resources make stale, in one pass. See [`changed`](Self::changed).
     pub(crate) fn changed_any(&mut self, uris: &[String]) {
         for method in Method::ResourceUpdated.makes_stale() {
             self.forget_if(*method, |question| question.concerns_any(uris));
         }
     }
 
-    /// Drops every result of a method, all pages of a list.
+    /// Drops every result of a method: all pages of a list. Results of its requests in flight will not be stored.
     pub fn forget(&mut self, method: Method) {
         self.forget_if(method, |_| true);
     }
@@ -183,26 +184,26 @@ impl Cache {
         }
     }
 
-    /// Drops everything, also what is under way.
+    /// Drops every result. Results of requests in flight will not be stored.
     pub fn clear(&mut self) {
         for method in KEPT {
             self.forget(method);
         }
     }
 
-    /// How many results there are. Some of them may not be good any more.
+    /// Returns the number of results, including those whose time to live has passed and that were not looked up since.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether the cache holds no results.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// What they take.
+    /// Returns how many bytes the results take, including their keys and the bookkeeping.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.bytes
@@ -230,7 +231,7 @@ fn index(method: Method) -> Option<usize> {
     KEPT.iter().position(|kept| *kept == method)
 }
 
-/// What a result takes, with its key and its places in two trees.
+/// Returns how many bytes a result takes, with its key and its entries in two trees.
 fn weight(slot: &Slot, entry: &Entry) -> usize {
     const PLACES: usize = size_of::<Question>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
     PLACES + slot.0.len() + entry.result.len()

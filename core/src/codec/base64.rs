@@ -1,10 +1,10 @@
-//! Bytes as text: base64 with the standard alphabet and padding (RFC 4648, section 4).
+//! Base64 with the standard alphabet and padding (RFC 4648, section 4).
 
 use alloc::{string::String, vec::Vec};
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The text of `bytes`, as `data` and `blob` need it.
+/// Encodes `bytes` as base64, as members `data` and `blob` need it.
 #[must_use]
 pub fn encode_base64(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -18,7 +18,7 @@ pub fn encode_base64(bytes: &[u8]) -> String {
     text
 }
 
-/// The bytes behind a text; `None` if it is not [base64](is_base64).
+/// Decodes base64; returns `None` if `text` is [not base64](is_base64).
 #[must_use]
 pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     let digits = digits(text)?;
@@ -34,13 +34,13 @@ pub fn decode_base64(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether `text` is base64 in the standard alphabet, with padding.
+/// Returns whether `text` is base64 in the standard alphabet, with padding.
 #[must_use]
 pub fn is_base64(text: &str) -> bool {
     digits(text).is_some_and(|digits| digits.iter().all(|digit| value(*digit).is_some()))
 }
 
-/// The text without its padding, if that is as long as it has to be.
+/// Returns the text without its padding, if its length is a multiple of 4.
 fn digits(text: &str) -> Option<&[u8]> {
     let digits = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(text);
     text.len().is_multiple_of(4).then_some(digits.as_bytes())

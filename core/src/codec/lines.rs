@@ -6,7 +6,7 @@ use memchr::memchr;
 
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// One line of input, or what the transport delivered as one message.
+/// One line of input, or one whole message of a transport that has message boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
     bytes: &'a [u8],
@@ -16,40 +16,41 @@ pub struct Frame<'a> {
 /// How a frame ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameEnd {
-    /// It is whole.
+    /// The frame is whole.
     Complete,
-    /// It is longer than the decoder's limit. Its beginning is here, the rest is dropped up to the next line feed.
+    /// The frame is longer than the decoder's limit. Its first `limit` bytes are here; the rest is dropped up to the
+    /// next line feed.
     Oversized,
     /// The stream ended before the line feed.
     Unterminated,
 }
 
 impl<'a> Frame<'a> {
-    /// A whole message that did not come through a [`LineDecoder`], such as an HTTP body.
+    /// Creates a frame from a whole message that did not come through a [`LineDecoder`], such as an HTTP body.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, end: FrameEnd::Complete }
     }
 
-    /// The bytes, without the line break.
+    /// Returns the bytes, without the line break.
     #[must_use]
     pub const fn bytes(self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How the frame ended.
+    /// Returns how the frame ended.
     #[must_use]
     pub const fn end(self) -> FrameEnd {
         self.end
     }
 }
 
-/// Cuts a byte stream into lines (specification, transports, stdio).
+/// A decoder that splits a byte stream into lines (specification, transports, stdio).
 ///
-/// It owns the bytes that are not a whole line yet, so a reader may hand over whatever one read gave it and forget it,
-/// or read into [its room](Self::room). Lines end at a line feed; one carriage return before it is dropped, and so are
-/// a byte order mark at the very start and lines that are blank. How the stream is cut into chunks makes no difference
-/// to the frames.
+/// It owns the bytes of an incomplete line. A reader passes it the bytes of each read, or reads into [its
+/// buffer](Self::room). Lines end at a line feed. The decoder drops one carriage return before the line feed, a byte
+/// order mark at the start of the stream, and blank lines. How the stream is split into chunks makes no difference to
+/// the frames.
 ///
 /// Memory: at most the limit and one chunk.
 ///
@@ -65,13 +66,13 @@ impl<'a> Frame<'a> {
 /// ```
 #[derive(Debug)]
 pub struct LineDecoder {
-    /// What was read, and room for more.
+    /// The bytes that were read, and spare space.
     buffer: Vec<u8>,
-    /// Up to where there is something.
+    /// The end of the bytes that were read.
     filled: usize,
-    /// Where the line that is not handed out yet begins.
+    /// The start of the line that was not returned yet.
     start: usize,
-    /// Up to where it has been searched for its end: a slow sender costs nothing twice.
+    /// The position up to which the line was searched for its end. No byte is searched twice.
     searched: usize,
     limit: usize,
     at_start_of_stream: bool,
@@ -80,7 +81,7 @@ pub struct LineDecoder {
 }
 
 impl LineDecoder {
-    /// A decoder for lines of at most `limit` bytes, line break not counted.
+    /// Creates a decoder for lines of at most `limit` bytes, line break not counted.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self {
@@ -95,7 +96,7 @@ impl LineDecoder {
         }
     }
 
-    /// Takes in the next bytes of the stream. Call [`next_frame`](Self::next_frame) until it returns `None` afterwards.
+    /// Takes in the next bytes of the stream. Call [`next_frame`](Self::next_frame) afterwards until it returns `None`.
     pub fn feed(&mut self, chunk: &[u8]) {
         self.close_up();
         self.buffer.truncate(self.filled);
@@ -108,9 +109,9 @@ impl LineDecoder {
     }
 
     /// Returns space for the next bytes of the stream, so that they need not be copied. The caller writes them to its
-    /// beginning, and passes their number to [`filled`](Self::filled). The previous content of the space means nothing.
+    /// beginning, and passes their number to [`filled`](Self::filled). The content of the space is unspecified.
     ///
-    /// Its length is `wanted`, or at least half of that where more would have to be allocated.
+    /// Its length is at most `wanted`, and at least half of that.
     pub fn room(&mut self, wanted: usize) -> &mut [u8] {
         if self.start == self.filled {
             self.close_up();
@@ -131,13 +132,13 @@ impl LineDecoder {
         &mut self.buffer[self.filled..end]
     }
 
-    /// So many bytes have been put into the [`room`](Self::room), at most as many as there were. Call
-    /// [`next_frame`](Self::next_frame) until it returns `None` afterwards.
+    /// Records that `len` bytes were written to the [`room`](Self::room), at most its length. Call
+    /// [`next_frame`](Self::next_frame) afterwards until it returns `None`.
     pub fn filled(&mut self, len: usize) {
         self.filled = self.buffer.len().min(self.filled.saturating_add(len));
     }
 
-    /// Moves the line that is not handed out yet to the beginning.
+    /// Moves the incomplete line to the beginning of the buffer.
     fn close_up(&mut self) {
         if self.start > 0 {
             if self.start < self.filled {
@@ -149,25 +150,25 @@ impl LineDecoder {
         }
     }
 
-    /// The capacity that is needed for so many more bytes: twice of what there is, but not beyond what a line under the
-    /// limit can need.
+    /// Returns the capacity needed for `more` bytes: twice the present one, but not more than a line within the limit
+    /// needs.
     fn capacity_for(&self, more: usize) -> usize {
         let enough = self.limit.saturating_add(more);
         (2 * self.buffer.capacity()).min(enough).max(self.filled + more)
     }
 
-    /// Says that the stream has ended: what is left is handed out as [`FrameEnd::Unterminated`].
+    /// Ends the stream: an incomplete line is returned as [`FrameEnd::Unterminated`].
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// The number of bytes held for a line that is not complete.
+    /// Returns how many bytes are held for an incomplete line.
     #[must_use]
     pub fn buffered(&self) -> usize {
         self.filled - self.start
     }
 
-    /// The next frame, or `None` when more bytes are needed.
+    /// Returns the next frame, or `None` if it needs more bytes.
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
         let (from, to, end) = self.next_range()?;
         Some(Frame { bytes: &self.buffer[from..to], end })
@@ -221,7 +222,7 @@ impl LineDecoder {
         }
     }
 
-    /// Steps over a byte order mark at the start of the stream; `false` if more bytes are needed to tell.
+    /// Skips a byte order mark at the start of the stream; returns `false` if more bytes are needed to decide.
     fn skip_byte_order_mark(&mut self, line_is_complete: bool) -> bool {
         if !self.at_start_of_stream {
             return true;

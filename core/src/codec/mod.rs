@@ -1,4 +1,4 @@
-//! Bytes to frames, and bytes as text. No JSON in here.
+//! Framing of byte streams (lines, server-sent events) and base64. This module knows nothing of JSON.
 
 mod base64;
 mod lines;

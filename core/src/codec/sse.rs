@@ -1,4 +1,4 @@
-//! Server-sent events out of a byte stream, and into one (WHATWG HTML, server-sent events).
+//! A decoder and an encoder for server-sent events (WHATWG HTML, server-sent events).
 
 use alloc::{string::String, vec::Vec};
 use core::{fmt, time::Duration};
@@ -7,28 +7,29 @@ use memchr::memchr2;
 
 const BOM: &[u8; 3] = b"\xEF\xBB\xBF";
 
-/// The longest name of a field that means something is one shorter.
+/// The length of the buffer for field names: one more than the longest name that has a meaning.
 const NAME: usize = 6;
 
-/// What a decoder keeps of its buffer for the next event.
+/// How many bytes of its data buffer a decoder keeps for the next event.
 const SPARE: usize = 64 * 1024;
 
-/// The most bytes of an id, which is sent back in a header and kept as long as the stream, and of the kind of an event.
+/// The most bytes of an event's kind, and of an id, which is sent back in a header and kept as long as the stream.
 const ID: usize = 4096;
 
-/// One event. It borrows from the decoder, up to the next call.
+/// One event. It borrows from the decoder until the next call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseEvent<'a> {
-    /// What kind: `message`, unless the stream says otherwise.
+    /// The kind of the event: `message`, unless the stream says otherwise.
     pub kind: &'a str,
     /// The lines of data, joined by line feeds. It may be empty.
     pub data: &'a [u8],
 }
 
-/// An event is larger than the decoder's limit. The rest of it is dropped, and the next one is whole.
+/// The error of an event that is larger than the decoder's limit. The rest of the event is dropped; the next one is
+/// whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SseTooLong<'a> {
-    /// The beginning of its data.
+    /// The beginning of the event's data.
     pub beginning: &'a [u8],
 }
 
@@ -40,16 +41,16 @@ impl fmt::Display for SseTooLong<'_> {
 
 impl core::error::Error for SseTooLong<'_> {}
 
-/// Cuts a byte stream into events.
+/// A decoder that splits a byte stream into events.
 ///
-/// Lines end at a line feed, a carriage return, or both; a byte order mark at the very start, comments and unknown
-/// fields are dropped. How the stream is cut into chunks makes no difference. An event that the stream does not end is
-/// never handed out, and neither its id nor anything else of it counts but `retry`.
+/// Lines end at a line feed, a carriage return, or both. A byte order mark at the start of the stream, comments and
+/// unknown fields are dropped. How the stream is split into chunks makes no difference. An event without its closing
+/// blank line is never returned. Of its fields, only `retry` has an effect.
 ///
-/// An id of more than 4 KiB is dropped, and the last id is empty then, as if the stream had taken the id back: the
-/// stream cannot be resumed until an event has another one.
+/// An id of more than 4 KiB is dropped, and [`last_id`](Self::last_id) is empty then, as if the stream had reset it:
+/// the stream cannot be resumed until an event has another id.
 ///
-/// An event whose kind has more than 4 KiB is too long, as one beyond the limit is.
+/// An event whose kind has more than 4 KiB is an error, as one beyond the limit is.
 ///
 /// Memory: at most the limit, and 20 KiB for ids and the kind.
 ///
@@ -78,12 +79,12 @@ pub struct SseDecoder {
     data: Option<Vec<u8>>,
     /// The last one that was handed out, for its space.
     spare: Vec<u8>,
-    /// The id that will count when the event ends.
+    /// The id that becomes the last id when the event ends.
     id: Option<String>,
     last_id: String,
     retry: Option<Duration>,
     excess: Excess,
-    /// What was kept of the event was handed out.
+    /// Whether the current event was returned, so that its fields are cleared at the next call.
     spent: bool,
 }
 
@@ -91,9 +92,9 @@ pub struct SseDecoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Excess {
     No,
-    /// The event is too large, and the caller has not been told yet.
+    /// The event is too large, and the error was not returned yet.
     New,
-    /// The event is too large, and the rest of it is dropped.
+    /// The event is too large, the error was returned, and the rest of the event is dropped.
     Known,
 }
 
@@ -101,7 +102,7 @@ enum Excess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Line {
     Name,
-    /// Behind the colon, where one space does not count.
+    /// After the colon, where one space is skipped.
     Colon(Field),
     Value(Field),
 }
@@ -112,12 +113,12 @@ enum Field {
     Event,
     Id,
     Retry,
-    /// A comment, or a field that means nothing.
+    /// A comment, or a field without a meaning.
     Other,
 }
 
 impl SseDecoder {
-    /// A decoder for events of at most `limit` bytes of data, kind and id.
+    /// Creates a decoder for events of at most `limit` bytes of data, kind and id.
     #[must_use]
     pub const fn new(limit: usize) -> Self {
         Self {
@@ -138,36 +139,37 @@ impl SseDecoder {
         }
     }
 
-    /// A decoder for the rest of a stream, of which this is the last id that was read.
+    /// Creates a decoder for the rest of a stream that was read up to the event with the id `last_id`.
     #[must_use]
     pub fn resuming(limit: usize, last_id: impl Into<String>) -> Self {
         Self { last_id: last_id.into(), ..Self::new(limit) }
     }
 
-    /// The id of the last event that has ended, whether or not it had data; empty if there was none, or if it had more
-    /// than 4 KiB.
+    /// Returns the id of the last event that has ended, with or without data. It is empty if no event had an id, or if
+    /// the id had more than 4 KiB.
     #[must_use]
     pub fn last_id(&self) -> &str {
         &self.last_id
     }
 
-    /// How long to wait before coming back, as the stream said last.
+    /// Returns the last reconnection delay that the stream set; `None` if it set none.
     #[must_use]
     pub const fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The number of bytes held for an event that is not complete.
+    /// Returns how many bytes are held for an incomplete event.
     #[must_use]
     pub fn buffered(&self) -> usize {
         let data = self.data.as_ref().map_or(0, Vec::len);
         data + self.value.len() + self.kind.as_ref().map_or(0, String::len) + self.id.as_ref().map_or(0, String::len)
     }
 
-    /// The next event in `chunk`, which loses what was read of it; `None` when more bytes are needed.
+    /// Returns the next event in `chunk` and removes the bytes read from `chunk`. Returns `None` if it needs more
+    /// bytes.
     ///
     /// # Errors
-    /// If the event is larger than the limit: once for each.
+    /// Returns [`SseTooLong`] once for each event that is larger than the limit.
     pub fn next_event(&mut self, chunk: &mut &[u8]) -> Option<Result<SseEvent<'_>, SseTooLong<'_>>> {
         if self.spent {
             self.forget();
@@ -216,7 +218,7 @@ impl SseDecoder {
         None
     }
 
-    /// A byte at the start of a line; whether that was a blank one.
+    /// Reads a byte of a field name; returns whether it ended a blank line.
     fn read_name(&mut self, byte: u8) -> bool {
         if self.bom < BOM.len() {
             if byte == BOM[self.bom] {
@@ -265,7 +267,7 @@ impl SseDecoder {
         }
     }
 
-    /// Takes in a piece of a value, as far as it fits.
+    /// Appends a part of a value, as far as it fits into the limit.
     fn read_value(&mut self, field: Field, mut part: &[u8]) {
         if field == Field::Other || self.excess != Excess::No {
             return;
@@ -303,7 +305,7 @@ impl SseDecoder {
         }
     }
 
-    /// A blank line; whether there is an event to hand out.
+    /// Ends the event at a blank line; returns whether there is an event to return.
     fn end_event(&mut self) -> bool {
         if let Some(id) = self.id.take() {
             self.last_id = id;
@@ -316,7 +318,7 @@ impl SseDecoder {
         true
     }
 
-    /// Begins a new event, or drops what was kept of one that is too long.
+    /// Clears the fields of the current event.
     fn forget(&mut self) {
         self.spent = false;
         self.kind = None;
@@ -338,21 +340,21 @@ fn field(name: &[u8]) -> Field {
     }
 }
 
-/// An event to be written.
+/// An event to encode.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SseText<'a> {
-    /// Its kind; `message` if absent.
+    /// The kind of the event; `message` if absent.
     pub kind: Option<&'a str>,
-    /// What a client that comes back says that it has seen.
+    /// The id of the event. A client sends it as `Last-Event-ID` when it resumes the stream.
     pub id: Option<&'a str>,
-    /// How long to wait before coming back.
+    /// How long the client waits before it reconnects.
     pub retry: Option<Duration>,
     /// The data, in one line or several. A client ignores an event without data, except for its `id` and `retry`.
     pub data: Option<&'a [u8]>,
 }
 
 impl SseText<'_> {
-    /// Appends the event. Line breaks in `kind` and `id` are left out.
+    /// Appends the event to `out`. Line breaks in `kind` and `id` are left out.
     pub fn write(&self, out: &mut Vec<u8>) {
         if let Some(kind) = self.kind {
             one_line(out, b"event: ", kind.as_bytes());
@@ -374,7 +376,7 @@ impl SseText<'_> {
         out.push(b'\n');
     }
 
-    /// Appends a comment, which a client reads and forgets.
+    /// Appends a comment, which clients ignore.
     pub fn comment(out: &mut Vec<u8>) {
         out.extend_from_slice(b":\n\n");
     }
@@ -384,7 +386,7 @@ const fn is_break(byte: &u8) -> bool {
     matches!(byte, b'\r' | b'\n')
 }
 
-/// Appends a field with a value, line breaks left out.
+/// Appends a field with a value; line breaks in the value are left out.
 fn one_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     // They are short and hardly ever have any: without a way out, all bytes are looked at side by side.
     if value.iter().fold(false, |any, byte| any | is_break(byte)) {
@@ -394,7 +396,7 @@ fn one_line(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     }
 }
 
-/// Appends a field with a value in pieces, which have no line breaks.
+/// Appends a field whose value is given in parts without line breaks.
 fn line<'a>(out: &mut Vec<u8>, name: &[u8], value: impl IntoIterator<Item = &'a [u8]>) {
     out.extend_from_slice(name);
     value.into_iter().for_each(|piece| out.extend_from_slice(piece));

@@ -1,4 +1,4 @@
-//! Room for what most connections never have.
+//! A box that is allocated at the first change.
 
 use alloc::{boxed::Box, collections::VecDeque};
 use core::{
@@ -6,24 +6,24 @@ use core::{
     ops::{Deref, DerefMut},
 };
 
-/// A value that is made when it is changed for the first time. Until then it reads as an empty one, and takes the room of a
-/// pointer: what only few connections use is not to be paid for by all the others, most of which are idle.
+/// A value that is allocated when it is changed for the first time. Until then it reads as an empty one and takes the
+/// size of a pointer, so idle connections do not pay for features that they do not use.
 #[derive(Clone)]
 pub(crate) struct LazyBox<T>(Option<Box<T>>);
 
-/// What a [`LazyBox`] value is like before it is made.
+/// The empty value as which a [`LazyBox`] reads before it is allocated.
 pub(crate) trait StaticDefault: 'static {
-    /// Nothing that anything was put into.
+    /// The empty value.
     const EMPTY: &'static Self;
 }
 
 impl<T> LazyBox<T> {
-    /// The value, if it was ever made.
+    /// Returns the value, if it was allocated.
     pub(crate) fn made(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }
 
-    /// The value, which is made like this if it has to be.
+    /// Returns the value, which `make` creates if it was not allocated.
     pub(crate) fn or_make(&mut self, make: impl FnOnce() -> T) -> &mut T {
         self.0.get_or_insert_with(|| Box::new(make()))
     }

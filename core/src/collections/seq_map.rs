@@ -1,12 +1,12 @@
-//! A table by numbers that grow.
+//! A map for keys that grow.
 
 use alloc::collections::VecDeque;
 
-/// What is known of things that are numbered as they come, in the order of their numbers.
+/// A sorted map from growing numbers to values.
 ///
-/// What is looked for is mostly what came last, or what goes because it came first. Both are found at once, however much else
-/// there is; all else is found in as many steps as there are bits in the length. It is for tables of a few thousand entries at
-/// most: taking one out moves those behind it, or those before it if they are fewer.
+/// The first and the last entry are found in constant time, others in logarithmic time. Most lookups are for the last
+/// entry, and most removals take the first one. It is for a few thousand entries at most: a removal moves the entries
+/// after it, or those before it if they are fewer.
 #[derive(Debug)]
 pub(crate) struct SeqMap<T>(VecDeque<(u64, T)>);
 
@@ -15,7 +15,7 @@ impl<T> SeqMap<T> {
         Self(VecDeque::new())
     }
 
-    /// Where the entry is, or where it would be.
+    /// Returns the position of the entry, or else the position to insert it.
     fn place(&self, number: u64) -> Result<usize, usize> {
         let (Some((first, _)), Some((last, _))) = (self.0.front(), self.0.back()) else { return Err(0) };
         match number {
@@ -40,7 +40,7 @@ impl<T> SeqMap<T> {
         self.place(number).is_ok()
     }
 
-    /// The entry, or a new one.
+    /// Returns the entry, or inserts a new one.
     pub(crate) fn entry(&mut self, number: u64, new: impl FnOnce() -> T) -> &mut T {
         let at = self.place(number).unwrap_or_else(|at| {
             self.0.insert(at, (number, new()));
@@ -49,7 +49,7 @@ impl<T> SeqMap<T> {
         &mut self.0[at].1
     }
 
-    /// Takes the place of what is there, if there is something.
+    /// Inserts an entry, or replaces it.
     pub(crate) fn insert(&mut self, number: u64, value: T) {
         match self.place(number) {
             Ok(at) => self.0[at].1 = value,
@@ -66,7 +66,7 @@ impl<T> SeqMap<T> {
         self.0.retain(|(number, value)| keep(*number, value));
     }
 
-    /// In the order of the numbers.
+    /// Returns the entries in the order of their numbers.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         self.0.iter().map(|(number, value)| (*number, value))
     }

@@ -1,16 +1,16 @@
-//! Hashes of numbers that grow by one.
+//! A hasher for consecutive numbers.
 
 use core::hash::{BuildHasher, Hasher};
 
-/// Makes tables keep what is known of the ids of ours in the order of the ids. Those that are in flight are mostly
-/// consecutive, so what is looked at next lies beside what was looked at last, however large the table is.
+/// A hasher for the request ids that this side assigns, which are consecutive. Neighbouring ids hash to neighbouring
+/// buckets, so lookups of requests in flight are cache-friendly.
 ///
-/// It is for keys that no peer chooses. Which of them stay for long is up to peers, but not where these go: all that one could
-/// gain is a longer way to them, of as many steps as there are groups of such ids.
+/// It does not resist collisions: use it only for keys that a peer cannot choose. A peer can keep old requests in
+/// flight, but this only makes probe sequences longer, by one step for each group of such ids.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SequentialHasher;
 
-/// A number, once.
+/// The state of the hash: the number itself.
 pub(crate) struct SequentialState(u64);
 
 impl BuildHasher for SequentialHasher {
@@ -32,7 +32,7 @@ impl Hasher for SequentialState {
         self.0 = self.0.rotate_left(8) ^ number;
     }
 
-    /// The lower bits say where to look; by the upper seven, neighbours there are told apart.
+    /// Keeps the lower bits, which select the bucket, and mixes the upper seven, which tell neighbours apart.
     fn finish(&self) -> u64 {
         const UPPER: u64 = 0x7f << 57;
         self.0 & !UPPER | self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) & UPPER

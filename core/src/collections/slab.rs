@@ -1,4 +1,4 @@
-//! A slab that shows what it holds.
+//! A slab whose `Debug` prints its entries.
 
 use core::{
     fmt,
@@ -9,7 +9,7 @@ use slab::Slab;
 
 use super::StaticDefault;
 
-/// Slots that are reused. It prints as a map of what they hold; a bare [`Slab`] prints how many there are.
+/// A [`Slab`] that prints as a map of its entries; a bare one prints their number.
 #[derive(Clone)]
 pub(crate) struct DebugSlab<T>(Slab<T>);
 

@@ -1,17 +1,16 @@
-//! Which slot something is in.
+//! An index from hashes to slots.
 
 use alloc::vec::Vec;
 use core::mem;
 
-/// Slots, by the hashes of what is in them.
+/// A hash index of slots in another table.
 ///
-/// With many slots, what is in them is far away in memory. Their hashes are kept here, so that none of them is looked at but the
-/// one that is looked for. And what is taken out leaves nothing behind that would have to be swept up some time, at the cost
-/// of a look at all the others: those behind it move up.
+/// In a large table, entries are far apart in memory. The index keeps their hashes, so a lookup reads only the entry it
+/// looks for. Removal leaves no tombstones and needs no cleanup: the entries after the removed one move up.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
-    /// As many as a power of two, or none. What is in one belongs there by its hash, or into one before it, and none is free
-    /// between.
+    /// The buckets; their number is a power of two, or 0. An entry is in the bucket of its hash or, by linear probing,
+    /// in one behind it without a free one between.
     places: Vec<Place>,
     len: usize,
 }
@@ -31,7 +30,7 @@ impl Place {
 }
 
 impl SlotIndex {
-    /// How many places there are at least, if there are any.
+    /// The least number of buckets, if there are any.
     const FEW: usize = 8;
 
     pub(crate) const fn new() -> Self {
@@ -42,12 +41,12 @@ impl SlotIndex {
         self.len
     }
 
-    /// The place that lies so many behind another one.
+    /// Returns the bucket `by` positions after another one, with wrap-around.
     const fn behind(&self, place: usize, by: usize) -> usize {
         place.wrapping_add(by) & self.places.len().wrapping_sub(1)
     }
 
-    /// The first place from where the hash says on that is like this, before one that is free.
+    /// Returns the first bucket with this hash that satisfies `is`, before a free one.
     fn position(&self, hash: u32, is: impl Fn(Place) -> bool) -> Option<usize> {
         let mut at = self.behind(hash as usize, 0);
         loop {
@@ -59,12 +58,12 @@ impl SlotIndex {
         }
     }
 
-    /// The slot with this hash that is the one.
+    /// Returns the slot with this hash that satisfies `is`.
     pub(crate) fn find(&self, hash: u32, is: impl Fn(u32) -> bool) -> Option<u32> {
         self.position(hash, |place| is(place.slot)).map(|at| self.places[at].slot)
     }
 
-    /// A slot that is not there yet, and is not the last one there can be.
+    /// Inserts a slot that is not in the index. `u32::MAX` is not allowed.
     pub(crate) fn insert(&mut self, hash: u32, slot: u32) {
         // There are always some that are free: the more, the shorter are the ways to them.
         if 4 * self.len >= 3 * self.places.len() {
@@ -90,7 +89,7 @@ impl SlotIndex {
         self.places[at] = place;
     }
 
-    /// Takes a slot out, if it is there.
+    /// Removes a slot, if it is in the index.
     pub(crate) fn remove(&mut self, hash: u32, slot: u32) {
         let Some(mut hole) = self.position(hash, |place| place.slot == slot) else { return };
         self.len -= 1;

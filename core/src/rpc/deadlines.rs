@@ -1,4 +1,4 @@
-//! Which request runs out of time next.
+//! Deadlines of requests, earliest first.
 
 use alloc::{
     collections::{BinaryHeap, VecDeque},
@@ -31,7 +31,7 @@ impl<K: Copy + Ord> Deadlines<K> {
         Self { row: VecDeque::new(), heap: BinaryHeap::new(), stale: 0 }
     }
 
-    /// A key that has a deadline has ended.
+    /// Records that a key with a deadline has ended.
     pub(crate) fn ended(&mut self, key: K) {
         if self.row.front().is_some_and(|(_, first)| *first == key) {
             self.row.pop_front();
@@ -40,7 +40,7 @@ impl<K: Copy + Ord> Deadlines<K> {
         }
     }
 
-    /// The deadline of a key has moved, or is gone.
+    /// Records that the deadline of a key has moved or was removed.
     pub(crate) const fn moved(&mut self) {
         self.stale += 1;
     }
@@ -53,9 +53,10 @@ impl<K: Copy + Ord> Deadlines<K> {
         }
     }
 
-    /// Drops what is stale at the top, so that [`next`](Self::next) tells the truth.
+    /// Drops stale entries at the top, so that [`next`](Self::next) is correct.
     ///
-    /// `truth` is the deadline of a key as it is now, `None` if it has ended; `alive` the number of keys that have one.
+    /// `truth` returns the current deadline of a key, `None` if it has ended; `alive` is the number of keys with a
+    /// deadline.
     pub(crate) fn settle(&mut self, alive: usize, truth: impl Fn(K) -> Option<Timestamp>) {
         if self.len() > 2 * alive + Self::SLACK {
             // A key whose deadline moved can be in here more than once, so the duplicates are dropped too.
@@ -93,7 +94,7 @@ impl<K: Copy + Ord> Deadlines<K> {
         }
     }
 
-    /// The earliest deadline and its key, true after [`settle`](Self::settle).
+    /// Returns the earliest deadline and its key. Correct after [`settle`](Self::settle).
     pub(crate) fn next(&self) -> Option<(Timestamp, K)> {
         let (row, heap) = (self.row.front().copied(), self.heap.peek().map(|Reverse(entry)| *entry));
         row.into_iter().chain(heap).min()

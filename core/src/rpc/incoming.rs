@@ -11,9 +11,9 @@ use crate::{
     wire::RequestId,
 };
 
-/// A request of the peer, which is owed exactly one answer.
+/// The key of a request of the peer, which must be answered exactly once.
 ///
-/// It stays valid after the peer has cancelled the request: answering it then is swallowed.
+/// It stays valid after the peer has cancelled the request: an answer is then accepted and dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyKey {
     // The serial number comes first: keys sort by arrival.
@@ -22,45 +22,45 @@ pub struct ReplyKey {
 }
 
 impl ReplyKey {
-    /// Its place among the requests that have not ended: a small number, which the next request may have when this one
-    /// has ended. For tables beside that of the connection.
+    /// Returns the index of the request among those that have not ended: a small number that is reused after the
+    /// request has ended. Use it for tables of your own beside the connection's.
     #[must_use]
     pub const fn slot(self) -> usize {
         self.slot as usize
     }
 }
 
-/// Where a request of the peer stands.
+/// The state of a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// It is owed an answer.
+    /// The request must be answered.
     Open,
-    /// Its answer waits in the outbox. A cancellation can still take it back.
+    /// The answer waits in the outbox. A cancellation can still remove it.
     Answered,
     /// The peer has cancelled it, and the application has not answered it yet.
     Cancelled,
 }
 
-/// One request of the peer. `T` is what its owner wants to remember of it.
+/// One request of the peer. `T` is data of the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry<T> {
     pub(crate) id: RequestId,
     pub(crate) tag: T,
     serial: u64,
-    /// Of its id.
+    /// The hash of the id.
     hash: u32,
     state: State,
     since: Since,
 }
 
 impl<T> Entry<T> {
-    /// When it came in.
+    /// Returns when the request was received.
     pub(crate) const fn since(&self) -> Timestamp {
         self.since.0
     }
 }
 
-/// What became of a new request.
+/// The result of [`Incoming::insert`].
 pub(crate) enum Inserted {
     New(ReplyKey),
     /// A request with this id is in flight.
@@ -82,7 +82,7 @@ struct Tables<T> {
     slots: DebugSlab<Entry<T>>,
     by_id: SlotIndex,
     open: usize,
-    /// Of requests that have one: most applications set none.
+    /// The deadlines of requests that have one; most applications set none.
     deadline_of: BTreeMap<ReplyKey, Timestamp>,
     deadlines: Deadlines<ReplyKey>,
 }
@@ -139,29 +139,29 @@ impl<T: 'static> Incoming<T> {
         self.hash_of(id) as u32
     }
 
-    /// A number for an id, for tables beside this one. The peer does not know which.
+    /// Returns the hash of an id, for tables beside this one. The peer cannot predict it.
     pub(crate) fn hash_of(&self, id: &RequestId) -> u64 {
         self.hasher.hash_one(id)
     }
 
-    /// Gives back the room for requests, if there are none.
+    /// Frees the memory of the table if it is empty.
     pub(crate) fn shrink(&mut self) {
         if self.len() == 0 {
             self.tables = LazyBox::default();
         }
     }
 
-    /// Requests that hold a slot, cancelled ones included.
+    /// Returns the number of requests that hold a slot, cancelled ones included.
     pub(crate) fn len(&self) -> usize {
         self.tables.slots.len()
     }
 
-    /// Requests that are owed an answer.
+    /// Returns the number of requests that must be answered.
     pub(crate) fn open(&self) -> usize {
         self.tables.open
     }
 
-    /// Requests whose id is taken.
+    /// Returns the number of requests whose id is in use.
     pub(crate) fn live_ids(&self) -> usize {
         self.tables.by_id.len()
     }
@@ -200,14 +200,14 @@ impl<T: 'static> Incoming<T> {
         Some((entry, state))
     }
 
-    /// The live request with this id.
+    /// Returns the key of the request with this id, unless it was cancelled.
     pub(crate) fn find(&self, id: &RequestId) -> Option<ReplyKey> {
         let Tables { slots, by_id, .. } = &*self.tables;
         let slot = by_id.find(self.hash(id), |slot| slots[slot as usize].id == *id)?;
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
-    /// The answer of an open request has been queued.
+    /// Records that the answer of an open request was queued.
     pub(crate) fn answered(&mut self, key: ReplyKey) {
         let Some(tables) = self.tables.made() else { return };
         let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);
@@ -219,7 +219,7 @@ impl<T: 'static> Incoming<T> {
         }
     }
 
-    /// The peer does not want the answer of an open request any more. Its id is free again at once.
+    /// Records that the peer has cancelled an open request. Its id can be used again at once.
     pub(crate) fn cancel(&mut self, key: ReplyKey) {
         self.release_id(key);
         if let Some((entry, State::Open)) = self.get_mut(key) {
@@ -228,7 +228,7 @@ impl<T: 'static> Incoming<T> {
         }
     }
 
-    /// The only way out of the table.
+    /// Removes a request and returns its data. No other function removes one.
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
         self.release_id(key);
         let (_, state) = self.get(key)?;
@@ -246,7 +246,7 @@ impl<T: 'static> Incoming<T> {
         }
     }
 
-    /// Sets or removes the deadline of a request that is owed an answer or was cancelled; whether there is such a
+    /// Sets or removes the deadline of a request that is open or was cancelled; returns whether there is such a
     /// request.
     pub(crate) fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> bool {
         if !matches!(self.get(key), Some((_, State::Open | State::Cancelled))) {
@@ -256,22 +256,22 @@ impl<T: 'static> Incoming<T> {
         true
     }
 
-    /// When a request has to be answered, if there is such a time.
+    /// Returns the deadline of a request, if it has one.
     pub(crate) fn deadline(&self, key: ReplyKey) -> Option<Timestamp> {
         self.tables.deadline_of.get(&key).copied()
     }
 
-    /// The next deadline of a request.
+    /// Returns the earliest deadline of a request.
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
         self.tables.deadlines.next().map(|(at, _)| at)
     }
 
-    /// A request whose deadline has passed.
+    /// Returns a request whose deadline has passed.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<ReplyKey> {
         self.tables.deadlines.next().filter(|(at, _)| *at <= now).map(|(_, key)| key)
     }
 
-    /// Every request that holds a slot, in the order of arrival.
+    /// Returns every request that holds a slot, in the order of arrival.
     pub(crate) fn all(&self) -> alloc::vec::Vec<(ReplyKey, &Entry<T>, State)> {
         let key =
             |slot, entry: &Entry<T>| ReplyKey { serial: entry.serial, slot: u32::try_from(slot).unwrap_or(u32::MAX) };
@@ -281,7 +281,7 @@ impl<T: 'static> Incoming<T> {
         all
     }
 
-    /// Every request in this state, in the order of arrival.
+    /// Returns every request in this state, in the order of arrival.
     pub(crate) fn keys(&self, state: State) -> alloc::vec::Vec<ReplyKey> {
         let mut keys: alloc::vec::Vec<_> = self
             .tables

@@ -1,4 +1,4 @@
-//! What a JSON-RPC peer needs whatever is spoken over it: requests both ways, deadlines, the outbox. No MCP word in here.
+//! JSON-RPC without MCP: requests in both directions, deadlines, the outbox.
 
 mod deadlines;
 mod incoming;

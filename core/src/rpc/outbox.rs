@@ -1,4 +1,4 @@
-//! What waits to be written: frames as bytes, in order, in two lanes.
+//! The outbox: encoded frames that wait to be written, in order, in two lanes.
 
 use alloc::{collections::VecDeque, string::String, vec::Vec};
 use core::{fmt, mem, ops::Range};
@@ -9,35 +9,34 @@ use crate::{
     wire::{Message, RequestId, encode::line_break},
 };
 
-/// From so many bytes on, a frame that is all that waits is handed over together with its buffer, instead of being
-/// copied.
+/// The size from which on the only frame in a queue is moved out together with its buffer instead of being copied.
 const LARGE: usize = 8 * 1024;
 
-/// What an empty queue keeps of its buffer in any case.
+/// How many bytes of its buffer an empty queue keeps in any case.
 const SPARE: usize = 64 * 1024;
 
-/// Which queue a frame waits in.
+/// The queue of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
-    /// Answers, notifications, cancellations: they end work or keep it alive, and go first.
+    /// Answers, notifications and cancellations. They are sent first.
     Control,
-    /// New requests of ours.
+    /// New requests of the application and the connection.
     Request,
 }
 
-/// What a frame belongs to.
+/// The owner of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameOwner {
-    /// Nothing in particular.
+    /// The frame belongs to no request.
     None,
-    /// A request of the peer that is in no table: this is the connection's own answer. And the stream that it goes to,
-    /// where there are several.
+    /// The frame is the connection's own answer to a request of the peer that is in no table. The field is the stream
+    /// of the answer, for transports with several.
     Answered(Option<u64>),
-    /// A request of the peer, and whether this frame is its answer.
+    /// The frame belongs to a request of the peer. `last` is set if it is the answer.
     Reply { key: ReplyKey, last: bool },
-    /// Something that is said once this request of the peer has its answer, and not if that is taken back.
+    /// The frame follows the answer to this request of the peer. It is dropped with the answer.
     Behind(ReplyKey),
-    /// A request of ours, which this frame is.
+    /// The frame is this request of the application or the connection.
     Call(CallId),
 }
 
@@ -98,13 +97,13 @@ impl Queue {
         })
     }
 
-    /// Where the frame with this number is, if it is still to be sent.
+    /// Returns the position of the frame with this number, if it still waits.
     pub(super) fn find(&self, number: Number) -> Option<usize> {
         let at = self.position(number);
         self.frames.get(at).filter(|frame| frame.number == number && !frame.is_dead()).map(|_| at)
     }
 
-    /// Where the bytes of a frame are.
+    /// Returns the range of a frame's bytes.
     fn range(&self, at: usize) -> Range<usize> {
         let start = match at.checked_sub(1).and_then(|before| self.frames.get(before)) {
             Some(before) => before.end,
@@ -113,7 +112,7 @@ impl Queue {
         start..self.frames.get(at).map_or(start, |frame| frame.end)
     }
 
-    /// The request of the peer that a frame answers, if it is an answer of the connection's own.
+    /// Returns the id of the request that a frame answers, if the frame is the connection's own answer.
     pub(super) fn answered(&self, at: usize) -> Option<RequestId> {
         #[cfg(test)]
         steps::count();
@@ -122,7 +121,7 @@ impl Queue {
         if is_own { Message::answered(&self.bytes[self.range(at)]) } else { None }
     }
 
-    /// The numbers of the frames behind this one, or of all, and where they are.
+    /// Returns the positions and numbers of the frames after this one, or of all frames.
     pub(super) fn behind(&self, number: Option<Number>) -> impl Iterator<Item = (usize, Number)> {
         let from = number.map_or(0, |number| {
             let at = self.position(number);
@@ -163,9 +162,9 @@ impl Queue {
         None
     }
 
-    /// Gives back the space of what has left, at a cost that is constant for each byte.
+    /// Frees the space of sent frames, at a cost that is constant for each byte.
     ///
-    /// The space of large messages is kept for more of them, but not for small ones.
+    /// The space of large frames is kept for further large frames, but not for small ones.
     fn tidy(&mut self) {
         let used = self.bytes.len();
         if self.head == self.bytes.len() {
@@ -208,7 +207,7 @@ impl Queue {
         taken as usize
     }
 
-    /// Takes back so many frames of one request, of which this is the last.
+    /// Takes back the last `count` frames of one request. `last` is the number of the last one.
     fn take_back_chain(&mut self, last: Number, count: u32) {
         let mut number = last;
         for _ in 0..count {
@@ -219,7 +218,7 @@ impl Queue {
         self.compact_if_worth_it();
     }
 
-    /// As [`take_back`](Self::take_back), for a lane of nothing but calls, which are in the order of their ids.
+    /// Takes back the frame of a call in a queue that holds only calls, which are sorted by id.
     fn take_back_call(&mut self, id: CallId) -> bool {
         let at = self.frames.partition_point(|frame| matches!(frame.owner, FrameOwner::Call(queued) if queued < id));
         let found = self.frames.get(at).is_some_and(|frame| frame.owner == FrameOwner::Call(id) && !frame.is_dead());
@@ -289,7 +288,7 @@ impl Outbox {
         }
     }
 
-    /// Gives back the space of queues in which nothing waits.
+    /// Frees the space of empty queues.
     pub(crate) fn shrink(&mut self) {
         if self.control.frames.is_empty() {
             // Frames are numbered from the beginning again.
@@ -301,9 +300,9 @@ impl Outbox {
         }
     }
 
-    /// Queues the frame that `encode` appends, which is one line, with a line feed behind it.
+    /// Queues the frame that `encode` appends, and a line feed. The frame must be one line. Returns its length.
     ///
-    /// If `encode` fails, or writes more than `max_len` bytes, nothing is queued. `None` stands for the latter.
+    /// If `encode` fails or writes more than `max_len` bytes, nothing is queued. In the second case it returns `None`.
     pub(crate) fn push<E>(
         &mut self,
         priority: Priority,
@@ -345,20 +344,19 @@ impl Outbox {
         Some(owner)
     }
 
-    /// Joins the frame that was queued last to an earlier one of the same request; its number.
+    /// Links the frame that was queued last to the `previous` one of the same request, and returns its number.
     pub(crate) fn join(&mut self, previous: Option<Number>) -> Number {
         let Some(last) = self.control.frames.back_mut() else { return 0 };
         last.previous = previous.unwrap_or(last.number);
         last.number
     }
 
-    /// Takes back so many frames of one request, of which this is the last. The others are found from it.
+    /// Takes back the last `count` frames of one request. The others are found from the number of the `last` one.
     pub(crate) fn take_back_joined(&mut self, last: Number, count: u32) {
         self.control.take_back_chain(last, count);
     }
 
-    /// Takes back the frames whose owner `matches`; the number of them. The cost is that of a look at each frame
-    /// queued.
+    /// Takes back the frames whose owner `matches`, and returns their number. It looks at each frame of the queue.
     pub(crate) fn take_back(&mut self, priority: Priority, matches: impl Fn(FrameOwner) -> bool) -> usize {
         match priority {
             Priority::Control => self.control.take_back(matches),
@@ -366,15 +364,14 @@ impl Outbox {
         }
     }
 
-    /// Takes back the frame of a call that waits in the lane of requests; whether it was there.
+    /// Takes back the frame of a call that waits in the lane of requests; returns whether it was there.
     pub(crate) fn take_back_call(&mut self, id: CallId) -> bool {
         self.requests.made().is_some_and(|queue| queue.take_back_call(id))
     }
 
-    /// Takes back the connection's own answer to the request with this id, if there is one. Returns its stream.
+    /// Takes back the connection's own answer to the request with this id, and returns its stream.
     ///
-    /// Each of them is read once, however often this is asked. `hash` is of ids, and two that differ are not to have
-    /// the same.
+    /// Each answer is parsed once, however often this is called. `hash` should not map two ids to one hash.
     pub(crate) fn take_back_answer(&mut self, id: &RequestId, hash: impl Fn(&RequestId) -> u64) -> Option<Option<u64>> {
         if self.answered == 0 {
             self.own_answers = LazyBox::default();
@@ -390,22 +387,22 @@ impl Outbox {
         Some(stream)
     }
 
-    /// What a message of so many bytes takes while it waits.
+    /// Returns how many bytes a message of this length takes while it waits.
     pub(crate) const fn weight_of(message: usize) -> usize {
         message + 1 + size_of::<Queued>()
     }
 
-    /// What waits, in bytes: the frames, and what it takes to keep track of them.
+    /// Returns how many bytes the waiting frames take, including the bookkeeping.
     pub(crate) fn weight(&self) -> usize {
         self.control.weight() + self.requests.weight()
     }
 
-    /// Frames that wait.
+    /// Returns the number of waiting frames.
     pub(crate) fn frames(&self) -> usize {
         (self.control.live + self.requests.live) as usize
     }
 
-    /// Whether something waits that goes first.
+    /// Returns whether a frame waits in the lane that is sent first.
     #[cfg(feature = "http")]
     pub(crate) const fn has_control(&self) -> bool {
         self.control.live > 0

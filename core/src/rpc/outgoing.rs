@@ -1,4 +1,4 @@
-//! Requests of ours.
+//! Requests of this side.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
@@ -8,9 +8,10 @@ use hashbrown::HashMap;
 use super::{Deadlines, Since, Timestamp};
 use crate::collections::SequentialHasher;
 
-/// A request of ours. Never reused within a connection.
+/// The key of a request of this side. It is never reused within a connection.
 ///
-/// Calls that were [answered from the cache](Self::is_cached) are in none of the connection's tables, and sort behind all others.
+/// Calls that were [answered from the cache](Self::is_cached) are in none of the connection's tables, and sort behind
+/// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(u64);
 
@@ -19,15 +20,16 @@ impl CallId {
         Self(id)
     }
 
-    /// The number that is the request's id, and its progress token, on the wire. A [cached](Self::is_cached) call never was
-    /// there, and its number is larger than those of all requests.
+    /// Returns the number that is the request's id, and its progress token, on the wire. A request that the connection
+    /// sends again has further ids there. A [cached](Self::is_cached) call has no id on the wire; its number is larger
+    /// than those of all requests.
     #[must_use]
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// Whether the request was answered from the client's cache (2026-07-28). Nothing of it was sent. Its
-    /// [`Event::Response`](crate::connection::Event::Response) waits to be polled from the beginning, and it cannot be cancelled.
+    /// Returns whether the request was answered from the client's cache (2026-07-28). Nothing of it was sent. Its
+    /// [`Event::Response`](crate::connection::Event::Response) can be polled at once, and it cannot be cancelled.
     #[must_use]
     pub const fn is_cached(self) -> bool {
         self.0 & CACHED != 0
@@ -37,17 +39,17 @@ impl CallId {
 /// Set in the number of a call that was answered from the cache.
 const CACHED: u64 = 1 << 63;
 
-/// One request of ours in flight. `T` is what its owner wants to remember of it.
+/// One request of this side in flight. `T` is data of the owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Call<T> {
     pub(crate) tag: T,
-    /// The frame has left the outbox, and is not answered.
+    /// Whether the frame was written and the answer has not arrived.
     pub(crate) sent: bool,
-    /// It waits for this side, and nothing of it is under way.
+    /// Whether the request was answered, and waits for this side to send it again.
     pub(crate) waits: bool,
-    /// Progress moves the idle deadline.
+    /// Whether progress extends the idle deadline.
     pub(crate) progress: bool,
-    /// The id that it was last sent under: its own, or a later one.
+    /// The id under which the request was last sent: its own, or a later one.
     wire: u64,
     since: Since,
     idle: Option<Duration>,
@@ -56,12 +58,12 @@ pub(crate) struct Call<T> {
 }
 
 impl<T> Call<T> {
-    /// When it was made.
+    /// Returns when the call was made.
     pub(crate) const fn since(&self) -> Timestamp {
         self.since.0
     }
 
-    /// When it ends without an answer, if nothing happens before.
+    /// Returns when the call ends unless it is answered before.
     pub(crate) fn deadline(&self) -> Option<Timestamp> {
         match (self.idle_at, self.total_at) {
             (Some(idle), Some(total)) => Some(idle.min(total)),
@@ -70,7 +72,7 @@ impl<T> Call<T> {
     }
 }
 
-/// The table of our requests. The key is the id on the wire: a number that only grows.
+/// The table of the requests of this side. The key is the id on the wire, which only grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing<T> {
     calls: HashMap<u64, Call<T>, SequentialHasher>,
@@ -84,19 +86,19 @@ pub(crate) struct Outgoing<T> {
     own: OwnIds,
 }
 
-/// The ids that were not given to the application, as far as that is remembered.
+/// The ids that were not given to the application, as far as they are remembered.
 #[derive(Clone, Debug)]
 struct OwnIds {
-    /// All before this one.
+    /// All ids before this one.
     before: u64,
-    /// Further ones, from the first to the last.
+    /// Further ranges of ids, from the first to the last.
     ranges: VecDeque<(u64, u64)>,
-    /// Nothing is known of those before this one.
+    /// The first id about which something is known.
     known_from: u64,
 }
 
 impl OwnIds {
-    /// How many ranges are remembered. An answer to one before them is later than any that has only crossed something.
+    /// How many ranges are remembered. Ids before them are too old to matter for messages that cross each other.
     const MOST: usize = 64;
 
     fn note(&mut self, id: u64) {
@@ -134,12 +136,12 @@ impl<T> Outgoing<T> {
         }
     }
 
-    /// The application does not know of this call.
+    /// Records that the application does not know this call.
     pub(crate) fn note_own(&mut self, id: CallId) {
         self.own.note(id.0);
     }
 
-    /// Whether a call was the application's. Of what is long ago that is not known any more, and is denied.
+    /// Returns whether a call was made by the application. It returns `false` for ids that are no longer remembered.
     pub(crate) fn is_of_the_application(&self, id: CallId) -> bool {
         id.0 < self.next_id && self.own.is_foreign(id.0)
     }
@@ -152,23 +154,23 @@ impl<T> Outgoing<T> {
         self.deadlines.len()
     }
 
-    /// The id that the next call will have.
+    /// Returns the id of the next call.
     pub(crate) const fn next_id(&self) -> CallId {
         CallId(self.next_id)
     }
 
-    /// The id of a call that is answered from the cache.
+    /// Returns the id of a call that is answered from the cache.
     pub(crate) const fn next_cached(&mut self) -> CallId {
         self.cached += 1;
         CallId(CACHED | self.cached)
     }
 
-    /// Whether this id was issued, in flight or not.
+    /// Returns whether this id was issued, in flight or not.
     pub(crate) const fn was_issued(&self, id: u64, first_id: u64) -> bool {
         id >= first_id && id < self.next_id
     }
 
-    /// Enters a call under [`next_id`](Self::next_id).
+    /// Adds a call under [`next_id`](Self::next_id).
     pub(crate) fn insert(
         &mut self,
         now: Timestamp,
@@ -199,34 +201,34 @@ impl<T> Outgoing<T> {
         CallId(id)
     }
 
-    /// The call that was last sent under this id.
+    /// Returns the call that was last sent under this id.
     pub(crate) fn by_wire(&self, wire: u64) -> Option<CallId> {
         self.find(wire).map(|(id, _)| id)
     }
 
-    /// The same, and what is known of it.
+    /// Returns the call that was last sent under this id, and its entry.
     pub(crate) fn find(&self, wire: u64) -> Option<(CallId, &Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
         self.calls.get(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
 
-    /// The same, to be changed.
+    /// Returns the call that was last sent under this id, and its entry, mutably.
     pub(crate) fn find_mut(&mut self, wire: u64) -> Option<(CallId, &mut Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
         self.calls.get_mut(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
 
-    /// The id that a call was last sent under.
+    /// Returns the id under which a call was last sent.
     pub(crate) fn wire(&self, id: CallId) -> CallId {
         self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
     }
 
-    /// The call was answered, and waits for its own side to be sent again: the peer cannot be too slow.
+    /// Records that the call was answered and waits for this side to send it again. It has no idle deadline until then.
     pub(crate) fn suspend(&mut self, id: CallId) {
         self.relax(id, |call| (call.sent, call.waits, call.idle_at) = (false, true, None));
     }
 
-    /// The call may last for ever, until it is sent again.
+    /// Removes the deadlines of the call. Its idle deadline returns when it is sent again.
     pub(crate) fn unlimit(&mut self, id: CallId) {
         self.relax(id, |call| (call.idle_at, call.total_at) = (None, None));
     }
@@ -240,7 +242,7 @@ impl<T> Outgoing<T> {
         self.settle();
     }
 
-    /// The call is sent again, under [`next_id`](Self::next_id).
+    /// Records that the call is sent again, under [`next_id`](Self::next_id).
     pub(crate) fn reissue(&mut self, now: Timestamp, id: CallId) {
         let wire = self.next_id;
         let Some(call) = self.calls.get_mut(&id.0) else { return };
@@ -266,7 +268,7 @@ impl<T> Outgoing<T> {
         self.calls.get_mut(&id.0)
     }
 
-    /// The peer is still at it: the idle deadline starts anew.
+    /// Restarts the idle deadline after a sign of life of the peer.
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
         if let Some(call) = self.calls.get_mut(&id.0) {
             call.idle_at = call.idle.map(|idle| now + idle).max(call.idle_at);
@@ -275,13 +277,13 @@ impl<T> Outgoing<T> {
         }
     }
 
-    /// As [`touch`](Self::touch); whether the idle deadline is ahead after that.
+    /// Restarts the idle deadline as [`touch`](Self::touch) does; returns whether it is then in the future.
     pub(crate) fn excuse(&mut self, now: Timestamp, id: CallId) -> bool {
         self.touch(now, id);
         self.calls.get(&id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > now))
     }
 
-    /// The only way out of the table.
+    /// Removes a call and returns its entry. No other function removes one.
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
         let call = self.calls.remove(&id.0)?;
         self.aliases.remove(&call.wire);
@@ -302,14 +304,14 @@ impl<T> Outgoing<T> {
         self.deadlines.next().map(|(at, _)| at)
     }
 
-    /// A call whose deadline has passed, and whether that is its total one.
+    /// Returns a call whose deadline has passed, and whether that is its total deadline.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<(CallId, bool)> {
         let (at, id) = self.deadlines.next()?;
         let total = self.calls.get(&id)?.total_at.is_some_and(|total| total <= at);
         (at <= now).then_some((CallId(id), total))
     }
 
-    /// Every call in flight, oldest first.
+    /// Returns every call in flight, oldest first.
     pub(crate) fn ids(&self) -> alloc::vec::Vec<CallId> {
         let mut ids: alloc::vec::Vec<_> = self.calls.keys().copied().map(CallId).collect();
         ids.sort_unstable();

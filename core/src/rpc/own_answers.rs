@@ -1,4 +1,4 @@
-//! Which answer of the connection's own, of those that wait, is for which request.
+//! An index of the connection's own answers in the outbox, by the requests that they answer.
 
 use alloc::collections::BTreeSet;
 

@@ -1,36 +1,37 @@
-//! The clock, as an argument.
+//! Points in time, which callers pass in.
 
 use core::{fmt, ops, time::Duration};
 
-/// A point in time: nanoseconds since a moment that the caller chooses once and keeps.
+/// A point in time: nanoseconds since an origin that the caller chooses once and keeps.
 ///
-/// The core never reads a clock. Points that go backwards are harmless: deadlines then pass a little later.
+/// The core never reads a clock. Time that goes backwards does no harm: deadlines then pass a little later.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(u64);
 
 impl Timestamp {
-    /// The moment that time is counted from.
+    /// The origin of time.
     pub const ZERO: Self = Self(0);
 
-    /// `nanos` nanoseconds after [`ZERO`](Self::ZERO). The range is 584 years.
+    /// Creates the point `nanos` nanoseconds after [`ZERO`](Self::ZERO). The range is 584 years.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// `since_zero` after [`ZERO`](Self::ZERO), at most 584 years.
+    /// Creates the point `since_zero` after [`ZERO`](Self::ZERO). It saturates at the end of the range, after 584
+    /// years.
     #[must_use]
     pub fn after_zero(since_zero: Duration) -> Self {
         Self::ZERO + since_zero
     }
 
-    /// Nanoseconds since [`ZERO`](Self::ZERO).
+    /// Returns the nanoseconds since [`ZERO`](Self::ZERO).
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The time from `earlier` to this point, zero if it is not earlier.
+    /// Returns the time from `earlier` to this point; zero if `earlier` is later.
     #[must_use]
     pub const fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -46,7 +47,7 @@ impl ops::Add<Duration> for Timestamp {
     }
 }
 
-/// When something began. It decides nothing, so it is not part of what a connection prints.
+/// When something began. It has no effect, so `Debug` does not print it.
 #[derive(Clone, Copy)]
 pub(crate) struct Since(pub(crate) Timestamp);
 
