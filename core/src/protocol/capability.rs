@@ -1,10 +1,10 @@
-//! What a peer can declare, as a set of bits: the form in which the method table asks for it.
+//! Capabilities that a peer can declare, as a set of bits. The method table names them.
 
 use core::{fmt, iter};
 
 macro_rules! capabilities {
     ($($(#[$doc:meta])* $name:ident = $path:literal,)*) => {
-        /// One thing that a client or a server can declare in its capabilities.
+        /// A capability that a client or a server can declare.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Capability { $($(#[$doc])* $name,)* }
@@ -13,7 +13,7 @@ macro_rules! capabilities {
             /// Every capability.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
-            /// The path of the declaration inside the capabilities object, for example `resources.subscribe`.
+            /// Returns the path of the declaration inside the capabilities object, for example `resources.subscribe`.
             #[must_use]
             pub const fn path(self) -> &'static str {
                 match self { $(Self::$name => $path,)* }
@@ -25,7 +25,7 @@ macro_rules! capabilities {
 capabilities! {
     /// A client that answers `roots/list`.
     Roots = "roots",
-    /// A client that says when its roots change.
+    /// A client that sends a notification when its roots change.
     RootsListChanged = "roots.listChanged",
     /// A client that answers `sampling/createMessage`.
     Sampling = "sampling",
@@ -37,27 +37,27 @@ capabilities! {
     Elicitation = "elicitation",
     /// A client that shows forms. `elicitation: {}` means this one.
     ElicitationForm = "elicitation.form",
-    /// A client that opens urls.
+    /// A client that opens URLs.
     ElicitationUrl = "elicitation.url",
     /// A server with prompts.
     Prompts = "prompts",
-    /// A server that says when its prompts change.
+    /// A server that sends a notification when its list of prompts changes.
     PromptsListChanged = "prompts.listChanged",
     /// A server with resources.
     Resources = "resources",
     /// A server that accepts subscriptions to resources.
     ResourcesSubscribe = "resources.subscribe",
-    /// A server that says when its list of resources changes.
+    /// A server that sends a notification when its list of resources changes.
     ResourcesListChanged = "resources.listChanged",
     /// A server with tools.
     Tools = "tools",
-    /// A server that says when its tools change.
+    /// A server that sends a notification when its list of tools changes.
     ToolsListChanged = "tools.listChanged",
     /// A server that sends log messages.
     Logging = "logging",
     /// A server that completes arguments.
     Completions = "completions",
-    /// Either side: requests can become tasks.
+    /// Either side: tasks of 2025-11-25.
     Tasks = "tasks",
     /// Either side: `tasks/list`.
     TasksList = "tasks.list",
@@ -78,7 +78,7 @@ capabilities! {
 }
 
 impl Capability {
-    /// Whether it is there only for those requests whose sender has declared it, too.
+    /// Returns whether both sides have to declare the capability before a request or a notification can use it.
     #[must_use]
     pub const fn is_mutual(self) -> bool {
         matches!(self, Self::TasksExtension)
@@ -90,28 +90,28 @@ impl Capability {
 pub struct CapabilitySet(u32);
 
 impl CapabilitySet {
-    /// Nothing declared.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Whether `capability` was declared.
+    /// Returns whether `capability` is in the set.
     #[must_use]
     pub const fn contains(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u32) != 0
     }
 
-    /// The set with `capability` added.
+    /// Returns the set with `capability` added.
     #[must_use]
     pub const fn with(self, capability: Capability) -> Self {
         Self(self.0 | (1 << capability as u32))
     }
 
-    /// The set with `capability` added if `declared`.
+    /// Returns the set with `capability` added if `declared` is true.
     #[must_use]
     pub const fn with_if(self, capability: Capability, declared: bool) -> Self {
         if declared { self.with(capability) } else { self }
     }
 
-    /// The members, in the order of [`Capability::ALL`].
+    /// Returns an iterator over the members, in the order of [`Capability::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         let Self(mut left) = self;
         iter::from_fn(move || {

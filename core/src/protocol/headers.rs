@@ -12,8 +12,10 @@ use crate::codec::{decode_base64, encode_base64};
 const BASE64_START: &str = "=?base64?";
 const BASE64_END: &str = "?=";
 
-/// The text of a header that says `value`: the value itself, or, where a header cannot carry that, its base64 between
-/// marks (2026-07-28, value encoding).
+/// Encodes `value` as the value of a header (2026-07-28, value encoding).
+///
+/// Returns `value` itself if it is printable ASCII, neither begins nor ends with a space, and does not look like an
+/// encoded value. Otherwise returns its base64 between `=?base64?` and `?=`.
 #[must_use]
 pub fn encode_header(value: &str) -> Cow<'_, str> {
     let blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
@@ -26,9 +28,10 @@ pub fn encode_header(value: &str) -> Cow<'_, str> {
     Cow::Owned([BASE64_START, &encode_base64(bytes), BASE64_END].concat())
 }
 
-/// The value that a header says. Blanks around it do not belong to it.
+/// Decodes the value of a header, without the spaces and tabs around it.
 ///
-/// `None` if it has characters that a header cannot have, or marks around what is not base64 or not UTF-8.
+/// Returns `None` if the text has characters that a header cannot have, or if the text between the marks is not base64
+/// of UTF-8.
 #[must_use]
 pub fn decode_header(text: &str) -> Option<Cow<'_, str>> {
     let text = text.trim_matches([' ', '\t']);
@@ -40,50 +43,50 @@ pub fn decode_header(text: &str) -> Option<Cow<'_, str>> {
     String::from_utf8(decode_base64(inner)?).ok().map(Cow::Owned)
 }
 
-/// What the headers of one request say about it.
+/// The headers of one request that repeat members of its body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MirroredHeaders {
-    /// `MCP-Protocol-Version`.
+    /// The value of `MCP-Protocol-Version`.
     pub version: Said,
-    /// `Mcp-Method`.
+    /// The value of `Mcp-Method`.
     pub method: Said,
-    /// `Mcp-Name`.
+    /// The value of `Mcp-Name`.
     pub name: Said,
-    /// Every `Mcp-Param-*`, in their order: what stands behind the prefix, and the value.
+    /// Every `Mcp-Param-*` header, in order: the name without the prefix, and the value.
     pub params: Vec<(String, Said)>,
 }
 
-/// What one header says.
+/// The value of one header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Said {
-    /// It is not there.
+    /// The header is missing.
     #[default]
     Nothing,
-    /// This, as it came.
+    /// The value as received.
     Text(String),
-    /// It is there twice, or not made of visible ASCII characters, spaces and tabs.
+    /// The header occurs twice, or has bytes that are not visible ASCII characters, spaces or tabs.
     Junk,
 }
 
-/// A header is missing, cannot be read, or says something else than the body.
+/// The error that a header is missing, cannot be read, or differs from the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderMismatch {
-    /// The header.
+    /// The name of the header.
     pub header: Cow<'static, str>,
-    /// What is wrong with it.
+    /// The kind of mismatch.
     pub fault: HeaderError,
 }
 
-/// What is wrong with a header.
+/// The kind of mismatch between a header and the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It is not there.
+    /// The header is missing.
     Missing,
-    /// It cannot be read.
+    /// The header cannot be read, or which value it repeats is ambiguous.
     Malformed,
-    /// It says something else than the body.
+    /// The header differs from the body.
     Different,
-    /// It is there, and the body has no such value.
+    /// The header is present, and the body has no such value.
     Unfounded,
 }
 
@@ -102,23 +105,25 @@ impl fmt::Display for HeaderMismatch {
 impl core::error::Error for HeaderMismatch {}
 
 impl Said {
-    /// Whether it says exactly `value`, in one of the headers that are not encoded.
+    /// Checks that the header has exactly `value`, apart from spaces and tabs around it. For headers that are not
+    /// encoded.
     ///
     /// # Errors
-    /// What is wrong with it otherwise.
+    /// Returns the mismatch of `header` otherwise.
     pub fn repeats(&self, header: &'static str, value: &str) -> Result<(), HeaderMismatch> {
         self.agrees(header.into(), |text| Some(text.trim_matches([' ', '\t']) == value))
     }
 
-    /// Whether it says `value`, encoded or not.
+    /// Checks that the header has `value`, encoded as by [`encode_header`] or plain.
     ///
     /// # Errors
-    /// What is wrong with it otherwise.
+    /// Returns the mismatch of `header` otherwise.
     pub fn encodes(&self, header: &'static str, value: &str) -> Result<(), HeaderMismatch> {
         self.agrees(header.into(), |text| Some(decode_header(text)? == value))
     }
 
-    /// Whether `same` takes what it says for what the body says; `None` stands for what cannot be read.
+    /// Checks the header with `same`, which returns whether the text stands for the value of the body, or `None` if the
+    /// text cannot be read.
     pub(super) fn agrees(
         &self,
         header: Cow<'static, str>,
@@ -138,7 +143,7 @@ impl Said {
 }
 
 impl MirroredHeaders {
-    /// What the header `Mcp-Param-<name>` says.
+    /// Returns the value of the header `Mcp-Param-<name>`. Upper and lower case are equal in `name`.
     #[must_use]
     pub fn param(&self, name: &str) -> Said {
         let mut said = self.params.iter().filter(|(found, _)| found.eq_ignore_ascii_case(name));
@@ -151,7 +156,7 @@ impl MirroredHeaders {
 }
 
 impl From<Option<&[u8]>> for Said {
-    /// What the bytes of a header say that is there at most once.
+    /// Reads the bytes of a header that occurs at most once.
     fn from(value: Option<&[u8]>) -> Self {
         let Some(bytes) = value else { return Self::Nothing };
         match core::str::from_utf8(bytes) {

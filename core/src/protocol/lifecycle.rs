@@ -1,18 +1,18 @@
-//! The life of a legacy session: what may be sent, and what is served, before and after the handshake.
+//! The lifecycle of a legacy session: what may be sent, and what is served, before and after the handshake.
 
 use super::{Capability, CapabilitySet, Kind, Method, ProtocolVersion};
 
-/// Which end of the connection this is.
+/// The end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It opened the connection, and asks the server.
+    /// The side that opens the connection and calls the server.
     Client,
-    /// It offers tools, prompts and resources.
+    /// The side that offers tools, prompts and resources.
     Server,
 }
 
 impl Role {
-    /// The one at the other end.
+    /// Returns the role of the other end.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -21,7 +21,7 @@ impl Role {
         }
     }
 
-    /// Whether it sends `method`, in whichever revision.
+    /// Returns whether this role sends `method` in any revision.
     #[must_use]
     pub const fn sends(self, method: Method) -> bool {
         match self {
@@ -31,7 +31,7 @@ impl Role {
     }
 }
 
-/// How far a connection is (specification, lifecycle).
+/// The phase of a connection (specification, lifecycle).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// `initialize` has not been answered.
@@ -40,14 +40,16 @@ pub enum Phase {
     Initializing,
     /// Normal operation.
     Ready,
-    /// Nothing new is begun; what is being worked on may still be answered.
+    /// No new request is begun. Requests in flight may still be answered.
     Draining,
-    /// It is over.
+    /// The connection is closed.
     Closed,
 }
 
 impl Phase {
-    /// Whether a request may be sent. The handshake itself is not asked about.
+    /// Returns whether a request may be sent; `None` is a method that the specification does not have.
+    ///
+    /// The requests of the handshake are not checked here.
     #[must_use]
     pub fn sends_request(self, method: Option<Method>) -> bool {
         match self {
@@ -57,7 +59,7 @@ impl Phase {
         }
     }
 
-    /// Whether a notification may be sent.
+    /// Returns whether a notification may be sent; `None` is a method that the specification does not have.
     #[must_use]
     pub fn sends_notification(self, method: Option<Method>) -> bool {
         match self {
@@ -67,32 +69,33 @@ impl Phase {
         }
     }
 
-    /// Whether a request of the peer is served, `initialize` and `ping` aside.
+    /// Returns whether a request of the peer is served, `initialize` and `ping` aside.
     ///
-    /// A server serves them as soon as it has answered `initialize`: `notifications/initialized` can be overtaken.
+    /// A server serves requests as soon as it has answered `initialize`, because they can overtake
+    /// `notifications/initialized`.
     #[must_use]
     pub const fn serves_requests(self) -> bool {
         matches!(self, Self::Initializing | Self::Ready)
     }
 }
 
-/// Why a method cannot be used.
+/// The reason why a method cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The sender's side does not send it.
+    /// The sender's role does not send the method.
     WrongDirection,
-    /// The revision does not have it.
+    /// The revision does not have the method.
     NotInRevision,
-    /// The capability that it needs was not declared.
+    /// The capability that the method needs was not declared.
     Undeclared(Capability),
-    /// It belongs to an extension, and its user has not declared that.
+    /// The method belongs to an extension that both sides have to declare, and the side that uses it has not.
     Unshared(Capability),
 }
 
-/// Whether `sender` may send `method` in `version`, when the two ends have declared what they have.
+/// Checks that `sender` may send `method` in `version`, given the capabilities that each side has declared.
 ///
 /// # Errors
-/// Says which rule of the table forbids it.
+/// Returns the rule of the method table that forbids the method.
 pub fn check(
     method: Method,
     version: ProtocolVersion,

@@ -1,22 +1,21 @@
-//! Which keys `_meta` may have.
+//! The keys that `_meta` may have.
 //!
-//! A key is `[prefix/]name`. The prefix is a series of labels joined by dots; some of them belong to the
-//! specification. The two rules for these differ, and own keys are clear of both.
+//! A key is `[prefix/]name`. The prefix is a series of labels joined by dots. The specification reserves some prefixes,
+//! by a rule that differs between revisions. Keys of an application avoid the prefixes of every revision.
 
 use core::fmt;
 
 use super::ProtocolVersion;
 
-/// Why a key cannot be used in `_meta`.
+/// The reason why a key cannot be used in `_meta`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidMetaKey {
-    /// A label of the prefix does not start with a letter, end with a letter or digit, or has something else than
-    /// letters, digits and hyphens in between.
+    /// A label of the prefix does not start with a letter or does not end with a letter or digit, or has other
+    /// characters than letters, digits and hyphens.
     Prefix,
-    /// The name does not start and end with a letter or digit, or has something else than letters, digits and `-_.`
-    /// in between.
+    /// The name does not start and end with a letter or digit, or has other characters than letters, digits and `-_.`.
     Name,
-    /// The key belongs to the specification.
+    /// The specification reserves the key.
     Reserved,
 }
 
@@ -32,10 +31,10 @@ impl fmt::Display for InvalidMetaKey {
 
 impl core::error::Error for InvalidMetaKey {}
 
-/// Checks a key that an application wants to use for itself, in any revision.
+/// Checks a key that an application uses for its own metadata, in any revision.
 ///
 /// # Errors
-/// If the key breaks the grammar or is reserved in some revision.
+/// Returns an error if the key breaks the grammar or is reserved in some revision.
 pub fn check_meta_key(key: &str) -> Result<(), InvalidMetaKey> {
     let (prefix, name) = split(key);
     if prefix.is_some_and(|prefix| !prefix.split('.').all(is_label)) {
@@ -50,10 +49,10 @@ pub fn check_meta_key(key: &str) -> Result<(), InvalidMetaKey> {
     Ok(())
 }
 
-/// Checks the name of an extension (2026-07-28): a key with a prefix, which may be one of the specification.
+/// Checks the name of an extension (2026-07-28): a key with a prefix, which the specification may reserve.
 ///
 /// # Errors
-/// If the name breaks the grammar of keys or has no prefix.
+/// Returns an error if the name breaks the grammar of keys or has no prefix.
 pub fn check_extension_name(name: &str) -> Result<(), InvalidMetaKey> {
     match check_meta_key(name) {
         _ if !name.contains('/') => Err(InvalidMetaKey::Prefix),
@@ -62,10 +61,10 @@ pub fn check_extension_name(name: &str) -> Result<(), InvalidMetaKey> {
     }
 }
 
-/// Whether the prefix of `key` belongs to the specification in `version`.
+/// Returns whether `version` reserves the prefix of `key`.
 ///
-/// Up to 2025-03-26 there is no such rule. In 2025-06-18 it is a prefix in which one label follows `mcp` or
-/// `modelcontextprotocol`, later it is one that has these words as its second label.
+/// Revisions up to 2025-03-26 reserve no prefix. 2025-06-18 reserves prefixes in which one label follows `mcp` or
+/// `modelcontextprotocol`. Later revisions reserve prefixes with one of these words as the second label.
 #[must_use]
 pub fn is_reserved_meta_key(key: &str, version: ProtocolVersion) -> bool {
     let Some(prefix) = split(key).0 else { return false };
@@ -85,7 +84,7 @@ fn is_label(label: &str) -> bool {
     label.starts_with(|first: char| first.is_ascii_alphabetic()) && is_enclosed(label, u8::is_ascii_alphanumeric, b"-")
 }
 
-/// Whether `text` starts and ends with bytes of one kind and has only these and `inner` ones in between.
+/// Returns whether `text` starts and ends with bytes of one kind and has only these and `inner` bytes in between.
 fn is_enclosed(text: &str, is_outer: fn(&u8) -> bool, inner: &[u8]) -> bool {
     let bytes = text.as_bytes();
     bytes.first().is_some_and(is_outer)

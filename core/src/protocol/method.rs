@@ -1,11 +1,12 @@
-//! The method table: one row for each method of the specification. Everything that depends on a method's name is read here.
+//! The method table: one row for each method of the specification. Every rule that depends on the name of a method is
+//! read here.
 
 use alloc::borrow::Cow;
 use core::fmt;
 
 use super::{Capability, Era, ProtocolVersion, VersionSet};
 
-/// Who sends a message.
+/// The side that sends a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Party {
     /// Only clients.
@@ -17,25 +18,25 @@ pub enum Party {
 }
 
 impl Party {
-    /// Whether a client sends it.
+    /// Returns whether clients send the message.
     #[must_use]
     pub const fn is_client(self) -> bool {
         matches!(self, Self::Client | Self::Both)
     }
 
-    /// Whether a server sends it.
+    /// Returns whether servers send the message.
     #[must_use]
     pub const fn is_server(self) -> bool {
         matches!(self, Self::Server | Self::Both)
     }
 }
 
-/// Whether a method is answered.
+/// The kind of message that a method belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// It carries an id and is answered.
+    /// A request has an id and gets a response.
     Request,
-    /// It carries no id and is never answered.
+    /// A notification has no id and gets no response.
     Notification,
 }
 
@@ -62,14 +63,16 @@ macro_rules! methods {
             /// Every method, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name on the wire.
+            /// Returns the name on the wire.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// The method with this name, compared byte for byte; `None` if the specification has none. Of two methods
-            /// with one name it is that of the legacy era, see [`in_era`](Self::in_era).
+            /// Returns the method with this name, compared byte for byte, or `None` if the specification has none.
+            ///
+            /// If the eras have different methods with this name, the result is that of the legacy era, see
+            /// [`in_era`](Self::in_era).
             #[must_use]
             #[allow(unreachable_patterns, reason = "methods of two eras can share a name")]
             pub fn parse(name: &str) -> Option<Self> {
@@ -151,8 +154,9 @@ methods! {
 }
 
 impl Method {
-    /// The method that this name stands for in `era`: 2025-11-25 and the tasks extension have different methods of one
-    /// name.
+    /// Returns the method that has this name in `era`, or this method if `era` has no other one.
+    ///
+    /// 2025-11-25 and the tasks extension have different methods of one name.
     #[must_use]
     pub const fn in_era(self, era: Era) -> Self {
         match (self, era) {
@@ -164,29 +168,30 @@ impl Method {
         }
     }
 
-    /// Whether it is answered.
+    /// Returns whether the method is a request or a notification.
     #[must_use]
     pub const fn kind(self) -> Kind {
         self.row().kind
     }
 
-    /// Who sends it.
+    /// Returns the side that sends the method.
     #[must_use]
     pub const fn from(self) -> Party {
         self.row().from
     }
 
-    /// What a client of 2026-07-28 hears of only if it listens, and a session anyway.
+    /// The notifications of changes that a client of 2026-07-28 receives only through `subscriptions/listen`.
     pub(crate) const SUBSCRIBED: [Self; 4] =
         [Self::ToolsListChanged, Self::PromptsListChanged, Self::ResourcesListChanged, Self::ResourceUpdated];
 
-    /// Whether its result may be questions, with whose answers it is sent again (2026-07-28).
+    /// Returns whether the result may be `input_required`, after which the client sends the request again with its
+    /// answers (2026-07-28).
     #[must_use]
     pub const fn may_ask(self) -> bool {
         matches!(self, Self::CallTool | Self::GetPrompt | Self::ReadResource)
     }
 
-    /// Whether the client may keep its result for a while (2026-07-28).
+    /// Returns whether a client may cache the result (2026-07-28).
     #[must_use]
     pub const fn is_cacheable(self) -> bool {
         matches!(
@@ -202,7 +207,7 @@ impl Method {
         )
     }
 
-    /// The param that is repeated in the header `Mcp-Name` (2026-07-28 over HTTP).
+    /// Returns the param that the header `Mcp-Name` repeats, if any (2026-07-28 over HTTP).
     #[must_use]
     pub const fn mirrored_param(self) -> Option<&'static str> {
         match self {
@@ -213,7 +218,8 @@ impl Method {
         }
     }
 
-    /// The param that says what a request is about: the name of a tool or a prompt, the URI of a resource, the id of a task.
+    /// Returns the param that names the subject of a request, if any: the name of a tool or a prompt, the URI of a
+    /// resource, the id of a task.
     #[must_use]
     pub const fn subject_param(self) -> Option<&'static str> {
         match self {
@@ -223,8 +229,10 @@ impl Method {
         }
     }
 
-    /// The methods whose results a change that is told by this one makes stale (2026-07-28). Of `resources/read`, those of
-    /// the resource that has changed.
+    /// Returns the methods whose cached results this notification makes stale (2026-07-28).
+    ///
+    /// Of `resources/read`, only the results for the resource of the notification and for those above or below it are
+    /// stale.
     #[must_use]
     pub const fn makes_stale(self) -> &'static [Self] {
         match self {
@@ -239,28 +247,30 @@ impl Method {
         }
     }
 
-    /// The revisions that have it.
+    /// Returns the revisions that have the method.
     #[must_use]
     pub const fn versions(self) -> VersionSet {
         self.row().versions
     }
 
-    /// Whether its result may be a task of the extension, as the server likes (2026-07-28).
+    /// Returns whether the server may turn the request into a task of the tasks extension (2026-07-28).
     #[must_use]
     pub const fn may_become_task(self) -> bool {
         matches!(self, Self::CallTool)
     }
 
-    /// Whether its params can ask for a task instead of a result (2025-11-25).
+    /// Returns whether the params can ask for a task instead of a result (2025-11-25).
     #[must_use]
     pub const fn can_be_task(self) -> bool {
         matches!(self, Self::CallTool | Self::CreateMessage | Self::Elicit)
     }
 
-    /// The capability without which it is not used in `version`: of the side that answers the request or sends
-    /// the notification. `None` if it is always allowed.
+    /// Returns the capability that the method needs in `version`, or `None` if it needs none.
     ///
-    /// `completion/complete` stands for itself in 2024-11-05, which has the method but not the capability.
+    /// The receiver of a request declares it, or the sender of a notification; for `notifications/elicitation/complete`
+    /// the receiver does.
+    ///
+    /// `completion/complete` needs no capability in 2024-11-05, which has the method but not the capability.
     #[must_use]
     pub fn needs(self, version: ProtocolVersion) -> Option<Capability> {
         if self == Self::Complete && version == ProtocolVersion::V2024_11_05 {
@@ -276,24 +286,24 @@ impl fmt::Display for Method {
     }
 }
 
-/// The method of a message: one of the specification, or anybody's own.
+/// The method of a message: one of the specification, or a custom one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum MethodName<'a> {
-    /// The specification has it, in some revision.
+    /// A method that the specification has in some revision.
     Known(Method),
-    /// It does not.
+    /// The name of a method that the specification does not have.
     Custom(Cow<'a, str>),
 }
 
 impl<'a> MethodName<'a> {
-    /// The method with this name.
+    /// Creates the method with this name.
     #[must_use]
     pub fn new(name: impl Into<Cow<'a, str>>) -> Self {
         let name = name.into();
         Method::parse(&name).map_or(Self::Custom(name), Self::Known)
     }
 
-    /// The name on the wire.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -302,7 +312,7 @@ impl<'a> MethodName<'a> {
         }
     }
 
-    /// What this name stands for in `era`, see [`Method::in_era`].
+    /// Returns the method that has this name in `era`, see [`Method::in_era`].
     #[must_use]
     pub fn in_era(self, era: Era) -> Self {
         match self {
@@ -311,7 +321,7 @@ impl<'a> MethodName<'a> {
         }
     }
 
-    /// The method, if the specification has it.
+    /// Returns the method of the specification, or `None` for a custom one.
     #[must_use]
     pub const fn known(&self) -> Option<Method> {
         match self {
@@ -320,7 +330,7 @@ impl<'a> MethodName<'a> {
         }
     }
 
-    /// A copy that does not borrow.
+    /// Converts the name into one that does not borrow.
     #[must_use]
     pub fn into_owned(self) -> MethodName<'static> {
         match self {

@@ -1,6 +1,6 @@
-//! Revisions of the specification and the two eras they belong to.
+//! Revisions of the specification and their two eras.
 //!
-//! No other file compares version strings: a version is parsed here once and is an enum from then on.
+//! No other file compares version strings: each is parsed once, into an enum.
 
 use core::fmt;
 
@@ -20,12 +20,12 @@ pub enum ProtocolVersion {
     V2026_07_28,
 }
 
-/// How a revision opens a conversation.
+/// The lifecycle that a group of revisions shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Era {
-    /// A session: `initialize`, symmetric requests, negotiated capabilities.
+    /// Revisions with a session: `initialize`, requests in both directions, negotiated capabilities.
     Legacy,
-    /// A request stands alone: version, identity and capabilities ride in its `_meta`.
+    /// Revisions without a session: the `_meta` of each request has the revision, the identity and the capabilities.
     Modern,
 }
 
@@ -37,13 +37,13 @@ impl ProtocolVersion {
     /// The revisions with a handshake, oldest first.
     pub const LEGACY: [Self; 4] = [Self::V2024_11_05, Self::V2025_03_26, Self::V2025_06_18, Self::V2025_11_25];
 
-    /// The newest revision that is opened by `initialize`.
+    /// The newest revision with a handshake.
     pub const LATEST_LEGACY: Self = Self::V2025_11_25;
 
     /// The newest revision.
     pub const LATEST: Self = Self::V2026_07_28;
 
-    /// The identifier on the wire, for example `2025-11-25`.
+    /// Returns the identifier on the wire, for example `2025-11-25`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl ProtocolVersion {
         }
     }
 
-    /// The revision with this identifier, compared as a whole string; `None` for any other text.
+    /// Returns the revision with this identifier, compared as a whole string, or `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|version| version.as_str() == text)
     }
 
-    /// The era this revision belongs to.
+    /// Returns the era of this revision.
     #[must_use]
     pub const fn era(self) -> Era {
         match self {
@@ -71,41 +71,43 @@ impl ProtocolVersion {
     }
 }
 
-/// What else depends on the revision: the only place that says so.
+/// All other rules that depend on the revision.
 impl ProtocolVersion {
-    /// Whether several messages may come in one JSON array.
+    /// Returns whether several messages may come in one JSON array.
     #[must_use]
     pub const fn has_batches(self) -> bool {
         matches!(self, Self::V2025_03_26)
     }
 
-    /// Whether an error response leaves `id` out when it could not be read. Before, it is `null`.
+    /// Returns whether an error response omits `id` if the id of the request could not be read. Earlier revisions send
+    /// `null`.
     #[must_use]
     pub const fn omits_unreadable_id(self) -> bool {
         self as u8 >= Self::V2025_11_25 as u8
     }
 
-    /// Whether requests can become tasks.
+    /// Returns whether requests can become tasks of the core specification (2025-11-25). Later tasks are an extension.
     #[must_use]
     pub const fn has_tasks(self) -> bool {
         matches!(self, Self::V2025_11_25)
     }
 
-    /// Whether arguments that do not fit a tool's schema are an `isError` result, which the model sees.
-    /// Before, they are a JSON-RPC error.
+    /// Returns whether arguments that do not fit a tool's schema lead to an `isError` result, which the model sees. In
+    /// earlier revisions they lead to a JSON-RPC error.
     #[must_use]
     pub const fn reports_bad_arguments_as_result(self) -> bool {
         self as u8 >= Self::V2025_11_25 as u8
     }
 
-    /// Whether an empty cursor leads nowhere. Some older servers end their lists with one; since 2026-07-28 it is a cursor
-    /// like any other.
+    /// Returns whether an empty cursor means that there is no further page.
+    ///
+    /// Some older servers end their lists with an empty cursor. Since 2026-07-28 it is a cursor like any other.
     #[must_use]
     pub const fn takes_empty_cursor_for_none(self) -> bool {
         matches!(self.era(), Era::Legacy)
     }
 
-    /// The error code for a resource that does not exist.
+    /// Returns the error code for a resource that does not exist.
     #[must_use]
     pub const fn resource_not_found(self) -> i64 {
         match self.era() {
@@ -114,20 +116,23 @@ impl ProtocolVersion {
         }
     }
 
-    /// Whether every HTTP request after the first one names the revision in `MCP-Protocol-Version`.
+    /// Returns whether every HTTP request after the first one names the revision in `MCP-Protocol-Version`.
     #[must_use]
     pub const fn has_version_header(self) -> bool {
         self as u8 >= Self::V2025_06_18 as u8
     }
 
-    /// Whether a stream of events begins with an id to come back with, and says when to before it is closed early.
+    /// Returns whether an event stream begins with an event id for resumption, and names the delay for a reconnection
+    /// before the server closes it early.
     #[must_use]
     pub const fn primes_streams(self) -> bool {
         matches!(self, Self::V2025_11_25)
     }
 
-    /// Whether this HTTP status in answer to `initialize` sends a client of this revision to the HTTP+SSE transport of
-    /// 2024-11-05. 401 and 403 say nothing about transports.
+    /// Returns whether this HTTP status in answer to `initialize` makes a client of this revision fall back to the
+    /// HTTP+SSE transport of 2024-11-05.
+    ///
+    /// 401 and 403 never do, since they say nothing about transports.
     #[must_use]
     pub const fn takes_for_old_transport(self, status: u16) -> bool {
         match status {
@@ -138,11 +143,10 @@ impl ProtocolVersion {
         }
     }
 
-    /// The code under which an error leaves that a handler has given this code.
+    /// Returns the code that is sent for an error to which a handler gave `code`.
     ///
-    /// Since 2026-07-28 -32099 to -32000 belong to the specification: three codes are in use, the one for a resource that
-    /// does not exist has become -32602, and nothing else is sent. Whatever a handler meant by another one of them, it is a
-    /// fault of the server (-32603).
+    /// Since 2026-07-28 the codes from -32099 to -32000 belong to the specification, and only -32022 to -32020 are
+    /// sent. -32002, the code for a resource that does not exist, becomes -32602. All others become -32603.
     #[must_use]
     pub const fn error_code(self, code: i64) -> i64 {
         match (self.era(), code) {
@@ -165,63 +169,63 @@ impl fmt::Display for ProtocolVersion {
 pub struct VersionSet(u8);
 
 impl VersionSet {
-    /// No revision.
+    /// The empty set.
     pub const NONE: Self = Self(0);
-    /// Every revision that is opened by `initialize`.
+    /// Every revision of the legacy era.
     pub const LEGACY: Self = Self::between(ProtocolVersion::V2024_11_05, ProtocolVersion::V2025_11_25);
     /// Every revision of the modern era.
     pub const MODERN: Self = Self::since(ProtocolVersion::V2026_07_28);
     /// Every revision.
     pub const ALL: Self = Self::since(ProtocolVersion::V2024_11_05);
 
-    /// The set of one revision.
+    /// Creates the set of one revision.
     #[must_use]
     pub const fn only(version: ProtocolVersion) -> Self {
         Self(1 << version as u8)
     }
 
-    /// `first` and all later revisions.
+    /// Creates the set of `first` and all later revisions.
     #[must_use]
     pub const fn since(first: ProtocolVersion) -> Self {
         Self::between(first, ProtocolVersion::LATEST)
     }
 
-    /// The revisions from `first` to `last`, both included.
+    /// Creates the set of the revisions from `first` to `last`, both included.
     #[must_use]
     pub const fn between(first: ProtocolVersion, last: ProtocolVersion) -> Self {
         Self((u8::MAX << first as u8) & (u8::MAX >> (7 - last as u8)))
     }
 
-    /// Whether `version` is in the set.
+    /// Returns whether `version` is in the set.
     #[must_use]
     pub const fn contains(self, version: ProtocolVersion) -> bool {
         self.0 & (1 << version as u8) != 0
     }
 
-    /// The revisions that are in both sets.
+    /// Returns the set of the revisions that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// The revisions that are in either set.
+    /// Returns the set of the revisions that are in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The members, oldest first.
+    /// Returns an iterator over the revisions, oldest first.
     pub fn iter(self) -> impl DoubleEndedIterator<Item = ProtocolVersion> + Clone {
         ProtocolVersion::ALL.into_iter().filter(move |version| self.contains(*version))
     }
 
-    /// The newest member.
+    /// Returns the newest revision of the set.
     #[must_use]
     pub fn newest(self) -> Option<ProtocolVersion> {
         self.iter().next_back()
@@ -240,9 +244,10 @@ impl fmt::Debug for VersionSet {
     }
 }
 
-/// The version a server answers `initialize` with: the requested one if it serves it, else its newest legacy one.
+/// Returns the version with which a server answers `initialize`: the requested one if the server supports it, otherwise
+/// its newest one with a handshake.
 ///
-/// `None` if the server serves no legacy revision at all.
+/// Returns `None` if the server supports no revision with a handshake.
 #[must_use]
 pub fn negotiate(requested: &str, served: VersionSet) -> Option<ProtocolVersion> {
     let served = served.intersection(VersionSet::LEGACY);

@@ -1,4 +1,4 @@
-//! The walk over the arguments of a call that finds those which headers repeat.
+//! Finds the arguments of a call that headers repeat.
 
 use alloc::{vec, vec::Vec};
 
@@ -8,18 +8,18 @@ use crate::wire::{
     scan::{MAX_DEPTH, ScanError, Scanner},
 };
 
-/// One argument, as a call has it.
+/// One argument of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Argument<'a> {
-    /// It is not there, or null.
+    /// The argument is missing or null.
     Absent,
-    /// Its text.
+    /// The JSON text of the argument.
     Value(&'a str),
-    /// A member on the way to it is there twice.
+    /// A member on the path to the argument occurs twice.
     Twice,
 }
 
-/// The arguments that `params` lead to, in their order. The arguments are read once, however many params there are.
+/// Returns the arguments that `params` lead to, in the order of `params`. Reads the arguments once for all params.
 pub(super) fn find<'a>(params: &[HeaderParam], arguments: Option<&'a RawJson<'_>>) -> Vec<Argument<'a>> {
     let found = vec![Argument::Absent; params.len()];
     let Some(arguments) = arguments.filter(|_| !params.is_empty()) else { return found };
@@ -34,13 +34,13 @@ pub(super) fn find<'a>(params: &[HeaderParam], arguments: Option<&'a RawJson<'_>
 struct Search<'p, 'a> {
     params: &'p [HeaderParam],
     found: Vec<Argument<'a>>,
-    /// How many names of each path were seen.
+    /// The number of names of each path that were seen.
     passed: Vec<usize>,
 }
 
 impl<'a> Search<'_, 'a> {
-    /// Reads the object that begins here, if it is one. `order` are the params whose path leads into it and on, sorted by their
-    /// paths; the object is that many names deep.
+    /// Reads the value that begins here, if it is an object: `depth` names below the root of the arguments. `order` are
+    /// the params whose path leads through this object, sorted by path.
     fn object(&mut self, scanner: &mut Scanner<'a>, depth: usize, order: &[usize]) -> Result<(), ScanError> {
         let outer = u32::try_from(depth).map_err(|_| ScanError)?;
         if scanner.peek() != Some(b'{') || order.is_empty() {
@@ -77,7 +77,7 @@ impl<'a> Search<'_, 'a> {
         Ok(())
     }
 
-    /// Those of `order` whose path goes on with `name`.
+    /// Returns the params of `order` whose path continues with `name`.
     fn with_name<'o>(&self, order: &'o [usize], depth: usize, name: &str) -> &'o [usize] {
         let part = |param: &usize| self.params[*param].path.get(depth).map_or("", |part| part.as_str());
         let from = order.partition_point(|param| part(param) < name);

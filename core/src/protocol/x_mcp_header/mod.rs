@@ -1,4 +1,4 @@
-//! Arguments of a tool that are repeated in headers: what `x-mcp-header` in its input schema says (2026-07-28).
+//! Arguments of a tool that headers repeat, as `x-mcp-header` in its input schema asks (2026-07-28).
 
 use alloc::{
     borrow::{Cow, ToOwned},
@@ -21,15 +21,15 @@ use crate::wire::{
 
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The largest integer that every reader of JSON knows exactly.
+/// The largest integer that every JSON reader represents exactly.
 const MAX_INTEGER: i64 = (1 << 53) - 1;
 
-/// An argument of a tool that is repeated in a header.
+/// An argument of a tool that a header repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeaderParam {
-    /// What stands behind `Mcp-Param-` in the name of the header.
+    /// The name of the header without `Mcp-Param-`.
     pub name: String,
-    /// The names of the members that lead to it from the arguments.
+    /// The names of the members on the way from the arguments to the value.
     pub path: Vec<String>,
     kind: Kind,
 }
@@ -41,21 +41,21 @@ enum Kind {
     Boolean,
 }
 
-/// Why a tool cannot be offered over HTTP.
+/// The reason why a tool cannot be offered over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidHeaderParam {
-    /// The annotation stands where no argument is meant: at the root, or below anything but `properties`.
+    /// The annotation is at the root, or below another keyword than `properties`, and so belongs to no argument.
     Misplaced,
-    /// The annotation is not a string of the characters that the name of a header is made of, or is empty.
+    /// The annotation is not a string, is empty, or has characters that the name of a header cannot have.
     Name(String),
-    /// Two annotations have this name, upper and lower case taken for the same.
+    /// Two annotations have this name. Upper and lower case are equal.
     Repeated(String),
     /// The argument with this name is neither a string nor an integer nor a boolean.
     Type(String),
     /// The schema is not an object.
     Schema,
-    /// There are more than 256 annotations, or their names and the paths to them have more than 64 KiB.
+    /// The schema has more than 256 annotations, or their names and paths have more than 64 KiB together.
     TooLarge,
 }
 
@@ -76,7 +76,8 @@ impl fmt::Display for InvalidHeaderParam {
 
 impl core::error::Error for InvalidHeaderParam {}
 
-/// An argument has no form in a header: an integer beyond what every reader knows exactly, not a scalar, or given twice.
+/// The error that an argument has no form in a header: it is not a scalar, is given twice, or is an integer that not
+/// every JSON reader represents exactly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotEncodable;
 
@@ -89,14 +90,14 @@ impl fmt::Display for NotEncodable {
 impl core::error::Error for NotEncodable {}
 
 impl HeaderParam {
-    /// Stands before the name of every header that repeats an argument.
+    /// The prefix of the name of every header that repeats an argument.
     pub const PREFIX: &str = "Mcp-Param-";
 
-    /// What the input schema of a tool asks for, in the order in which it stands there.
+    /// Returns the headers that the input schema of a tool asks for, in the order of the schema.
     ///
     /// # Errors
-    /// If it asks for something that the specification does not allow, or for [more](InvalidHeaderParam::TooLarge) than a
-    /// request has room for. Such a tool is not offered over HTTP.
+    /// Returns an error if the specification does not allow the annotations, or if there are [too
+    /// many](InvalidHeaderParam::TooLarge) for a request. Such a tool is not offered over HTTP.
     pub fn of_schema(schema: &RawJson<'_>) -> Result<Vec<Self>, InvalidHeaderParam> {
         let mut walk = SchemaWalker::default();
         let mut scanner = Scanner::new(schema.get(), MAX_DEPTH);
@@ -107,43 +108,43 @@ impl HeaderParam {
         Ok(walk.found)
     }
 
-    /// The name of the header.
+    /// Returns the name of the header.
     #[must_use]
     pub fn header(&self) -> String {
         [Self::PREFIX, &self.name].concat()
     }
 
-    /// The value of the header for these arguments; `None` if there is nothing to say.
+    /// Returns the value of the header for these arguments, or `None` if the argument is absent or null.
     ///
     /// # Errors
-    /// If the argument has no form in a header, or is given twice.
+    /// Returns an error if the argument has no form in a header, or is given twice.
     pub fn value(&self, arguments: Option<&RawJson<'_>>) -> Result<Option<String>, NotEncodable> {
         let mut values = Self::values(slice::from_ref(self), arguments)?;
         Ok(values.pop().flatten())
     }
 
-    /// The [value](Self::value) of the header for each of `params`, found in one walk over the arguments.
+    /// Returns the [value](Self::value) of the header for each of `params`, in one pass over the arguments.
     ///
     /// # Errors
-    /// If one of the arguments has no form in a header, or is given twice.
+    /// Returns an error if one of the arguments has no form in a header, or is given twice.
     pub fn values(params: &[Self], arguments: Option<&RawJson<'_>>) -> Result<Vec<Option<String>>, NotEncodable> {
         let arguments = find(params, arguments);
         arguments.into_iter().map(|argument| argument.header_value()).collect()
     }
 
-    /// Whether the headers of a request say the same of this argument as its body.
+    /// Checks that the header has the same value for this argument as the body, and is absent if the body has none.
     ///
     /// # Errors
-    /// What is wrong with the header otherwise. An argument that is given twice has no header that says the same
-    /// ([`HeaderError::Malformed`]): which of the two is meant depends on who reads it.
+    /// Returns the mismatch otherwise. An argument that is given twice is always one ([`HeaderError::Malformed`]),
+    /// since readers differ in which of the two they take.
     pub fn verify(&self, arguments: Option<&RawJson<'_>>, headers: &MirroredHeaders) -> Result<(), HeaderMismatch> {
         Self::verify_all(slice::from_ref(self), arguments, headers)
     }
 
-    /// [Checks](Self::verify) all of `params`, in one walk over the arguments.
+    /// Checks all of `params` as [`verify`](Self::verify) does, in one pass over the arguments.
     ///
     /// # Errors
-    /// What is wrong with the first header that does not say the same.
+    /// Returns the first mismatch, in the order of `params`.
     pub fn verify_all(
         params: &[Self],
         arguments: Option<&RawJson<'_>>,
@@ -196,13 +197,13 @@ impl Argument<'_> {
     }
 }
 
-/// The value of a JSON number that is a safe integer, however it is spelled.
+/// Returns the value of a JSON number that is a safe integer, in any spelling.
 fn integer(number: &str) -> Option<i64> {
     let value = RequestId::from_token(number)?.as_i64()?;
     (-MAX_INTEGER..=MAX_INTEGER).contains(&value).then_some(value)
 }
 
-/// The text, if it is a JSON number.
+/// Returns the text if it is a JSON number.
 fn number(text: &str) -> Option<&str> {
     let mut scanner = Scanner::new(text, MAX_DEPTH);
     let is_number = text.starts_with(['-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9']);

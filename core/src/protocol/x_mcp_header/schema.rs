@@ -1,4 +1,4 @@
-//! The walk over the input schema of a tool that finds its annotations.
+//! Finds the annotations in the input schema of a tool.
 
 use alloc::{
     borrow::{Cow, ToOwned},
@@ -20,15 +20,15 @@ const MOST_BYTES: usize = 64 << 10;
 /// The most bytes of a name that an error repeats.
 const QUOTED: usize = 128;
 
-/// How the value of a keyword is made of schemas.
+/// How the value of a keyword contains schemas.
 enum KeywordClass {
-    /// It is one, or an array of them.
+    /// The value is a schema or an array of schemas.
     Schemas,
-    /// The members of an object are.
+    /// The value is an object whose members are schemas.
     Map,
-    /// They are those of the arguments.
+    /// The value is an object whose members are the schemas of arguments.
     Properties,
-    /// It is not.
+    /// The value contains no schema.
     Nothing,
 }
 
@@ -56,16 +56,16 @@ fn holds(keyword: &str) -> KeywordClass {
     }
 }
 
-/// The walk over one schema. Its work and its memory are linear in the text: names are borrowed, and the path to an argument
-/// is joined where an annotation is found, within [`MOST`] and [`MOST_BYTES`].
+/// Reads one schema. Its work and its memory are linear in the text: names are borrowed, and the path to an argument is
+/// joined only where there is an annotation, within [`MOST`] and [`MOST_BYTES`].
 #[derive(Default)]
 pub(super) struct SchemaWalker<'a> {
     pub(super) found: Vec<HeaderParam>,
-    /// The names that were seen, in lower case.
+    /// The names of all annotations so far, in lower case.
     names: BTreeSet<String>,
-    /// The names of the properties around the schema that is being read.
+    /// The names of the properties around the current schema.
     path: Vec<Cow<'a, str>>,
-    /// Bytes of the names and paths in `found`.
+    /// The bytes of the names and paths in `found`.
     bytes: usize,
 }
 
@@ -76,8 +76,8 @@ impl From<ScanError> for InvalidHeaderParam {
 }
 
 impl<'a> SchemaWalker<'a> {
-    /// Reads the schema that begins here, inside of `outer` brackets. They nest no deeper than the scanner goes. Whether it is
-    /// that of the argument at the present path, or of all arguments, says `is_argument`.
+    /// Reads the schema that begins here, inside of `outer` brackets; the scanner limits their nesting. `is_argument`
+    /// is true for the schema of the argument at the current path, or of all arguments.
     pub(super) fn schema(
         &mut self,
         scanner: &mut Scanner<'a>,
@@ -114,7 +114,7 @@ impl<'a> SchemaWalker<'a> {
         }
     }
 
-    /// Reads the members of an object, each of them a schema: those of the arguments below the present path, or others.
+    /// Reads an object whose members are schemas: of the arguments below the current path, or others.
     fn map(&mut self, scanner: &mut Scanner<'a>, outer: u32, of_arguments: bool) -> Result<(), InvalidHeaderParam> {
         if scanner.peek() != Some(b'{') {
             scanner.value(outer)?;
@@ -137,7 +137,7 @@ impl<'a> SchemaWalker<'a> {
         Ok(())
     }
 
-    /// Reads a schema, or an array of them, which are not those of arguments.
+    /// Reads a schema or an array of schemas, none of them of an argument.
     fn schemas(&mut self, scanner: &mut Scanner<'a>, outer: u32) -> Result<(), InvalidHeaderParam> {
         if scanner.peek() != Some(b'[') {
             return self.schema(scanner, outer, false);
@@ -174,13 +174,13 @@ impl<'a> SchemaWalker<'a> {
     }
 }
 
-/// The beginning of `text`, as much as an error repeats of it.
+/// Returns the beginning of `text`, at most [`QUOTED`] bytes.
 fn quoted(text: &str) -> String {
     let end = (0..=QUOTED.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
     text[..end.unwrap_or(0)].to_owned()
 }
 
-/// The one kind of value that `type` allows, beside null.
+/// Returns the one kind of value that `type` allows beside null.
 fn kind(types: &str) -> Option<Kind> {
     // The longest list that is right is `["boolean","null"]`, with white space and escapes.
     if types.len() > 1024 {
@@ -201,7 +201,7 @@ fn kind(types: &str) -> Option<Kind> {
     }
 }
 
-/// A character of a token (RFC 9110, section 5.6.2).
+/// Returns whether a byte is a character of a token (RFC 9110, section 5.6.2).
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
